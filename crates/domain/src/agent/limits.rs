@@ -1,0 +1,50 @@
+//! The bounds of one run, as `jobs/orchestrator.toml` and the agent types set them.
+
+use serde::{Deserialize, Serialize};
+
+/// When a run stops although the model would go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Model calls in one run.
+    pub max_iterations: u32,
+    /// Turns in a row that ask for the same single tool.
+    pub max_same_tool: u32,
+    /// Seconds one attempt may take.
+    pub max_duration_s: u64,
+    /// History entries of the open session; 0 means no cap. Tasks have one, they are short.
+    #[serde(default)]
+    pub max_history_entries: usize,
+    /// Tokens the model may write in one answer.
+    pub max_output_tokens: u32,
+}
+
+/// What an agent type changes in the limits; what it leaves out stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitChanges {
+    /// See [`Limits::max_iterations`].
+    pub max_iterations: Option<u32>,
+    /// See [`Limits::max_same_tool`].
+    pub max_same_tool: Option<u32>,
+    /// See [`Limits::max_duration_s`].
+    pub max_duration_s: Option<u64>,
+    /// See [`Limits::max_history_entries`].
+    pub max_history_entries: Option<usize>,
+    /// See [`Limits::max_output_tokens`].
+    pub max_output_tokens: Option<u32>,
+}
+
+impl Limits {
+    /// These limits with `changes` applied.
+    #[must_use]
+    pub fn with(self, changes: LimitChanges) -> Self {
+        Self {
+            max_iterations: changes.max_iterations.unwrap_or(self.max_iterations),
+            max_same_tool: changes.max_same_tool.unwrap_or(self.max_same_tool),
+            max_duration_s: changes.max_duration_s.unwrap_or(self.max_duration_s),
+            max_history_entries: changes.max_history_entries.unwrap_or(self.max_history_entries),
+            max_output_tokens: changes.max_output_tokens.unwrap_or(self.max_output_tokens),
+        }
+    }
+}

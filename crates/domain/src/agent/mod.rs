@@ -1,0 +1,335 @@
+//! [`AgentRun`]: the ReAct loop as a state machine without I/O.
+//!
+//! The driver asks [`AgentRun::next`], does what it says, and feeds the result back; each feeding returns the
+//! history entry to commit. Whatever the order of answers, results, crashes and new messages, every prefix of
+//! those entries passes [`crate::history::validate`].
+
+pub mod limits;
+pub mod partial_json;
+pub mod step;
+pub mod stop;
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+
+use crate::agentable::Reply;
+use crate::history::{Block, Entry, Role};
+use crate::model::{ModelTurn, StopReason};
+use crate::run::RunStatus;
+use crate::tool_call::{ToolCall, ToolResponse};
+use limits::Limits;
+use step::{EmptyAnswer, Next, Turn};
+use stop::Progress;
+
+/// The tool whose call is the agent's message to its user.
+pub const SEND_MESSAGE: &str = "send_message";
+
+/// What a run needs to know of its agent type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunPolicy {
+    /// Whether somebody waits for an answer; it stops after `send_message`.
+    pub conversational: bool,
+    /// What the user reads.
+    pub reply: Reply,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    Ready,
+    Tools(Vec<ToolCall>),
+    Ended(RunStatus),
+}
+
+/// One run: its history and where it stands.
+#[derive(Debug, Clone)]
+pub struct AgentRun {
+    policy: RunPolicy,
+    history: Vec<Entry>,
+    phase: Phase,
+    progress: Progress,
+    streak_tool: Option<String>,
+    message_sent: bool,
+    used_ids: HashSet<String>,
+}
+
+impl AgentRun {
+    /// A run over the history of the open session, as committed. The last `of_this_run` entries are its own
+    /// (more than 0 when it is taken over from another worker).
+    #[must_use]
+    pub fn resume(policy: RunPolicy, history: Vec<Entry>, of_this_run: usize, now: DateTime<Utc>) -> Self {
+        let own = history.len().saturating_sub(of_this_run);
+        let mut run = Self {
+            policy,
+            phase: Phase::Ready,
+            progress: Progress {
+                iterations: 0,
+                same_tool: 0,
+                history_entries: history.len(),
+                started_at: now,
+            },
+            streak_tool: None,
+            message_sent: false,
+            used_ids: HashSet::new(),
+            history: Vec::new(),
+        };
+        for (at, entry) in history.iter().enumerate().skip(own) {
+            run.replay(entry, at.checked_sub(1).map(|before| &history[before]));
+        }
+        run.phase = phase_after(history.last());
+        run.history = history;
+        run
+    }
+
+    /// Counts an entry that was committed before this attempt; `asked` is the one before it.
+    fn replay(&mut self, entry: &Entry, asked: Option<&Entry>) {
+        match entry.role {
+            Role::Assistant => {
+                self.progress.iterations += 1;
+                self.used_ids.extend(entry.tool_uses().map(str::to_owned));
+                self.count_streak(&tool_names(entry));
+            }
+            Role::User => {
+                for block in &entry.content {
+                    match block {
+                        Block::Text { .. } => self.message_sent = false,
+                        Block::ToolResult { tool_use_id, is_error: false, .. } => {
+                            self.message_sent |= asked.is_some_and(|asked| sends(asked, tool_use_id));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// The history so far, committed and about to be.
+    #[must_use]
+    pub fn history(&self) -> &[Entry] {
+        &self.history
+    }
+
+    /// Model calls so far.
+    #[must_use]
+    pub fn iterations(&self) -> u32 {
+        self.progress.iterations
+    }
+
+    /// What it is bound by.
+    #[must_use]
+    pub fn policy(&self) -> &RunPolicy {
+        &self.policy
+    }
+
+    /// Whether the user was sent a message since they last wrote.
+    #[must_use]
+    pub fn message_sent(&self) -> bool {
+        self.message_sent
+    }
+
+    /// What to do now.
+    #[must_use]
+    pub fn next(&self, now: DateTime<Utc>) -> Next {
+        match &self.phase {
+            Phase::Tools(calls) => Next::CallTools(calls.clone()),
+            Phase::Ended(status) => Next::Done(*status),
+            Phase::Ready if self.policy.conversational && self.message_sent => {
+                Next::Done(RunStatus::MessageSent)
+            }
+            Phase::Ready => stop::before_model_call(&self.policy.limits, &self.progress, now)
+                .map_or(Next::CallModel, Next::Done),
+        }
+    }
+
+    /// Takes the model's answer.
+    ///
+    /// # Errors
+    /// [`EmptyAnswer`] when it said nothing and somebody waits; the state is unchanged.
+    pub fn on_model(&mut self, turn: ModelTurn) -> Result<Turn, EmptyAnswer> {
+        let ModelTurn { mut content, malformed, stop, .. } = turn;
+        content.retain(|block| !matches!(block, Block::Text { text } if text.trim().is_empty()));
+        let calls = self.name_calls(&mut content, malformed);
+        let says = content.iter().any(|block| matches!(block, Block::Text { .. }));
+        if calls.is_empty() && !says {
+            if self.policy.conversational && !self.message_sent {
+                return Err(EmptyAnswer);
+            }
+            self.progress.iterations += 1;
+            self.phase = Phase::Ended(RunStatus::Completed);
+            return Ok(Turn { entry: None, calls, reply: None, thought: None });
+        }
+        let entry = Entry::assistant(content);
+        self.progress.iterations += 1;
+        self.count_streak(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+        self.phase = if !calls.is_empty() {
+            Phase::Tools(calls.clone())
+        } else if stop == StopReason::MaxTokens {
+            Phase::Ended(RunStatus::MaxTokens)
+        } else {
+            Phase::Ended(RunStatus::Completed)
+        };
+        self.push(entry.clone());
+        let (reply, thought) = self.split_text(&entry, calls.is_empty());
+        Ok(Turn { entry: Some(entry), calls, reply, thought })
+    }
+
+    /// Takes one response for each call of [`Next::CallTools`], in any order; a missing one becomes "outcome
+    /// unknown". Returns the entry to commit; `None` when no tool was asked for.
+    pub fn on_tools(&mut self, mut responses: Vec<(String, ToolResponse)>) -> Option<Entry> {
+        let Phase::Tools(calls) = &self.phase else { return None };
+        let mut content = Vec::with_capacity(calls.len());
+        for call in calls {
+            let response = responses
+                .iter()
+                .position(|(id, _)| *id == call.id)
+                .map_or_else(ToolResponse::outcome_unknown, |at| responses.swap_remove(at).1);
+            self.message_sent |= call.name == SEND_MESSAGE && response.is_success();
+            content.push(Block::ToolResult {
+                tool_use_id: call.id.clone(),
+                content: response.text().to_owned(),
+                is_error: !response.is_success(),
+            });
+        }
+        let entry = Entry::user(content);
+        self.phase = Phase::Ready;
+        self.push(entry.clone());
+        Some(entry)
+    }
+
+    /// Takes new user messages. Returns the entry to commit; `None` when there are none, or while tools are
+    /// open (their results must come first: ask again after [`AgentRun::on_tools`]).
+    pub fn on_messages(&mut self, texts: Vec<String>) -> Option<Entry> {
+        if texts.is_empty() || matches!(self.phase, Phase::Tools(_)) {
+            return None;
+        }
+        let entry = Entry::user(texts.into_iter().map(Block::text).collect());
+        self.message_sent = false;
+        self.phase = Phase::Ready;
+        self.push(entry.clone());
+        Some(entry)
+    }
+
+    /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if any.
+    pub fn on_end(&mut self, status: RunStatus, reason: &ToolResponse) -> Option<Entry> {
+        let entry = match &self.phase {
+            Phase::Tools(calls) => {
+                let responses = calls.iter().map(|call| (call.id.clone(), reason.clone())).collect();
+                self.on_tools(responses)
+            }
+            _ => None,
+        };
+        self.phase = Phase::Ended(status);
+        entry
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.history.push(entry);
+        self.progress.history_entries += 1;
+    }
+
+    fn count_streak(&mut self, names: &[&str]) {
+        let single = match names {
+            [first, rest @ ..] if rest.iter().all(|name| name == first) => Some((*first).to_owned()),
+            _ => None,
+        };
+        self.progress.same_tool = match &single {
+            Some(name) if self.streak_tool.as_ref() == Some(name) => self.progress.same_tool + 1,
+            Some(_) => 1,
+            None => 0,
+        };
+        self.streak_tool = single;
+    }
+
+    /// Gives every tool call an id that no other call of this run has: some providers send none, or the same
+    /// ones each turn.
+    fn name_calls(&mut self, content: &mut [Block], malformed: Vec<(String, String)>) -> Vec<ToolCall> {
+        let mut malformed = malformed;
+        let mut calls = Vec::new();
+        let iteration = self.progress.iterations + 1;
+        for block in content {
+            let Block::ToolUse { id, name, input } = block else { continue };
+            let broken = malformed.iter().position(|(of, _)| of == id).map(|at| malformed.remove(at).1);
+            let mut number = calls.len() + 1;
+            while id.is_empty() || self.used_ids.contains(id.as_str()) {
+                *id = format!("call_{iteration}_{number}");
+                number += 1;
+            }
+            self.used_ids.insert(id.clone());
+            calls.push(ToolCall {
+                id: id.clone(),
+                name: name.clone(),
+                input: input.clone(),
+                malformed: broken,
+            });
+        }
+        calls
+    }
+
+    /// Which of the turn's text is the agent's message, and which is thinking.
+    fn split_text(&self, entry: &Entry, natural: bool) -> (Option<String>, Option<String>) {
+        let mut thinking: Vec<&str> = Vec::new();
+        let mut text: Vec<&str> = Vec::new();
+        for block in &entry.content {
+            match block {
+                Block::Thinking { text, .. } if !text.is_empty() => thinking.push(text),
+                Block::Text { text: said } => text.push(said),
+                _ => {}
+            }
+        }
+        let is_reply = match self.policy.reply {
+            Reply::Text => self.policy.conversational,
+            Reply::SendMessage => self.policy.conversational && natural && !self.message_sent,
+        };
+        if !is_reply {
+            thinking.append(&mut text);
+        }
+        let join = |parts: Vec<&str>| (!parts.is_empty()).then(|| parts.join("\n\n"));
+        (join(text), join(thinking))
+    }
+}
+
+fn tool_names(entry: &Entry) -> Vec<&str> {
+    entry
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::ToolUse { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether the call `id` of `entry` is a message to the user.
+fn sends(entry: &Entry, id: &str) -> bool {
+    entry.content.iter().any(
+        |block| matches!(block, Block::ToolUse { id: call, name, .. } if call == id && name == SEND_MESSAGE),
+    )
+}
+
+/// Where a run stands whose last committed entry is this.
+fn phase_after(last: Option<&Entry>) -> Phase {
+    match last {
+        Some(entry) if entry.role == Role::Assistant => {
+            let calls: Vec<ToolCall> = entry
+                .content
+                .iter()
+                .filter_map(|block| match block {
+                    Block::ToolUse { id, name, input } => Some(ToolCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        input: input.clone(),
+                        malformed: None,
+                    }),
+                    _ => None,
+                })
+                .collect();
+            if calls.is_empty() { Phase::Ended(RunStatus::Completed) } else { Phase::Tools(calls) }
+        }
+        _ => Phase::Ready,
+    }
+}
+
+#[cfg(test)]
+mod tests;

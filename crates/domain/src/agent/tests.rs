@@ -1,0 +1,202 @@
+use super::*;
+use crate::history::validate;
+use crate::model::Usage;
+use crate::tool_call::ToolErrorCode;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn policy(conversational: bool, reply: Reply) -> RunPolicy {
+    RunPolicy {
+        conversational,
+        reply,
+        limits: Limits {
+            max_iterations: 20,
+            max_same_tool: 5,
+            max_duration_s: 600,
+            max_history_entries: 0,
+            max_output_tokens: 1000,
+        },
+    }
+}
+
+fn start(policy: RunPolicy) -> AgentRun {
+    let mut run = AgentRun::resume(policy, vec![], 0, DateTime::UNIX_EPOCH);
+    run.on_messages(vec!["hi".into()]);
+    run
+}
+
+fn turn(content: Vec<Block>) -> ModelTurn {
+    ModelTurn { content, malformed: vec![], stop: StopReason::EndTurn, usage: Usage::default() }
+}
+
+fn call(id: &str, name: &str) -> Block {
+    Block::ToolUse { id: id.into(), name: name.into(), input: json!({}) }
+}
+
+fn next(run: &AgentRun) -> Next {
+    run.next(DateTime::UNIX_EPOCH)
+}
+
+#[test]
+fn a_conversational_run_stops_after_its_message_and_goes_on_when_spoken_to() {
+    let mut run = start(policy(true, Reply::SendMessage));
+    let said = run.on_model(turn(vec![Block::text("let me answer"), call("1", SEND_MESSAGE)])).unwrap();
+    assert_eq!(said.thought.as_deref(), Some("let me answer"));
+    assert_eq!(said.reply, None);
+    run.on_tools(vec![("1".into(), ToolResponse::success("sent"))]);
+    assert_eq!(next(&run), Next::Done(RunStatus::MessageSent));
+    run.on_messages(vec!["more".into()]);
+    assert_eq!(next(&run), Next::CallModel);
+}
+
+#[test]
+fn a_message_that_could_not_be_sent_does_not_stop_the_run() {
+    let mut run = start(policy(true, Reply::SendMessage));
+    run.on_model(turn(vec![call("1", SEND_MESSAGE)])).unwrap();
+    run.on_tools(vec![("1".into(), ToolResponse::failure(ToolErrorCode::ValidationError, "empty"))]);
+    assert_eq!(next(&run), Next::CallModel);
+}
+
+#[test]
+fn natural_completion_without_a_message_delivers_the_text() {
+    let mut run = start(policy(true, Reply::SendMessage));
+    let said = run.on_model(turn(vec![Block::text("42")])).unwrap();
+    assert_eq!(said.reply.as_deref(), Some("42"));
+    assert_eq!(next(&run), Next::Done(RunStatus::Completed));
+}
+
+#[test]
+fn an_empty_answer_is_an_error_only_while_somebody_waits() {
+    assert_eq!(start(policy(true, Reply::Text)).on_model(turn(vec![])), Err(EmptyAnswer));
+    let mut task = start(policy(false, Reply::Text));
+    task.on_model(turn(vec![])).unwrap();
+    assert_eq!(next(&task), Next::Done(RunStatus::Completed));
+}
+
+#[test]
+fn each_limit_ends_with_its_own_status() {
+    let mut run = start(policy(false, Reply::Text));
+    for i in 0..5 {
+        assert_eq!(next(&run), Next::CallModel, "call {i}");
+        run.on_model(turn(vec![call("", "search")])).unwrap();
+        run.on_tools(vec![]);
+    }
+    assert_eq!(next(&run), Next::Done(RunStatus::SameTool));
+
+    let mut run = start(policy(false, Reply::Text));
+    for i in 0..20 {
+        assert_eq!(next(&run), Next::CallModel, "call {i}");
+        run.on_model(turn(vec![call("", if i % 2 == 0 { "a" } else { "b" })])).unwrap();
+        run.on_tools(vec![]);
+    }
+    assert_eq!(next(&run), Next::Done(RunStatus::MaxIterations));
+
+    let run = start(policy(false, Reply::Text));
+    assert_eq!(
+        run.next(DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(600)),
+        Next::Done(RunStatus::MaxDuration)
+    );
+
+    let mut capped = policy(false, Reply::Text);
+    capped.limits.max_history_entries = 1;
+    assert_eq!(next(&start(capped)), Next::Done(RunStatus::HistoryFull));
+}
+
+#[test]
+fn calls_of_one_turn_and_of_several_get_ids_of_their_own() {
+    let mut run = start(policy(false, Reply::Text));
+    for _ in 0..3 {
+        run.on_model(turn(vec![call("call_0", "a"), call("call_0", "b"), call("", "c")])).unwrap();
+        run.on_tools(vec![]);
+    }
+    let ids: Vec<&str> = run.history().iter().flat_map(Entry::tool_uses).collect();
+    assert_eq!(ids.len(), 9);
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 9);
+}
+
+#[derive(Debug, Clone)]
+enum Happens {
+    Model(Vec<(u8, String)>),
+    Tools(Vec<bool>),
+    Messages(u8),
+    /// The worker dies: another resumes from what was committed.
+    Crash,
+    End,
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happens>> {
+    let block = (0u8..6, prop::sample::select(vec!["", "x", "call_0", "call_1_1", "dup"]))
+        .prop_map(|(kind, id)| (kind, id.to_owned()));
+    let one = prop_oneof![
+        4 => prop::collection::vec(block, 0..4).prop_map(Happens::Model),
+        4 => prop::collection::vec(any::<bool>(), 0..4).prop_map(Happens::Tools),
+        2 => (0u8..3).prop_map(Happens::Messages),
+        2 => Just(Happens::Crash),
+        1 => Just(Happens::End),
+    ];
+    prop::collection::vec(one, 0..40)
+}
+
+fn block(kind: u8, id: &str) -> Block {
+    match kind {
+        0 => Block::text("hello"),
+        1 => Block::text("  "),
+        2 => Block::Thinking { text: "hm".into(), raw: None },
+        3 => call(id, SEND_MESSAGE),
+        _ => call(id, "create_note"),
+    }
+}
+
+proptest! {
+    /// Whatever happens in whatever order, a provider accepts every committed prefix, and a crash changes
+    /// neither the history nor what comes next.
+    #[test]
+    fn every_prefix_is_one_a_provider_accepts(
+        events in happenings(), conversational in any::<bool>(), text in any::<bool>()
+    ) {
+        let policy = policy(conversational, if text { Reply::Text } else { Reply::SendMessage });
+        let mut run = start(policy);
+        let mut committed = run.history().to_vec();
+        for event in events {
+            let entry = match event {
+                Happens::Model(blocks) => match next(&run) {
+                    Next::CallModel => run
+                        .on_model(turn(blocks.iter().map(|(kind, id)| block(*kind, id)).collect()))
+                        .ok()
+                        .and_then(|turn| turn.entry),
+                    _ => None,
+                },
+                Happens::Tools(worked) => match next(&run) {
+                    Next::CallTools(calls) => run.on_tools(
+                        calls
+                            .iter()
+                            .zip(worked)
+                            .map(|(call, ok)| {
+                                let response = if ok { ToolResponse::success("ok") }
+                                    else { ToolResponse::failure(ToolErrorCode::IoError, "no") };
+                                (call.id.clone(), response)
+                            })
+                            .collect(),
+                    ),
+                    _ => None,
+                },
+                Happens::Messages(n) => run.on_messages((0..n).map(|i| format!("m{i}")).collect()),
+                Happens::Crash => {
+                    let before = next(&run);
+                    let resumed = AgentRun::resume(policy, committed.clone(), committed.len(), DateTime::UNIX_EPOCH);
+                    if matches!(before, Next::CallTools(_) | Next::CallModel) {
+                        let kind = std::mem::discriminant(&before);
+                        let after = next(&resumed);
+                        prop_assert!(kind == std::mem::discriminant(&after), "{before:?} became {after:?}");
+                    }
+                    run = resumed;
+                    None
+                }
+                Happens::End => run.on_end(RunStatus::Cancelled, &ToolResponse::outcome_unknown()),
+            };
+            committed.extend(entry);
+            prop_assert_eq!(validate(&committed), Ok(()));
+            prop_assert_eq!(run.history(), &committed[..]);
+        }
+    }
+}

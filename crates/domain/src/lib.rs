@@ -1,0 +1,27 @@
+//! The words and decisions of Houston, free of I/O: ids, entities, events, the agent loop as a state machine,
+//! stop rules, retry arithmetic, and the clock everything else is handed.
+//!
+//! # Invariants
+//! - Nothing here touches a socket, a file, the machine's time or its randomness; [`clock::SystemClock`] and
+//!   [`id::Ids`] are the two doors, and both are passed in.
+//! - Every prefix of the history a run emits passes [`history::validate`].
+//! - A durable [`event::Event`] names rows; it never repeats their text.
+//!
+//! # Deliberately absent
+//! Traits for storage or queues (there is one of each), AG-UI (the wire format lives in `api`), SQL, HTTP.
+//!
+//! # Add an event
+//! A variant in [`event::Event`], its frames in `api::sse::render`, and, when it ends an iteration, a line in the
+//! stream cursor's test.
+
+pub mod agent;
+pub mod agentable;
+pub mod clock;
+pub mod event;
+pub mod history;
+pub mod id;
+pub mod message;
+pub mod model;
+pub mod retry;
+pub mod run;
+pub mod tool_call;

@@ -1,0 +1,137 @@
+//! What a model answers and how it fails, whatever provider it stands behind.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::Block;
+
+/// Tokens of one model call. `input` counts everything sent, cached or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Sent, including what the cache served.
+    pub input_tokens: u64,
+    /// Received, including reasoning.
+    pub output_tokens: u64,
+    /// Of the input, served from the provider's cache.
+    #[serde(default)]
+    pub cache_read_tokens: u64,
+    /// Of the input, written to the provider's cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// Of the output, spent on reasoning.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+    }
+}
+
+/// Why the model stopped writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was done.
+    EndTurn,
+    /// It wants tools.
+    ToolUse,
+    /// It reached the limit of its answer.
+    MaxTokens,
+    /// It, or its provider's filter, declined.
+    Refusal,
+}
+
+/// One complete answer of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelTurn {
+    /// Text, thinking and tool calls, in order.
+    pub content: Vec<Block>,
+    /// Tool arguments that were no JSON object: call id and what was sent, shortened.
+    pub malformed: Vec<(String, String)>,
+    /// Why it stopped.
+    pub stop: StopReason,
+    /// What it used, as reported by the provider.
+    pub usage: Usage,
+}
+
+/// The ten ways a model call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ModelErrorCode {
+    /// No key, or no base URL.
+    ProviderNotConfigured,
+    /// A provider nobody knows.
+    ProviderNotSupported,
+    /// The key is wrong.
+    AuthenticationError,
+    /// Too much, too fast; or the provider is overloaded.
+    RateLimited,
+    /// The provider does not know the model.
+    ModelNotFound,
+    /// The conversation is too long for the model.
+    ContextLengthExceeded,
+    /// The connection failed or broke.
+    NetworkError,
+    /// Nothing came for too long.
+    Timeout,
+    /// What came was no answer: garbage, or a stream that just ended.
+    InvalidResponse,
+    /// Anything else.
+    Unknown,
+}
+
+impl ModelErrorCode {
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::RateLimited | Self::NetworkError | Self::Timeout)
+    }
+
+    /// The name in events and metadata.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ProviderNotConfigured => "PROVIDER_NOT_CONFIGURED",
+            Self::ProviderNotSupported => "PROVIDER_NOT_SUPPORTED",
+            Self::AuthenticationError => "AUTHENTICATION_ERROR",
+            Self::RateLimited => "RATE_LIMITED",
+            Self::ModelNotFound => "MODEL_NOT_FOUND",
+            Self::ContextLengthExceeded => "CONTEXT_LENGTH_EXCEEDED",
+            Self::NetworkError => "NETWORK_ERROR",
+            Self::Timeout => "TIMEOUT",
+            Self::InvalidResponse => "INVALID_RESPONSE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// A failed model call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", code.as_str())]
+pub struct ModelError {
+    /// Which of the ten.
+    pub code: ModelErrorCode,
+    /// What a person can read and act on; no secrets.
+    pub message: String,
+    /// How long the provider asked to wait.
+    pub retry_after: Option<Duration>,
+    /// The HTTP status, when there was an answer.
+    pub status: Option<u16>,
+    /// The provider's name for the request.
+    pub request_id: Option<String>,
+}
+
+impl ModelError {
+    /// An error that came without an HTTP answer.
+    #[must_use]
+    pub fn new(code: ModelErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry_after: None, status: None, request_id: None }
+    }
+}

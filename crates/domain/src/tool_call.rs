@@ -1,0 +1,236 @@
+//! What a tool is to the model, what a call of it is, and what it may answer.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::id::{AgentableId, RunId};
+
+/// What may be done with a call whose outcome a crash left unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// Changes nothing: run again.
+    Read,
+    /// Run again with the same key.
+    Idempotent,
+    /// Ask the outside, by key, whether it happened.
+    Checkable,
+    /// Acts on the world: never again. What is undeclared is this.
+    #[default]
+    Effect,
+}
+
+impl EffectClass {
+    /// The name in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Idempotent => "idempotent",
+            Self::Checkable => "checkable",
+            Self::Effect => "effect",
+        }
+    }
+}
+
+/// A tool as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// `snake_case`, unique in the registry.
+    pub name: String,
+    /// When and how to use it, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments: an object.
+    pub input_schema: Value,
+    /// What a crash allows.
+    #[serde(default)]
+    pub effect: EffectClass,
+    /// How long one call may take.
+    #[serde(default = "ToolDefinition::default_timeout")]
+    pub timeout: Duration,
+}
+
+impl ToolDefinition {
+    /// Two minutes: longer tools say so themselves.
+    #[must_use]
+    pub fn default_timeout() -> Duration {
+        Duration::from_secs(120)
+    }
+}
+
+/// One call the model asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Unique within the run.
+    pub id: String,
+    /// The tool's name as the model gave it.
+    pub name: String,
+    /// The arguments, as far as they could be read: always a JSON object.
+    pub input: Value,
+    /// Set when the arguments were no JSON object: what was sent instead, shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malformed: Option<String>,
+}
+
+impl ToolCall {
+    /// The key a repeated call carries to the outside: SHA-256 of agentable, run and call id, in hex.
+    #[must_use]
+    pub fn idempotency_key(&self, agentable: AgentableId, run: RunId) -> String {
+        let mut hash = Sha256::new();
+        hash.update(agentable.0.as_bytes());
+        hash.update(run.0.as_bytes());
+        hash.update(self.id.as_bytes());
+        hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+            use std::fmt::Write as _;
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+/// Why a tool failed, for the model and for statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ToolErrorCode {
+    /// The arguments are wrong: the model can mend them.
+    ValidationError,
+    /// Reading or writing failed.
+    IoError,
+    /// The tool is not set up.
+    ConfigError,
+    /// Not allowed here.
+    PermissionDenied,
+    /// Too often.
+    RateLimited,
+    /// What was asked for does not exist.
+    NotFound,
+    /// The tool wants the model to decide something first.
+    LlmAssistRequired,
+    /// It took longer than it may.
+    Timeout,
+    /// Anything else, including "outcome unknown" after a crash.
+    Unknown,
+}
+
+/// What a call answered; one for each call, whatever happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToolResponse {
+    /// It worked.
+    Success {
+        /// What the model reads.
+        observation: String,
+    },
+    /// It did not.
+    Failure {
+        /// What the model reads: what is wrong and what to do.
+        error: String,
+        /// Which kind of failure.
+        code: ToolErrorCode,
+    },
+}
+
+impl ToolResponse {
+    /// A success.
+    #[must_use]
+    pub fn success(observation: impl Into<String>) -> Self {
+        Self::Success { observation: observation.into() }
+    }
+
+    /// A failure.
+    #[must_use]
+    pub fn failure(code: ToolErrorCode, error: impl Into<String>) -> Self {
+        Self::Failure { error: error.into(), code }
+    }
+
+    /// The result for a call of class `effect` that a crash cut off.
+    #[must_use]
+    pub fn outcome_unknown() -> Self {
+        Self::failure(
+            ToolErrorCode::Unknown,
+            "outcome unknown: the worker stopped while this call ran. It may have happened, or may still \
+             happen. Verify before you try again.",
+        )
+    }
+
+    /// Whether it worked.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Success { .. })
+    }
+
+    /// What the model reads.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Success { observation } => observation,
+            Self::Failure { error, .. } => error,
+        }
+    }
+}
+
+/// Rows in Houston's own tables that a tool writes. The store writes them in the fenced transaction of the
+/// step, together with the result and its events: exactly once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A message of the agent to its user.
+    SendMessage {
+        /// Markdown, not empty.
+        content: String,
+    },
+    /// A note of the agentable.
+    CreateNote {
+        /// One line.
+        title: String,
+        /// Markdown.
+        content: String,
+    },
+    /// Reads the notes of the agentable, newest first.
+    ListNotes {
+        /// How many at most.
+        limit: u32,
+    },
+    /// Remembers something.
+    AddLearning {
+        /// One sentence.
+        content: String,
+    },
+    /// Corrects something remembered.
+    UpdateLearning {
+        /// Which one.
+        id: crate::id::LearningId,
+        /// The new sentence.
+        content: String,
+    },
+    /// Forgets something.
+    RemoveLearning {
+        /// Which one.
+        id: crate::id::LearningId,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_repeated_call_is_the_same_and_another_runs_is_not() {
+        let call = ToolCall { id: "c1".into(), name: "pay".into(), input: Value::Null, malformed: None };
+        let (agentable, run) = (AgentableId(uuid::Uuid::from_u128(1)), RunId(uuid::Uuid::from_u128(2)));
+        let key = call.idempotency_key(agentable, run);
+        assert_eq!(key.len(), 64);
+        assert_eq!(key, call.clone().idempotency_key(agentable, run));
+        assert_ne!(key, call.idempotency_key(agentable, RunId(uuid::Uuid::from_u128(3))));
+    }
+
+    #[test]
+    fn what_is_undeclared_acts_on_the_world() {
+        let definition: ToolDefinition =
+            serde_json::from_value(serde_json::json!({"name": "x", "description": "", "input_schema": {}}))
+                .unwrap();
+        assert_eq!(definition.effect, EffectClass::Effect);
+    }
+}
