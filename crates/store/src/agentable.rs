@@ -1,0 +1,146 @@
+//! Agentables: anything an agent runs for, each with its lock row.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, take};
+use crate::pool::Store;
+
+/// An agentable about to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewAgentable<'a> {
+    /// Its id.
+    pub id: AgentableId,
+    /// Whose it is.
+    pub user: UserId,
+    /// The name of its agent type.
+    pub kind: &'a str,
+    /// One line.
+    pub title: &'a str,
+    /// What it is about.
+    pub description: &'a str,
+    /// Its first status.
+    pub status: Option<&'a str>,
+    /// When it is made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// An agentable as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agentable {
+    /// Its id.
+    pub id: AgentableId,
+    /// Whose it is.
+    pub user: UserId,
+    /// The name of its agent type.
+    pub kind: String,
+    /// One line.
+    pub title: String,
+    /// What it is about.
+    pub description: String,
+    /// Its stored status.
+    pub status: Option<String>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// The position of its newest event.
+    pub last_seq: i64,
+    /// Its open run, or the latest one.
+    pub run: Option<RunId>,
+    /// Whether that run is open.
+    pub run_open: bool,
+}
+
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    agentable: &NewAgentable<'_>,
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::agentable::insert
+        with made as (
+            insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at)
+            values ($1, $2, $3, $4, $5, $6, $7, $8) returning id, tenant_id)
+        insert into houston.run_locks (agentable_id, tenant_id) select id, tenant_id from made",
+        agentable.id.0,
+        tenant.0,
+        agentable.user.0,
+        agentable.kind,
+        agentable.title,
+        agentable.description,
+        agentable.status,
+        agentable.created_at
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+impl Store {
+    /// Makes an agentable for a user of the tenant. `response` is what the client is answered, kept under the
+    /// idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user.
+    pub async fn create_agentable(
+        &self,
+        tenant: TenantId,
+        agentable: &NewAgentable<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(key) = key {
+            match take(&mut tx, tenant, key, agentable.id.0, response).await? {
+                Created::New(_) => {}
+                earlier => return Ok(earlier),
+            }
+        }
+        sqlx::query!(
+            "-- store::agentable::owner
+            select id from houston.users where tenant_id = $1 and id = $2 for key share",
+            tenant.0,
+            agentable.user.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "user" })?;
+        insert(&mut tx, tenant, agentable).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// An agentable of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn agentable(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<Agentable> {
+        let a = sqlx::query!(
+            "-- store::agentable::get
+            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
+                   l.run_open
+              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
+             where a.tenant_id = $1 and a.id = $2 and a.kind = $3",
+            tenant.0,
+            id.0,
+            kind
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        Ok(Agentable {
+            id: AgentableId(a.id),
+            user: UserId(a.user_id),
+            kind: a.kind,
+            title: a.title,
+            description: a.description,
+            status: a.status,
+            created_at: a.created_at,
+            last_seq: a.last_seq,
+            run: a.run_id.map(RunId),
+            run_open: a.run_open,
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Tenants and the keys that let their clients in. Only the SHA-256 of a key is stored.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{ApiKeyId, TenantId};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// How many characters of a key are kept readable.
+pub const PREFIX_CHARS: usize = 12;
+
+/// A stored key.
+#[derive(Debug, Clone)]
+pub struct ApiKey {
+    /// Its id.
+    pub id: ApiKeyId,
+    /// Whose it is.
+    pub tenant_id: TenantId,
+    /// The tenant's name.
+    pub tenant: String,
+    /// What it was made for.
+    pub name: String,
+    /// Its first characters.
+    pub prefix: String,
+    /// SHA-256 of the whole key.
+    pub secret_sha256: Vec<u8>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was revoked.
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// The hash under which a key is stored.
+#[must_use]
+pub fn hash(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+impl Store {
+    /// The tenant called `name`, made with `id` when there is none.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn ensure_tenant(&self, id: TenantId, name: &str) -> Result<TenantId> {
+        sqlx::query!(
+            "-- store::api_key::ensure_tenant
+            insert into houston.tenants (id, name) values ($1, $2) on conflict (name) do nothing",
+            id.0,
+            name
+        )
+        .execute(&self.pool)
+        .await?;
+        let id = sqlx::query_scalar!(
+            "-- store::api_key::tenant_by_name\nselect id from houston.tenants where name = $1",
+            name
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(TenantId(id))
+    }
+
+    /// Stores a key (its hash).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn create_api_key(&self, id: ApiKeyId, tenant: TenantId, name: &str, key: &str) -> Result<()> {
+        let prefix: String = key.chars().take(PREFIX_CHARS).collect();
+        sqlx::query!(
+            "-- store::api_key::create
+            insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256) values ($1, $2, $3, $4, $5)",
+            id.0,
+            tenant.0,
+            name,
+            prefix,
+            &hash(key)
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// The keys that begin like this one and are not revoked; the caller compares hashes in constant time.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn api_keys_like(&self, key: &str) -> Result<Vec<ApiKey>> {
+        let prefix: String = key.chars().take(PREFIX_CHARS).collect();
+        let mut keys = self.list_api_keys(Some(&prefix)).await?;
+        keys.retain(|key| key.revoked_at.is_none());
+        Ok(keys)
+    }
+
+    /// All keys, or those with this prefix.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn list_api_keys(&self, prefix: Option<&str>) -> Result<Vec<ApiKey>> {
+        let keys = sqlx::query!(
+            "-- store::api_key::list
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at
+              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
+             where $1::text is null or k.prefix = $1
+             order by k.id",
+            prefix
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(keys
+            .into_iter()
+            .map(|k| ApiKey {
+                id: ApiKeyId(k.id),
+                tenant_id: TenantId(k.tenant_id),
+                tenant: k.tenant,
+                name: k.name,
+                prefix: k.prefix,
+                secret_sha256: k.secret_sha256,
+                created_at: k.created_at,
+                revoked_at: k.revoked_at,
+            })
+            .collect())
+    }
+
+    /// Revokes a key for good.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such key, or it is revoked already.
+    pub async fn revoke_api_key(&self, id: ApiKeyId) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::api_key::revoke
+            update houston.api_keys set revoked_at = clock_timestamp() where id = $1 and revoked_at is null",
+            id.0
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "key" }) } else { Ok(()) }
+    }
+}

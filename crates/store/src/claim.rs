@@ -1,0 +1,114 @@
+//! Claiming a run: the only way to get an epoch, and with it the right to write.
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::{Committed, Event};
+use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
+
+use crate::error::Result;
+use crate::pool::Store;
+
+/// The right to write for one agentable; worthless once another has claimed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// Of which agentable.
+    pub agentable: AgentableId,
+    /// Counts its claims.
+    pub epoch: i64,
+    /// Random, because an asynchronous failover can hand out the same epoch twice.
+    pub token: RunToken,
+}
+
+/// A run that was claimed.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// The right to write.
+    pub fence: Fence,
+    /// Whose agentable it is.
+    pub tenant: TenantId,
+    /// Who the agent works for.
+    pub user: UserId,
+    /// The agent type's name.
+    pub kind: String,
+    /// The agentable's title.
+    pub title: String,
+    /// What it is about.
+    pub description: String,
+    /// The agentable it works for, of a sub-agent.
+    pub parent: Option<AgentableId>,
+    /// The run.
+    pub run: RunId,
+    /// Which attempt this is, from 1.
+    pub attempt: i32,
+    /// Iterations committed by earlier attempts.
+    pub iterations: i32,
+    /// How many claims in a row, this one included, have not committed a step yet.
+    pub crash_count: i32,
+    /// How many attempts failed.
+    pub failed_attempts: i32,
+    /// Where the stream stood when somebody asked to cancel the run.
+    pub cancel_seq: Option<i64>,
+    /// The id a message of the first iteration will have.
+    pub next_message: MessageId,
+    /// The event that was committed with the claim.
+    pub event: Committed,
+}
+
+impl Store {
+    /// Claims the open run of `agentable`, reads its unread messages into the history when it is new, and
+    /// commits the event of the attempt. `None` when another worker holds it, when nothing is open, or when the
+    /// next attempt is not due.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn claim_run(
+        &self,
+        agentable: AgentableId,
+        worker: WorkerId,
+        token: RunToken,
+        next_message: MessageId,
+    ) -> Result<Option<Claimed>> {
+        let row = sqlx::query!(
+            r#"-- store::claim::run
+            select epoch as "epoch!", tenant_id as "tenant_id!", user_id as "user_id!", kind as "kind!",
+                   title as "title!", description as "description!", parent_id, run_id as "run_id!",
+                   attempt as "attempt!", iterations as "iterations!", crash_count as "crash_count!",
+                   failed_attempts as "failed_attempts!", cancel_seq, seq as "seq!", at as "at!: DateTime<Utc>",
+                   takeover as "takeover!"
+              from houston.claim_run($1, $2, $3, $4)"#,
+            agentable.0,
+            worker.0,
+            token.0,
+            next_message.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|row| Claimed {
+            fence: Fence { agentable, epoch: row.epoch, token },
+            tenant: TenantId(row.tenant_id),
+            user: UserId(row.user_id),
+            kind: row.kind,
+            title: row.title,
+            description: row.description,
+            parent: row.parent_id.map(AgentableId),
+            run: RunId(row.run_id),
+            attempt: row.attempt,
+            iterations: row.iterations,
+            crash_count: row.crash_count,
+            failed_attempts: row.failed_attempts,
+            cancel_seq: row.cancel_seq,
+            next_message,
+            event: Committed {
+                seq: row.seq,
+                run_id: RunId(row.run_id),
+                at: row.at,
+                event: Event::AttemptStarted {
+                    attempt: row.attempt,
+                    iteration: u32::try_from(row.iterations).unwrap_or(0) + 1,
+                    next_message_id: next_message,
+                    takeover: row.takeover,
+                },
+                body: None,
+            },
+        }))
+    }
+}

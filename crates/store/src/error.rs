@@ -1,0 +1,91 @@
+//! What can go wrong with Postgres, and who acts next.
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The driver or the server refused.
+    #[error("postgres: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The caller no longer holds the lock: it must stop and write nothing.
+    #[error("the run's lock was taken over")]
+    Fenced,
+    /// No such row for this tenant.
+    #[error("{what} not found")]
+    NotFound {
+        /// `goal`, `message`, …
+        what: &'static str,
+    },
+    /// A row that must not be there twice.
+    #[error("{what} exists already")]
+    Exists {
+        /// `user`, `key`, …
+        what: &'static str,
+    },
+    /// The database was migrated by a newer Houston.
+    #[error(
+        "the database schema is at {found}, newer than this binary knows ({known}): install the newer \
+         Houston, or point DATABASE_URL at another database"
+    )]
+    SchemaNewer {
+        /// The newest migration applied.
+        found: i64,
+        /// The newest this binary has.
+        known: i64,
+    },
+    /// The database lacks migrations.
+    #[error("the database schema lacks {missing} migrations: run `houston migrate`")]
+    SchemaOlder {
+        /// How many.
+        missing: usize,
+    },
+    /// A migration failed.
+    #[error("migration: {0}")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// A row holds what the code does not expect.
+    #[error("{table}.{column} of {row} cannot be read: {source}")]
+    Inconsistent {
+        /// Which table.
+        table: &'static str,
+        /// Which column.
+        column: &'static str,
+        /// Which row.
+        row: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+/// The result of a store function.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Whether the same call may succeed in a moment: the connection broke, the server restarts, a lock was
+    /// busy. The write may or may not have happened; its write id tells.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Database(
+                sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::WorkerCrashed,
+            ) => true,
+            Self::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                // connection failures, resources, operator intervention, serialisation, busy locks
+                ["08", "53", "57"].iter().any(|class| code.starts_with(class))
+                    || ["40001", "40P01", "55P03", "25P03"].contains(&code.as_ref())
+            }),
+            _ => false,
+        }
+    }
+
+    /// The SQLSTATE, when the server sent one.
+    #[must_use]
+    pub fn sqlstate(&self) -> Option<String> {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => error.code().map(std::borrow::Cow::into_owned),
+            _ => None,
+        }
+    }
+}

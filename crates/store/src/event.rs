@@ -1,0 +1,152 @@
+//! The durable event stream, read.
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::{Committed, Event, MessageBody};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use serde_json::Value;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::message::{message_type, source};
+use crate::pool::Store;
+
+/// Where a stream stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamHead {
+    /// The newest position.
+    pub last_seq: i64,
+    /// Whether a run is open.
+    pub run_open: bool,
+    /// The open run, or the latest one, and the position of its first event.
+    pub run: Option<(RunId, i64)>,
+}
+
+struct EventRow {
+    seq: i64,
+    run_id: Uuid,
+    created_at: DateTime<Utc>,
+    data: Json<Event>,
+    source: Option<String>,
+    message_type: Option<String>,
+    content: Option<String>,
+    metadata: Option<Value>,
+}
+
+impl From<EventRow> for Committed {
+    fn from(row: EventRow) -> Self {
+        let body = match (row.source, row.message_type, row.content) {
+            (Some(from), Some(kind), Some(content)) => Some(MessageBody {
+                source: source(&from),
+                message_type: message_type(&kind),
+                content,
+                metadata: row
+                    .metadata
+                    .filter(|m| m.as_object().is_none_or(|m| !m.is_empty()))
+                    .unwrap_or_default(),
+            }),
+            _ => None,
+        };
+        Self { seq: row.seq, run_id: RunId(row.run_id), at: row.created_at, event: row.data.0, body }
+    }
+}
+
+impl Store {
+    /// Events of `agentable` after position `after`, in order, `limit` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn events_after(
+        &self,
+        agentable: AgentableId,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<Committed>> {
+        let rows = sqlx::query_as!(
+            EventRow,
+            r#"-- store::event::after
+            select e.seq, e.run_id, e.created_at, e.data as "data: Json<Event>", m.source as "source?",
+                   m.message_type as "message_type?", m.content as "content?", m.metadata as "metadata?"
+              from houston.events e left join houston.messages m on m.id = e.message_id
+             where e.agentable_id = $1 and e.seq > $2
+             order by e.seq limit $3"#,
+            agentable.0,
+            after,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(Committed::from).collect())
+    }
+
+    /// Where the stream of an agentable of the tenant stands.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn stream_head(
+        &self,
+        tenant: TenantId,
+        kind: &str,
+        agentable: AgentableId,
+    ) -> Result<StreamHead> {
+        let head = sqlx::query!(
+            r#"-- store::event::head
+            select l.last_seq, l.run_open, l.run_id, r.first_seq as "first_seq?"
+              from houston.run_locks l
+              join houston.agentables a on a.id = l.agentable_id
+              left join houston.runs r on r.id = l.run_id
+             where l.agentable_id = $1 and a.tenant_id = $2 and a.kind = $3"#,
+            agentable.0,
+            tenant.0,
+            kind
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        Ok(StreamHead {
+            last_seq: head.last_seq,
+            run_open: head.run_open,
+            run: head.run_id.zip(head.first_seq).map(|(run, seq)| (RunId(run), seq)),
+        })
+    }
+
+    /// The newest positions of these agentables, for streams that may have missed a nudge.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn last_seqs(&self, agentables: &[Uuid]) -> Result<Vec<(AgentableId, i64)>> {
+        let rows = sqlx::query!(
+            "-- store::event::last_seqs
+            select agentable_id, last_seq from houston.run_locks where agentable_id = any($1)",
+            agentables
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), row.last_seq)).collect())
+    }
+
+    /// The id of the message that was being written at position `seq`, if an iteration was open there.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn open_message_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<MessageId>> {
+        let row = sqlx::query!(
+            r#"-- store::event::open_message_at
+            select data as "data: Json<Event>" from houston.events
+             where agentable_id = $1 and seq <= $2
+               and data ->> 'type' in ('attempt_started', 'step_finished', 'run_finished', 'retry_scheduled',
+                                       'handed_over')
+             order by seq desc limit 1"#,
+            agentable.0,
+            seq
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.and_then(|row| match row.data.0 {
+            Event::AttemptStarted { next_message_id, .. } | Event::StepFinished { next_message_id, .. } => {
+                Some(next_message_id)
+            }
+            _ => None,
+        }))
+    }
+}

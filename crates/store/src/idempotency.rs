@@ -1,0 +1,66 @@
+//! Idempotency keys: what a client sent under one, and what it was answered.
+
+use houston_domain::id::TenantId;
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::error::Result;
+
+/// A client's key for one request.
+#[derive(Debug, Clone, Copy)]
+pub struct IdempotencyKey<'a> {
+    /// As the client sent it.
+    pub key: &'a str,
+    /// SHA-256 of method, path and body: the same key with another request is refused.
+    pub request_sha256: &'a [u8],
+}
+
+/// Whether a request was new.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Created<T> {
+    /// It was: this was made.
+    New(T),
+    /// It was sent before: this was made then.
+    Replayed(T),
+    /// The key was used for another request.
+    KeyReused,
+}
+
+/// Takes the key for this transaction, or finds what was answered before.
+pub(crate) async fn take(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    key: IdempotencyKey<'_>,
+    resource: Uuid,
+    response: &Value,
+) -> Result<Created<Value>> {
+    let done = sqlx::query!(
+        "-- store::idempotency::take
+        insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
+        values ($1, $2, $3, $4, $5) on conflict do nothing",
+        tenant.0,
+        key.key,
+        key.request_sha256,
+        resource,
+        response
+    )
+    .execute(&mut *connection)
+    .await?;
+    if done.rows_affected() == 1 {
+        return Ok(Created::New(response.clone()));
+    }
+    let earlier = sqlx::query!(
+        "-- store::idempotency::earlier
+        select request_sha256, response from houston.idempotency_keys where tenant_id = $1 and key = $2",
+        tenant.0,
+        key.key
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    Ok(if earlier.request_sha256 == key.request_sha256 {
+        Created::Replayed(earlier.response.unwrap_or_default())
+    } else {
+        Created::KeyReused
+    })
+}

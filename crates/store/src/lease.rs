@@ -1,0 +1,167 @@
+//! The lease of a worker process: one row, renewed over a connection of its own, so that a drained pool or a
+//! blocked runtime cannot lose it. The database's clock decides, never a worker's.
+
+use std::time::Duration;
+
+use houston_domain::id::WorkerId;
+use sqlx::{ConnectOptions, Connection, PgConnection};
+
+use crate::error::Result;
+use crate::pool::{Store, connect_options};
+
+/// The connection that carries a worker's lease and its advisory lock: kill -9 drops the lock at once, which
+/// tells the others sooner than the lease's end would.
+#[derive(Debug)]
+pub struct LeaseConnection {
+    connection: PgConnection,
+    worker: WorkerId,
+    lease: Duration,
+}
+
+/// The advisory lock of a worker: the random half of its id.
+fn advisory_key(worker: WorkerId) -> i64 {
+    let bytes = worker.0.as_u128() & u128::from(u64::MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "any 64 bits will do")]
+    let key = bytes as u64 as i64;
+    key
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+impl LeaseConnection {
+    /// Connects, and takes the advisory lock of `worker`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
+        let mut connection = connect_options(url, "houston lease")?.connect().await?;
+        sqlx::query!(
+            r#"-- store::lease::lock
+            select pg_try_advisory_lock($1) as "locked!""#,
+            advisory_key(worker)
+        )
+        .fetch_one(&mut connection)
+        .await?;
+        Ok(Self { connection, worker, lease })
+    }
+
+    /// Puts the worker's row in place: from now on it may claim.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn register(&mut self, name: &str) -> Result<()> {
+        sqlx::query!(
+            "-- store::lease::register
+            insert into houston.workers (id, name, alive_until)
+            values ($1, $2, clock_timestamp() + make_interval(secs => $3))",
+            self.worker.0,
+            name,
+            seconds(self.lease)
+        )
+        .execute(&mut self.connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Renews the lease. `false`: the row was reaped and never comes back; drop every run, begin anew under a
+    /// fresh id.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn renew(&mut self) -> Result<bool> {
+        let done = sqlx::query!(
+            "-- store::lease::renew
+            update houston.workers
+               set beat_at = clock_timestamp(), alive_until = clock_timestamp() + make_interval(secs => $2)
+             where id = $1",
+            self.worker.0,
+            seconds(self.lease)
+        )
+        .execute(&mut self.connection)
+        .await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Takes the row away: what the worker held is free.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn resign(mut self) -> Result<()> {
+        sqlx::query!("-- store::lease::resign\ndelete from houston.workers where id = $1", self.worker.0)
+            .execute(&mut self.connection)
+            .await?;
+        self.connection.close().await?;
+        Ok(())
+    }
+}
+
+/// A worker whose advisory lock is free: it died, or lost its connection and has not noticed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Suspect {
+    /// Which worker.
+    pub worker: WorkerId,
+    /// Its last renewal, in microseconds of the database's clock.
+    pub beat: i64,
+}
+
+impl Store {
+    /// Workers that look dead although their lease runs: nobody holds their advisory lock, and the server has
+    /// not restarted since their last renewal (a restart drops the locks of the living too).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn suspects(&self) -> Result<Vec<Suspect>> {
+        let workers = sqlx::query!(
+            r#"-- store::lease::suspects
+            select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!"
+              from houston.workers
+             where alive_until > clock_timestamp() and beat_at > pg_postmaster_start_time()"#
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let keys: Vec<i64> = workers.iter().map(|worker| advisory_key(WorkerId(worker.id))).collect();
+        let free = sqlx::query_scalar!(
+            r#"-- store::lease::free_locks
+            select k.key as "key!" from unnest($1::bigint[]) as k (key)
+             where not exists (
+                   select from pg_locks l
+                    where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+                      and l.database = (select oid from pg_database where datname = current_database())
+                      and l.classid::bigint = ((k.key >> 32) & 4294967295)
+                      and l.objid::bigint = (k.key & 4294967295))"#,
+            &keys
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(workers
+            .into_iter()
+            .map(|worker| Suspect { worker: WorkerId(worker.id), beat: worker.beat })
+            .filter(|suspect| free.contains(&advisory_key(suspect.worker)))
+            .collect())
+    }
+
+    /// Reaps workers whose lease has run out, and these suspects unless they have renewed since. Returns who
+    /// was reaped. A wrong guess loses nothing: every write of a run is fenced.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn reap(&self, suspects: &[Suspect]) -> Result<Vec<WorkerId>> {
+        let ids: Vec<uuid::Uuid> = suspects.iter().map(|suspect| suspect.worker.0).collect();
+        let beats: Vec<i64> = suspects.iter().map(|suspect| suspect.beat).collect();
+        let reaped = sqlx::query_scalar!(
+            "-- store::lease::reap
+            delete from houston.workers w
+             where w.alive_until <= clock_timestamp()
+                or exists (select from unnest($1::uuid[], $2::bigint[]) as s (id, beat)
+                            where s.id = w.id and s.beat = (extract(epoch from w.beat_at) * 1000000)::bigint)
+            returning w.id",
+            &ids,
+            &beats
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(reaped.into_iter().map(WorkerId).collect())
+    }
+}

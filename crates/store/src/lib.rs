@@ -1,0 +1,39 @@
+//! Postgres: every fact of Houston, behind the fence.
+//!
+//! # Invariants
+//! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it locks the agentable's
+//!   lock row by epoch and token first, and finds nothing when the caller is a zombie.
+//! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gap and no reader can
+//!   overtake a slow writer.
+//! - Whoever stores a reason to look at an agentable sets `wake` in the same transaction; the sweep needs nothing
+//!   else. A lost hint costs seconds.
+//! - The database's clock decides about leases.
+//! - No transaction stays open across a model or tool call.
+//!
+//! # Deliberately absent
+//! Traits (there is one Postgres), ORM, queries built from strings, caches.
+//!
+//! # Add a table
+//! A migration `migrations/<time>_<what>.sql` (one-way; expand, then contract); a file here named after its noun,
+//! with `impl Store` and `query!` texts that begin `-- store::<file>::<function>`; `tenant_id` on it and in every
+//! query the API asks; then `cargo xtask prepare` to refresh `.sqlx`.
+
+pub mod agentable;
+pub mod api_key;
+pub mod claim;
+pub mod error;
+pub mod event;
+pub mod history;
+pub mod idempotency;
+pub mod lease;
+pub mod message;
+pub mod pool;
+pub mod record;
+pub mod run;
+pub mod schema;
+pub mod step;
+pub mod sweep;
+pub mod user;
+
+pub use error::{Error, Result};
+pub use pool::{Config, Store};

@@ -1,0 +1,227 @@
+//! Thread messages: posting, and what became of them.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_domain::message::{Message, MessageStatus, MessageType, Source};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey};
+use crate::pool::Store;
+
+/// A message about to be posted.
+#[derive(Debug, Clone, Copy)]
+pub struct NewPost<'a> {
+    /// Its id.
+    pub id: MessageId,
+    /// The run it opens when none is open.
+    pub run: RunId,
+    /// What the person wrote.
+    pub content: &'a str,
+    /// The client's own data.
+    pub metadata: &'a Value,
+}
+
+/// A message as it was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Posted {
+    /// Its id.
+    pub id: MessageId,
+    /// The run that will answer it.
+    pub run: RunId,
+    /// The position of its event.
+    pub seq: i64,
+    /// Whether it opened that run.
+    pub opened: bool,
+    /// When it was stored.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A message with what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadMessage {
+    /// The message.
+    pub message: Message,
+    /// Whose thread it is in.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// How far it has come; only of user messages.
+    pub status: Option<MessageStatus>,
+    /// When the run that read it ended.
+    pub processed_at: Option<DateTime<Utc>>,
+}
+
+struct MessageRow {
+    id: Uuid,
+    agentable_id: Uuid,
+    kind: String,
+    seq: i64,
+    source: String,
+    message_type: String,
+    content: String,
+    metadata: Value,
+    run_id: Uuid,
+    created_at: DateTime<Utc>,
+    ended_at: Option<DateTime<Utc>>,
+    status: Option<String>,
+}
+
+impl From<MessageRow> for ThreadMessage {
+    fn from(m: MessageRow) -> Self {
+        Self {
+            message: Message {
+                id: MessageId(m.id),
+                seq: m.seq,
+                source: source(&m.source),
+                message_type: message_type(&m.message_type),
+                content: m.content,
+                metadata: m.metadata,
+                run_id: Some(RunId(m.run_id)),
+                created_at: m.created_at,
+            },
+            agentable: AgentableId(m.agentable_id),
+            kind: m.kind,
+            processed_at: m.ended_at.filter(|_| m.status.as_deref() != Some("pending")),
+            status: status(m.status.as_deref()),
+        }
+    }
+}
+
+pub(crate) fn source(name: &str) -> Source {
+    match name {
+        "user" => Source::User,
+        "error" => Source::Error,
+        _ => Source::Agent,
+    }
+}
+
+pub(crate) fn message_type(name: &str) -> MessageType {
+    if name == "tool" { MessageType::Tool } else { MessageType::Text }
+}
+
+fn status(name: Option<&str>) -> Option<MessageStatus> {
+    Some(match name? {
+        "pending" => MessageStatus::Pending,
+        "processing" => MessageStatus::Processing,
+        "answered" => MessageStatus::Answered,
+        _ => MessageStatus::Failed,
+    })
+}
+
+impl Store {
+    /// Stores a user's message, its event and, when none is open, its run: one transaction, one round trip.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable.
+    pub async fn post_message(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        post: &NewPost<'_>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Created<Posted>> {
+        let row = sqlx::query!(
+            r#"-- store::message::post
+            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened
+              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false)"#,
+            tenant.0,
+            agentable.0,
+            post.id.0,
+            post.run.0,
+            post.content,
+            post.metadata,
+            key.map(|key| key.key),
+            key.map(|key| key.request_sha256)
+        )
+        .fetch_one(&self.pool)
+        .await
+        .map_err(|error| match Error::from(error) {
+            error if error.sqlstate().as_deref() == Some("HO404") => Error::NotFound { what: "agentable" },
+            error => error,
+        })?;
+        let (Some(id), Some(run), Some(seq), Some(created_at)) =
+            (row.message_id, row.run_id, row.seq, row.created_at)
+        else {
+            return Ok(Created::KeyReused);
+        };
+        if row.key_reused == Some(true) {
+            return Ok(Created::KeyReused);
+        }
+        let posted = Posted {
+            id: MessageId(id),
+            run: RunId(run),
+            seq,
+            opened: row.opened.unwrap_or(false),
+            created_at,
+        };
+        Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
+    }
+
+    /// A message of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn message(&self, tenant: TenantId, id: MessageId) -> Result<ThreadMessage> {
+        let m = sqlx::query_as!(
+            MessageRow,
+            r#"-- store::message::get
+            select m.id, m.agentable_id, a.kind, m.seq, m.source, m.message_type, m.content, m.metadata, m.run_id,
+                   m.created_at, r.ended_at,
+                   case when m.source <> 'user' then null
+                        when m.seq > l.read_seq then 'pending'
+                        when r.ended_at is null then 'processing'
+                        when r.status in ('cancelled', 'failed', 'dead_lettered') then 'failed'
+                        else 'answered' end as status
+              from houston.messages m
+              join houston.agentables a on a.id = m.agentable_id
+              join houston.run_locks l on l.agentable_id = m.agentable_id
+              join houston.runs r on r.id = m.run_id
+             where m.tenant_id = $1 and m.id = $2"#,
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "message" })?;
+        Ok(m.into())
+    }
+
+    /// Messages of an agentable of the tenant, newest first, older than `before` (a position), `limit` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn messages(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<ThreadMessage>> {
+        let rows = sqlx::query_as!(
+            MessageRow,
+            r#"-- store::message::list
+            select m.id, m.agentable_id, a.kind, m.seq, m.source, m.message_type, m.content, m.metadata, m.run_id,
+                   m.created_at, r.ended_at,
+                   case when m.source <> 'user' then null
+                        when m.seq > l.read_seq then 'pending'
+                        when r.ended_at is null then 'processing'
+                        when r.status in ('cancelled', 'failed', 'dead_lettered') then 'failed'
+                        else 'answered' end as status
+              from houston.messages m
+              join houston.agentables a on a.id = m.agentable_id
+              join houston.run_locks l on l.agentable_id = m.agentable_id
+              join houston.runs r on r.id = m.run_id
+             where m.tenant_id = $1 and m.agentable_id = $2 and m.seq < $3
+             order by m.seq desc limit $4"#,
+            tenant.0,
+            agentable.0,
+            before.unwrap_or(i64::MAX),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(ThreadMessage::from).collect())
+    }
+}

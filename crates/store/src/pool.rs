@@ -1,0 +1,93 @@
+//! The connection pool and the settings every session runs under.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+use crate::error::Result;
+
+/// How to reach Postgres.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `postgres://…`.
+    pub url: String,
+    /// Connections at most.
+    pub max_connections: u32,
+    /// How long a caller waits for a free one.
+    pub acquire_timeout: Duration,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("max_connections", &self.max_connections).finish_non_exhaustive()
+    }
+}
+
+/// The handle to Postgres; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub(crate) pool: PgPool,
+}
+
+/// Connect options with the time-outs that are part of the fence: a worker paused inside a transaction must
+/// not block the takeover for as long as it sleeps.
+pub(crate) fn connect_options(url: &str, name: &str) -> Result<PgConnectOptions> {
+    Ok(PgConnectOptions::from_str(url)?.application_name(name).options([
+        ("statement_timeout", "5s"),
+        ("lock_timeout", "2s"),
+        ("idle_in_transaction_session_timeout", "5s"),
+        ("timezone", "UTC"),
+    ]))
+}
+
+impl Store {
+    /// A pool that connects when it is first used.
+    ///
+    /// # Errors
+    /// When the URL cannot be parsed.
+    pub fn open(config: &Config) -> Result<Self> {
+        let pool = PgPoolOptions::new()
+            .max_connections(config.max_connections)
+            .acquire_timeout(config.acquire_timeout)
+            // A dead connection shows itself at its next use, and that use is retried: no ping per query.
+            .test_before_acquire(false)
+            .connect_lazy_with(connect_options(&config.url, "houston")?);
+        Ok(Self { pool })
+    }
+
+    /// The store over a pool that exists, for tests.
+    #[must_use]
+    pub fn over(pool: PgPool) -> Self {
+        Self { pool }
+    }
+
+    /// Whether Postgres answers.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn ping(&self) -> Result<()> {
+        sqlx::query!("-- store::pool::ping\nselect 1 as one").fetch_one(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// Host, port and database of a URL, without user and password, for messages.
+#[must_use]
+pub fn shown_target(url: &str) -> String {
+    PgConnectOptions::from_str(url).map_or_else(
+        |_| "an address that cannot be parsed".to_owned(),
+        |options| {
+            let place = options.get_socket().map_or_else(
+                || format!("{}:{}", options.get_host(), options.get_port()),
+                |p| p.display().to_string(),
+            );
+            format!("{place}/{}", options.get_database().unwrap_or("postgres"))
+        },
+    )
+}

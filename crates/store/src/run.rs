@@ -1,0 +1,143 @@
+//! Runs: how they stand, and asking them to stop.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// A run as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// What it runs for.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// How it stands or ended.
+    pub status: RunStatus,
+    /// How often a worker has taken it.
+    pub attempt: i32,
+    /// Model calls.
+    pub iterations: i32,
+    /// Tokens.
+    pub usage: Usage,
+    /// The model it used last.
+    pub model: Option<String>,
+    /// Which error, when it failed.
+    pub error_code: Option<String>,
+    /// The same for a person.
+    pub error_message: Option<String>,
+    /// Whether somebody asked to cancel it.
+    pub cancel_requested: bool,
+    /// When the next attempt is due, of one that waits for it.
+    pub retry_at: Option<DateTime<Utc>>,
+    /// When it was accepted.
+    pub created_at: DateTime<Utc>,
+    /// When a worker first took it.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+impl Store {
+    /// A run of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn run(&self, tenant: TenantId, id: RunId) -> Result<Run> {
+        let r = sqlx::query!(
+            r#"-- store::run::get
+            select r.id, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
+                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.model, r.error_code,
+                   r.error_message, r.cancel_seq, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id
+              join houston.run_locks l on l.agentable_id = r.agentable_id
+             where r.tenant_id = $1 and r.id = $2"#,
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "run" })?;
+        let status = RunStatus::from_name(&r.status).unwrap_or(RunStatus::Failed);
+        let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
+        Ok(Run {
+            id: RunId(r.id),
+            agentable: AgentableId(r.agentable_id),
+            kind: r.kind,
+            status,
+            attempt: r.attempt,
+            iterations: r.iterations,
+            usage: Usage {
+                input_tokens: tokens(r.input_tokens),
+                output_tokens: tokens(r.output_tokens),
+                cache_read_tokens: tokens(r.cache_read_tokens),
+                cache_write_tokens: tokens(r.cache_write_tokens),
+                reasoning_tokens: tokens(r.reasoning_tokens),
+            },
+            model: r.model,
+            error_code: r.error_code,
+            error_message: r.error_message,
+            cancel_requested: r.cancel_seq.is_some(),
+            retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying),
+            created_at: r.created_at,
+            started_at: r.started_at,
+            ended_at: r.ended_at,
+        })
+    }
+
+    /// Asks a run of the tenant to stop; whoever drives it, or takes it next, ends it. Returns its agentable,
+    /// or `None` when it was over already.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn cancel_run(&self, tenant: TenantId, id: RunId) -> Result<Option<(AgentableId, String)>> {
+        let mut tx = self.pool.begin().await?;
+        let lock = sqlx::query!(
+            "-- store::run::lock_for_cancel
+            select l.agentable_id, l.last_seq, a.kind from houston.run_locks l
+              join houston.runs r on r.agentable_id = l.agentable_id
+              join houston.agentables a on a.id = l.agentable_id
+             where r.tenant_id = $1 and r.id = $2 for no key update of l",
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "run" })?;
+        let asked = sqlx::query!(
+            "-- store::run::cancel
+            with asked as (
+                update houston.runs set cancel_seq = coalesce(cancel_seq, $2)
+                 where id = $1 and ended_at is null returning agentable_id)
+            update houston.run_locks l set wake = true, next_attempt_at = null
+              from asked where l.agentable_id = asked.agentable_id",
+            id.0,
+            lock.last_seq
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok((asked.rows_affected() > 0).then_some((AgentableId(lock.agentable_id), lock.kind)))
+    }
+
+    /// The runs this worker drives that somebody asked to cancel.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn cancelled_runs_of(&self, worker: WorkerId) -> Result<Vec<RunId>> {
+        let ids: Vec<Uuid> = sqlx::query_scalar!(
+            "-- store::run::cancelled_of
+            select id from houston.runs where status = 'running' and worker_id = $1 and cancel_seq is not null",
+            worker.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(ids.into_iter().map(RunId).collect())
+    }
+}

@@ -1,0 +1,351 @@
+//! Committing a step of a run behind the fence: history, messages, events, intents, responses, outcome and
+//! release, in one transaction.
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::{Committed, Event, MessageBody};
+use houston_domain::history::Entry;
+use houston_domain::id::{MessageId, RunId, WriteId};
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_domain::tool_call::{EffectClass, ToolResponse};
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::claim::Fence;
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// A message the step adds to the thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    /// Its id.
+    pub id: MessageId,
+    /// Which of the step's events it belongs to, from 0: it takes that event's position.
+    pub event: usize,
+    /// Who wrote it.
+    pub source: Source,
+    /// Message or tool cell.
+    pub message_type: MessageType,
+    /// Its text.
+    pub content: String,
+    /// Its metadata.
+    pub metadata: Value,
+}
+
+/// A call that is about to execute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intent {
+    /// The call's id.
+    pub call: String,
+    /// The tool.
+    pub name: String,
+    /// What a crash allows.
+    pub effect: EffectClass,
+    /// The thread message that shows it.
+    pub cell: MessageId,
+}
+
+/// What happens to the lock.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Then {
+    /// Keep it. `read`: take unread messages into the history; `event`: the iteration is over.
+    GoOn {
+        /// Whether new messages may enter now (not while tool calls are open).
+        read: bool,
+        /// The `StepFinished` event, at the end of an iteration.
+        event: Option<Event>,
+    },
+    /// End the run, unless messages came that it has not read: then go on and read them.
+    Finish {
+        /// The `RunFinished` event.
+        event: Event,
+        /// The `StepFinished` event for going on.
+        go_on: Event,
+        /// How it ends.
+        ending: Ending,
+    },
+    /// End the run whatever came; unread messages open the next one.
+    End {
+        /// The `RunFinished` event.
+        event: Event,
+        /// How it ends.
+        ending: Ending,
+        /// Messages up to here count as read: a cancelled run takes its own with it.
+        read_to: Option<i64>,
+    },
+    /// Let go until `at`.
+    Retry {
+        /// The `RetryScheduled` event.
+        event: Event,
+        /// When the next attempt is due.
+        at: DateTime<Utc>,
+        /// Why this one failed.
+        ending: Ending,
+    },
+    /// Let go now; another worker goes on.
+    HandOver {
+        /// The `HandedOver` event.
+        event: Event,
+    },
+}
+
+/// How a run, or an attempt, ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// The status it takes.
+    pub status: RunStatus,
+    /// The run that unread messages open.
+    pub next_run: RunId,
+    /// Which error, when it failed.
+    pub error_code: Option<String>,
+    /// The same for a person.
+    pub error_message: Option<String>,
+}
+
+/// One step, to be committed once however often it is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The same over all tries of this step.
+    pub write: WriteId,
+    /// The run.
+    pub run: RunId,
+    /// History entries, in order.
+    pub entries: Vec<Entry>,
+    /// Events, in order, without the one in `then`.
+    pub events: Vec<Event>,
+    /// Thread messages.
+    pub messages: Vec<NewMessage>,
+    /// Calls about to execute.
+    pub intents: Vec<Intent>,
+    /// Responses of calls whose intent was committed.
+    pub responses: Vec<(String, ToolResponse)>,
+    /// What changes in the metadata of tool cells.
+    pub cells: Vec<(MessageId, Value)>,
+    /// Iterations of the run so far.
+    pub iterations: u32,
+    /// Tokens used since the last step.
+    pub usage: Usage,
+    /// The model that was called, `provider/model`.
+    pub model: Option<String>,
+    /// What happens to the lock.
+    pub then: Then,
+}
+
+/// What a commit found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Commit {
+    /// It is in.
+    Done(Done),
+    /// An earlier try of the same step was in already: read the run's state anew.
+    Landed,
+}
+
+/// A committed step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// The events as committed, for live streams.
+    pub events: Vec<Committed>,
+    /// Texts of the messages that entered the history after the step's own entries.
+    pub read: Vec<String>,
+    /// Whether the run goes on although `Finish` was asked for.
+    pub went_on: bool,
+    /// Whether the next run was opened.
+    pub opened: bool,
+    /// Where the stream stood when somebody asked to cancel.
+    pub cancel_seq: Option<i64>,
+}
+
+/// What `then` means in SQL.
+struct Parts<'a> {
+    then: &'static str,
+    read: bool,
+    last: Option<&'a Event>,
+    go_on: Option<&'a Event>,
+    ending: Option<&'a Ending>,
+    status: Option<&'static str>,
+    retry_at: Option<DateTime<Utc>>,
+    read_to: Option<i64>,
+}
+
+impl Then {
+    fn parts(&self) -> Parts<'_> {
+        let mut parts = Parts {
+            then: "go_on",
+            read: false,
+            last: None,
+            go_on: None,
+            ending: None,
+            status: None,
+            retry_at: None,
+            read_to: None,
+        };
+        match self {
+            Self::GoOn { read, event } => {
+                parts.read = *read;
+                parts.go_on = event.as_ref();
+            }
+            Self::Finish { event, go_on, ending } => {
+                parts.then = "finish";
+                parts.last = Some(event);
+                parts.go_on = Some(go_on);
+                parts.ending = Some(ending);
+            }
+            Self::End { event, ending, read_to } => {
+                parts.then = "end";
+                parts.last = Some(event);
+                parts.ending = Some(ending);
+                parts.read_to = *read_to;
+            }
+            Self::Retry { event, at, ending } => {
+                parts.then = "retry";
+                parts.last = Some(event);
+                parts.ending = Some(ending);
+                parts.retry_at = Some(*at);
+            }
+            Self::HandOver { event } => {
+                parts.then = "hand_over";
+                parts.last = Some(event);
+                parts.status = Some(RunStatus::Queued.as_str());
+            }
+        }
+        if let Some(ending) = parts.ending {
+            parts.status = Some(ending.status.as_str());
+        }
+        parts
+    }
+}
+
+impl Store {
+    /// Commits `step`. Sent again after a failure whose outcome is unknown, it changes nothing twice.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
+    pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
+        let mut connection = self.pool.acquire().await?;
+        commit(&mut connection, fence, step).await
+    }
+}
+
+/// See [`Store::commit`].
+#[expect(clippy::too_many_lines, reason = "one statement: its parameters are its length")]
+pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &Step) -> Result<Commit> {
+    let parts = step.then.parts();
+    let roles: Vec<&str> = step.entries.iter().map(|entry| entry.role.as_str()).collect();
+    let contents: Vec<_> = step.entries.iter().map(|entry| Json(&entry.content)).collect();
+    let events: Vec<_> = step.events.iter().map(Json).collect();
+    let event_messages: Vec<Option<Uuid>> =
+        step.events.iter().map(|event| event.message_id().map(|id| id.0)).collect();
+    let message_ids: Vec<Uuid> = step.messages.iter().map(|message| message.id.0).collect();
+    let message_events: Vec<i32> =
+        step.messages.iter().map(|message| i32::try_from(message.event + 1).unwrap_or(i32::MAX)).collect();
+    let sources: Vec<&str> = step.messages.iter().map(|message| message.source.as_str()).collect();
+    let types: Vec<&str> = step.messages.iter().map(|message| message.message_type.as_str()).collect();
+    let texts: Vec<&str> = step.messages.iter().map(|message| message.content.as_str()).collect();
+    let metadata: Vec<&Value> = step.messages.iter().map(|message| &message.metadata).collect();
+    let calls: Vec<&str> = step.intents.iter().map(|intent| intent.call.as_str()).collect();
+    let names: Vec<&str> = step.intents.iter().map(|intent| intent.name.as_str()).collect();
+    let effects: Vec<&str> = step.intents.iter().map(|intent| intent.effect.as_str()).collect();
+    let intent_cells: Vec<Uuid> = step.intents.iter().map(|intent| intent.cell.0).collect();
+    let answered: Vec<&str> = step.responses.iter().map(|(call, _)| call.as_str()).collect();
+    let responses: Vec<_> = step.responses.iter().map(|(_, response)| Json(response)).collect();
+    let cells: Vec<Uuid> = step.cells.iter().map(|(id, _)| id.0).collect();
+    let cell_metadata: Vec<&Value> = step.cells.iter().map(|(_, metadata)| metadata).collect();
+    let usage = [
+        step.usage.input_tokens,
+        step.usage.output_tokens,
+        step.usage.cache_read_tokens,
+        step.usage.cache_write_tokens,
+        step.usage.reasoning_tokens,
+    ]
+    .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
+    let row = sqlx::query!(
+        r#"-- store::step::commit
+        select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened
+          from houston.commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35)"#,
+        fence.agentable.0,
+        fence.epoch,
+        fence.token.0,
+        step.write.0,
+        &roles as &[&str],
+        &contents as &[Json<&Vec<houston_domain::history::Block>>],
+        &events as &[Json<&Event>],
+        &event_messages as &[Option<Uuid>],
+        &message_ids,
+        &message_events,
+        &sources as &[&str],
+        &types as &[&str],
+        &texts as &[&str],
+        &metadata as &[&Value],
+        &calls as &[&str],
+        &names as &[&str],
+        &effects as &[&str],
+        &intent_cells,
+        &answered as &[&str],
+        &responses as &[Json<&ToolResponse>],
+        &cells,
+        &cell_metadata as &[&Value],
+        parts.then,
+        parts.read,
+        parts.last.map(Json) as Option<Json<&Event>>,
+        parts.go_on.map(Json) as Option<Json<&Event>>,
+        parts.ending.map(|ending| ending.next_run.0),
+        parts.status,
+        i32::try_from(step.iterations).unwrap_or(i32::MAX),
+        &usage,
+        step.model.as_deref(),
+        parts.ending.and_then(|ending| ending.error_code.as_deref()),
+        parts.ending.and_then(|ending| ending.error_message.as_deref()),
+        parts.retry_at,
+        parts.read_to
+    )
+    .fetch_one(connection)
+    .await?;
+    match row.outcome.as_deref() {
+        Some("landed") => Ok(Commit::Landed),
+        Some(outcome @ ("committed" | "went_on")) => {
+            let went_on = outcome == "went_on";
+            let opened = row.opened.unwrap_or(false);
+            let first = row.first_seq.unwrap_or(0);
+            Ok(Commit::Done(Done {
+                events: committed(step, first, row.at.unwrap_or_default(), went_on, opened),
+                read: if went_on || parts.read { row.read_contents.unwrap_or_default() } else { Vec::new() },
+                went_on,
+                opened,
+                cancel_seq: row.cancel_seq,
+            }))
+        }
+        _ => Err(Error::Fenced),
+    }
+}
+
+/// The step's events as they were committed.
+fn committed(step: &Step, first: i64, at: DateTime<Utc>, went_on: bool, opened: bool) -> Vec<Committed> {
+    let parts = step.then.parts();
+    let last = if went_on || parts.last.is_none() { parts.go_on } else { parts.last };
+    let mut events: Vec<Committed> = step
+        .events
+        .iter()
+        .chain(last)
+        .zip(first..)
+        .map(|(event, seq)| Committed { seq, run_id: step.run, at, event: event.clone(), body: None })
+        .collect();
+    for message in &step.messages {
+        if let Some(event) = events.get_mut(message.event) {
+            event.body = Some(MessageBody {
+                source: message.source,
+                message_type: message.message_type,
+                content: message.content.clone(),
+                metadata: message.metadata.clone(),
+            });
+        }
+    }
+    if let (true, Some(ending), Some(last)) = (opened, parts.ending, events.last()) {
+        let seq = last.seq + 1;
+        events.push(Committed { seq, run_id: ending.next_run, at, event: Event::RunQueued {}, body: None });
+    }
+    events
+}

@@ -1,0 +1,114 @@
+//! Users: the people agents work for. Each has one user agent, made with them.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, TenantId, UserId};
+use serde_json::Value;
+
+use crate::agentable::{NewAgentable, insert as insert_agentable};
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, take};
+use crate::pool::Store;
+
+/// A person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct User {
+    /// Their id.
+    pub id: UserId,
+    /// The client's own id for them.
+    pub external_id: Option<String>,
+    /// What agents call them.
+    pub name: String,
+    /// IANA name.
+    pub time_zone: String,
+    /// When they were made.
+    pub created_at: DateTime<Utc>,
+}
+
+impl Store {
+    /// Makes a user together with their user agent. `response` is what the client is answered, kept under the
+    /// idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when the tenant has a user with this `external_id`.
+    pub async fn create_user(
+        &self,
+        tenant: TenantId,
+        user: &User,
+        user_agent: &NewAgentable<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(key) = key {
+            match take(&mut tx, tenant, key, user.id.0, response).await? {
+                Created::New(_) => {}
+                earlier => return Ok(earlier),
+            }
+        }
+        let made = sqlx::query!(
+            "-- store::user::create
+            insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
+            values ($1, $2, $3, $4, $5, $6) on conflict (tenant_id, external_id) do nothing",
+            user.id.0,
+            tenant.0,
+            user.external_id,
+            user.name,
+            user.time_zone,
+            user.created_at
+        )
+        .execute(&mut *tx)
+        .await?;
+        if made.rows_affected() == 0 {
+            return Err(Error::Exists { what: "user" });
+        }
+        insert_agentable(&mut tx, tenant, user_agent).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// A user of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn user(&self, tenant: TenantId, id: UserId) -> Result<User> {
+        let user = sqlx::query!(
+            "-- store::user::get
+            select id, external_id, name, time_zone, created_at from houston.users
+             where tenant_id = $1 and id = $2",
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "user" })?;
+        Ok(User {
+            id: UserId(user.id),
+            external_id: user.external_id,
+            name: user.name,
+            time_zone: user.time_zone,
+            created_at: user.created_at,
+        })
+    }
+
+    /// The user with this external id and their newest goal, for `houston dev` and `houston chat`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn user_by_external_id(
+        &self,
+        tenant: TenantId,
+        external_id: &str,
+    ) -> Result<Option<(UserId, Option<AgentableId>)>> {
+        let found = sqlx::query!(
+            r#"-- store::user::by_external_id
+            select u.id, (select max(a.id::text)::uuid from houston.agentables a
+                           where a.user_id = u.id and a.kind = 'goal') as goal
+              from houston.users u where u.tenant_id = $1 and u.external_id = $2"#,
+            tenant.0,
+            external_id
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(found.map(|found| (UserId(found.id), found.goal.map(AgentableId))))
+    }
+}

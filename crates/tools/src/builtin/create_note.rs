@@ -1,0 +1,54 @@
+//! `create_note`: keeps something with the agentable.
+
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "create_note";
+
+/// Creates a note. A row of Houston's: exactly once.
+#[derive(Debug)]
+pub(super) struct CreateNote(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    title: String,
+    content: String,
+}
+
+impl Default for CreateNote {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "Create a note that stays with this goal: results, decisions, lists.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string", "description": "One line that says what the note is about."},
+                    "content": {"type": "string", "description": "The note, in Markdown."},
+                },
+                "required": ["title", "content"],
+                "additionalProperties": false,
+            }),
+            effect: EffectClass::Idempotent,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for CreateNote {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Input { title, content } = input::read(NAME, input)?;
+        let title = input::text(NAME, "title", title, 200)?;
+        let content = input::text(NAME, "content", content, 64 * 1024)?;
+        Ok(Plan::Record(Record::CreateNote { title, content }))
+    }
+}

@@ -1,0 +1,59 @@
+//! `get_current_time`: the time, in the time zone asked for.
+
+use chrono::SecondsFormat;
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "get_current_time";
+
+/// Tells the time.
+#[derive(Debug)]
+pub(super) struct GetCurrentTime(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    time_zone: Option<String>,
+}
+
+impl Default for GetCurrentTime {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "The current date, weekday and time.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "time_zone": {"type": "string", "description": "IANA name such as Europe/Berlin; UTC when \
+                                                                    left out."},
+                },
+                "additionalProperties": false,
+            }),
+            effect: EffectClass::Read,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for GetCurrentTime {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let name = input::read::<Input>(NAME, input)?.time_zone.unwrap_or_else(|| "UTC".to_owned());
+        let zone: chrono_tz::Tz = name.parse().map_err(|_| {
+            InvalidInput(format!(
+                "{NAME}: `{name}` is no time zone; use an IANA name such as Europe/Berlin or UTC"
+            ))
+        })?;
+        let now = context.now.with_timezone(&zone);
+        let text =
+            format!("{} ({})", now.to_rfc3339_opts(SecondsFormat::Secs, true), now.format("%A, %H:%M %Z"));
+        Ok(Plan::Answer(ToolResponse::success(text)))
+    }
+}

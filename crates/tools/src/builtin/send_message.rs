@@ -1,0 +1,51 @@
+//! `send_message`: the agent's message to its user.
+
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+/// Sends the user a message. A row of Houston's: exactly once.
+#[derive(Debug)]
+pub(super) struct SendMessage(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    content: String,
+}
+
+impl Default for SendMessage {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: SEND_MESSAGE.to_owned(),
+            description:
+                "Send the user a message. It is the only thing they see, and it ends your turn: use the \
+                          other tools first."
+                    .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {"content": {"type": "string", "description": "The message, in Markdown."}},
+                "required": ["content"],
+                "additionalProperties": false,
+            }),
+            effect: EffectClass::Idempotent,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for SendMessage {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Input { content } = input::read(SEND_MESSAGE, input)?;
+        let content = input::text(SEND_MESSAGE, "content", content, 256 * 1024)?;
+        Ok(Plan::Record(Record::SendMessage { content }))
+    }
+}

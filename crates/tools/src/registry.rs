@@ -1,0 +1,107 @@
+//! Which tools there are, and which of them an agent type may call.
+
+use std::collections::BTreeMap;
+
+use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
+
+use crate::tool::{CallContext, Plan, SharedTool};
+
+/// All tools of this process, by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    tools: BTreeMap<String, SharedTool>,
+}
+
+/// A tool whose name is taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there are two tools called `{0}`: rename one")]
+pub struct NameTaken(pub String);
+
+/// An agent type asks for a tool that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no tool `{name}`; there are: {known}")]
+pub struct UnknownTool {
+    /// The name asked for.
+    pub name: String,
+    /// The names there are.
+    pub known: String,
+}
+
+impl Registry {
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// [`NameTaken`].
+    pub fn add(&mut self, tool: SharedTool) -> Result<(), NameTaken> {
+        let name = tool.definition().name.clone();
+        if self.tools.contains_key(&name) {
+            return Err(NameTaken(name));
+        }
+        self.tools.insert(name, tool);
+        Ok(())
+    }
+
+    /// The tool of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&SharedTool> {
+        self.tools.get(name)
+    }
+
+    /// The tools of these names, in the order given.
+    ///
+    /// # Errors
+    /// [`UnknownTool`].
+    pub fn offer(&self, names: &[String]) -> Result<Offer, UnknownTool> {
+        let tools = names
+            .iter()
+            .map(|name| {
+                self.get(name).cloned().ok_or_else(|| UnknownTool {
+                    name: name.clone(),
+                    known: self.tools.keys().cloned().collect::<Vec<_>>().join(", "),
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let definitions = tools.iter().map(|tool| tool.definition().clone()).collect();
+        Ok(Offer { tools, definitions })
+    }
+}
+
+/// The tools one agent type may call.
+#[derive(Clone)]
+pub struct Offer {
+    tools: Vec<SharedTool>,
+    definitions: Vec<ToolDefinition>,
+}
+
+impl Offer {
+    /// What the model is told of them.
+    #[must_use]
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        &self.definitions
+    }
+
+    /// The tool of this name, if it is offered.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&SharedTool> {
+        self.tools.iter().find(|tool| tool.definition().name == name)
+    }
+
+    /// What a call comes to. A call nobody can carry out is an answer the model can act on.
+    #[must_use]
+    pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
+        let Some(tool) = self.get(&call.name) else {
+            let known: Vec<&str> = self.definitions.iter().map(|tool| tool.name.as_str()).collect();
+            return Plan::Answer(ToolResponse::failure(
+                ToolErrorCode::NotFound,
+                format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")),
+            ));
+        };
+        if let Some(sent) = &call.malformed {
+            return Plan::Answer(ToolResponse::failure(
+                ToolErrorCode::ValidationError,
+                format!("{}: the arguments are not a JSON object. They were: {sent}", call.name),
+            ));
+        }
+        tool.plan(&call.input, context).unwrap_or_else(|invalid| Plan::Answer(invalid.into()))
+    }
+}

@@ -1,0 +1,89 @@
+-- An id as events carry it.
+create function houston.shown(prefix text, id uuid) returns text
+language sql immutable strict parallel safe as $$
+    select prefix || '_' || replace(id::text, '-', '');
+$$;
+
+-- Stores a user's message with its event, opens a run when none is open, and sets the wake flag: all the
+-- sweep needs to find it. Runs in the caller's transaction.
+--
+-- Raises HO404 when the tenant has no such agentable.
+create function houston.post_message(
+    p_tenant uuid, p_agentable uuid, p_message uuid, p_run uuid, p_content text, p_metadata jsonb,
+    p_key text, p_request_sha256 bytea, p_notify boolean,
+    out message_id uuid, out run_id uuid, out seq bigint, out created_at timestamptz,
+    out replayed boolean, out key_reused boolean, out opened boolean
+) language plpgsql as $$
+begin
+    replayed := false;
+    key_reused := false;
+    if p_key is not null then
+        insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
+        values (p_tenant, p_key, p_request_sha256, p_message)
+        on conflict do nothing;
+        if not found then
+            select m.id, m.run_id, m.seq, m.created_at, true, k.request_sha256 <> p_request_sha256, false
+              into message_id, run_id, seq, created_at, replayed, key_reused, opened
+              from houston.idempotency_keys k left join houston.messages m on m.id = k.resource_id
+             where k.tenant_id = p_tenant and k.key = p_key;
+            return;
+        end if;
+    end if;
+
+    update houston.run_locks l
+       set last_seq = l.last_seq + case when l.run_open then 1 else 2 end,
+           wake = true,
+           run_id = case when l.run_open then l.run_id else p_run end,
+           failed_attempts = case when l.run_open then l.failed_attempts else 0 end,
+           crash_count = case when l.run_open then l.crash_count else 0 end,
+           next_attempt_at = case when l.run_open then l.next_attempt_at end,
+           run_open = true
+     where l.agentable_id = p_agentable and l.tenant_id = p_tenant
+    returning l.last_seq, l.run_id, l.run_id = p_run into seq, run_id, opened;
+    if not found then
+        raise exception 'agentable % not found', p_agentable using errcode = 'HO404';
+    end if;
+
+    message_id := p_message;
+    created_at := clock_timestamp();
+    if opened then
+        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+        values (p_run, p_tenant, p_agentable, seq - 1, created_at);
+    end if;
+    insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                  run_id, created_at)
+    values (p_message, p_tenant, p_agentable, seq, 'user', 'text', p_content, coalesce(p_metadata, '{}'),
+            run_id, created_at);
+    insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+    select p_agentable, e.seq, p_tenant, run_id, 0, e.message_id, e.data, created_at
+      from (values (seq - 1, null::uuid, '{"type": "run_queued"}'::jsonb),
+                   (seq, p_message, jsonb_build_object('type', 'message_posted', 'message_id',
+                                                       houston.shown('msg', p_message)))
+           ) as e (seq, message_id, data)
+     where opened or e.message_id is not null;
+    if p_notify then
+        perform pg_notify('houston', p_agentable::text);
+    end if;
+end;
+$$;
+
+-- The same for an application that posts from its own transaction: `select houston.post_message(goal, 'hi')`.
+-- A worker hears of it at commit; the returned id is the message's.
+create function houston.post_message(agentable uuid, content text, idempotency_key text default null)
+returns uuid language plpgsql as $$
+declare
+    v_tenant uuid;
+begin
+    select tenant_id into v_tenant from houston.agentables where id = agentable;
+    if content is null or btrim(content) = '' then
+        raise exception 'the message is empty' using errcode = 'HO422';
+    end if;
+    if octet_length(content) > 262144 then
+        raise exception 'the message has % bytes, 262144 are allowed', octet_length(content)
+              using errcode = 'HO413';
+    end if;
+    return (select p.message_id
+              from houston.post_message(v_tenant, agentable, gen_random_uuid(), gen_random_uuid(), content,
+                                        null, idempotency_key, sha256(convert_to(content, 'UTF8')), true) p);
+end;
+$$;

@@ -1,0 +1,70 @@
+-- Takes the lock of an agentable that has an open run: the only way to get an epoch. The database's clock
+-- decides whether the last holder is alive. Each statement below sees what was committed before the lock was
+-- taken, so no message slips between the lock and the reading of the messages.
+--
+-- Returns no row when another holds it, when nothing is open, or when the next attempt is not due.
+create function houston.claim_run(
+    p_agentable uuid, p_worker uuid, p_token uuid, p_next_message uuid
+) returns table (
+    epoch bigint, tenant_id uuid, user_id uuid, kind text, title text, description text, parent_id uuid,
+    run_id uuid, attempt integer, iterations integer, crash_count integer, failed_attempts integer,
+    cancel_seq bigint, seq bigint, at timestamptz, takeover boolean
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+    l houston.run_locks;
+    v_content jsonb;
+    v_read bigint;
+    v_fresh boolean;
+begin
+    select k.* into l from houston.run_locks k
+     where k.agentable_id = p_agentable and k.run_open
+       and (k.next_attempt_at is null or k.next_attempt_at <= clock_timestamp())
+       and (k.holder is null or not exists (
+               select from houston.workers w where w.id = k.holder and w.alive_until > clock_timestamp()))
+       for no key update;
+    if not found then
+        return;
+    end if;
+
+    at := clock_timestamp();
+    select r.status = 'running' into takeover from houston.runs r where r.id = l.run_id;
+    update houston.runs as r
+       set status = 'running', attempt = r.attempt + 1, epoch = l.epoch + 1, worker_id = p_worker,
+           started_at = coalesce(r.started_at, at)
+     where r.id = l.run_id
+    returning r.attempt, r.iterations, r.cancel_seq into attempt, iterations, cancel_seq;
+
+    if l.wake then
+        select max(m.seq), jsonb_agg(jsonb_build_object('type', 'text', 'text', m.content) order by m.seq)
+          into v_read, v_content
+          from houston.messages m
+         where m.agentable_id = p_agentable and m.seq > l.read_seq and m.source = 'user';
+    end if;
+    -- A new run: its messages become one user entry. A later attempt finds its own in the history, perhaps
+    -- with open tool calls, and reads what came since at its next step.
+    v_fresh := attempt = 1 and v_content is not null;
+    if v_fresh then
+        insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+        values (p_agentable, l.last_position + 1, l.tenant_id, l.run_id, l.epoch + 1, 'user', v_content);
+    end if;
+
+    update houston.run_locks as k
+       set epoch = l.epoch + 1, run_token = p_token, holder = p_worker, crash_count = l.crash_count + 1,
+           next_attempt_at = null, last_seq = l.last_seq + 1,
+           wake = v_content is not null and not v_fresh,
+           read_seq = case when v_fresh then v_read else l.read_seq end,
+           last_position = l.last_position + v_fresh::int
+     where k.agentable_id = p_agentable;
+    insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+    values (p_agentable, l.last_seq + 1, l.tenant_id, l.run_id, l.epoch + 1,
+            jsonb_build_object('type', 'attempt_started', 'attempt', attempt, 'iteration', iterations + 1,
+                               'next_message_id', houston.shown('msg', p_next_message),
+                               'takeover', takeover), at);
+
+    return query
+    select l.epoch + 1, l.tenant_id, a.user_id, a.kind, a.title, a.description, a.parent_id, l.run_id, attempt,
+           iterations, l.crash_count + 1, l.failed_attempts, cancel_seq, l.last_seq + 1, at, takeover
+      from houston.agentables a where a.id = p_agentable;
+end;
+$$;

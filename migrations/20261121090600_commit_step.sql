@@ -1,0 +1,153 @@
+-- Commits one step of a run: history entries, messages, events, intents, tool responses, usage, and, at its
+-- end, the outcome and the release of the lock. One transaction, one round trip.
+--
+-- The first statement is the fence: it locks the row and finds nothing when the caller is a zombie. A step
+-- whose commit may or may not have happened is sent again with the same p_write; the second one is 'landed'.
+--
+-- p_then:  'go_on'     commit and keep the lock; unread messages are read (p_read) as one more user entry
+--          'finish'    end the run; if messages came that it has not read, go on instead and read them
+--          'end'       end the run whatever came; unread messages open the next run (p_next_run)
+--          'retry'     let go until p_retry_at
+--          'hand_over' let go now
+-- outcome: 'committed', 'went_on' (finish met unread messages), 'landed', 'fenced'
+create function houston.commit_step(
+    p_agentable uuid, p_epoch bigint, p_token uuid, p_write uuid,
+    p_roles text[], p_contents jsonb[],
+    p_events jsonb[], p_event_messages uuid[],
+    p_message_ids uuid[], p_message_events integer[], p_message_sources text[], p_message_types text[],
+    p_message_contents text[], p_message_metadata jsonb[],
+    p_call_ids text[], p_call_names text[], p_call_effects text[], p_call_messages uuid[],
+    p_response_calls text[], p_responses jsonb[], p_cell_ids uuid[], p_cell_metadata jsonb[],
+    p_then text, p_read boolean, p_last_event jsonb, p_go_on_event jsonb, p_next_run uuid,
+    p_status text, p_iterations integer, p_usage bigint[], p_model text, p_error_code text, p_error_message text,
+    p_retry_at timestamptz, p_read_to bigint,
+    out outcome text, out first_seq bigint, out last_seq bigint, out at timestamptz,
+    out read_contents text[], out cancel_seq bigint, out opened boolean
+) language plpgsql as $$
+declare
+    l houston.run_locks;
+    v_events jsonb[] := p_events;
+    v_event_messages uuid[] := p_event_messages;
+    v_ending boolean := p_then <> 'go_on';
+    v_read bigint;
+begin
+    opened := false;
+    select k.* into l from houston.run_locks k
+     where k.agentable_id = p_agentable and k.epoch = p_epoch and k.run_token = p_token
+       and k.holder is not null and k.last_write_id is distinct from p_write
+       for no key update;
+    if not found then
+        select case when k.last_write_id = p_write and k.epoch = p_epoch and k.run_token = p_token
+                    then 'landed' else 'fenced' end
+          into outcome from houston.run_locks k where k.agentable_id = p_agentable;
+        return;
+    end if;
+    at := clock_timestamp();
+    outcome := 'committed';
+
+    -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.
+    if l.wake and (p_read or p_then in ('finish', 'end')) then
+        select max(m.seq), array_agg(m.content order by m.seq)
+          into v_read, read_contents
+          from houston.messages m
+         where m.agentable_id = p_agentable and m.source = 'user'
+           and m.seq > greatest(l.read_seq, coalesce(p_read_to, 0));
+    end if;
+    if p_then = 'finish' and v_read is not null then
+        outcome := 'went_on';
+        v_ending := false;
+    end if;
+    if v_ending then
+        v_events := v_events || p_last_event;
+        v_event_messages := v_event_messages || null::uuid;
+    elsif p_go_on_event is not null then
+        v_events := v_events || p_go_on_event;
+        v_event_messages := v_event_messages || null::uuid;
+    end if;
+
+    insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+    select p_agentable, l.last_position + e.n, l.tenant_id, l.run_id, l.epoch, e.role, e.content
+      from unnest(p_roles, p_contents) with ordinality as e (role, content, n);
+    l.last_position := l.last_position + cardinality(p_roles);
+    if v_read is not null and not v_ending then
+        l.last_position := l.last_position + 1;
+        insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+        select p_agentable, l.last_position, l.tenant_id, l.run_id, l.epoch, 'user',
+               jsonb_agg(jsonb_build_object('type', 'text', 'text', c.content) order by c.n)
+          from unnest(read_contents) with ordinality as c (content, n);
+    end if;
+
+    first_seq := l.last_seq + 1;
+    last_seq := l.last_seq + cardinality(v_events);
+    if cardinality(p_message_ids) > 0 then
+        insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content,
+                                      metadata, run_id, created_at)
+        select m.id, l.tenant_id, p_agentable, l.last_seq + m.event, m.source, m.type, m.content, m.metadata,
+               l.run_id, at
+          from unnest(p_message_ids, p_message_events, p_message_sources, p_message_types,
+                      p_message_contents, p_message_metadata) as m (id, event, source, type, content, metadata);
+    end if;
+    insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+    select p_agentable, l.last_seq + e.n, l.tenant_id, l.run_id, l.epoch, e.message_id, e.data, at
+      from unnest(v_events, v_event_messages) with ordinality as e (data, message_id, n);
+    if cardinality(p_call_ids) > 0 then
+        insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect,
+                                        message_id)
+        select l.run_id, c.id, p_agentable, l.tenant_id, l.epoch, c.name, c.effect, c.message_id
+          from unnest(p_call_ids, p_call_names, p_call_effects, p_call_messages)
+               as c (id, name, effect, message_id);
+    end if;
+    if cardinality(p_response_calls) > 0 then
+        update houston.tool_calls t set response = r.response, finished_at = at
+          from unnest(p_response_calls, p_responses) as r (call_id, response)
+         where t.run_id = l.run_id and t.call_id = r.call_id;
+    end if;
+    if cardinality(p_cell_ids) > 0 then
+        update houston.messages m set metadata = m.metadata || c.metadata
+          from unnest(p_cell_ids, p_cell_metadata) as c (id, metadata)
+         where m.id = c.id;
+    end if;
+
+    update houston.runs r
+       set status = case when v_ending then p_status else r.status end,
+           ended_at = case when p_then in ('finish', 'end') and v_ending then at end,
+           iterations = p_iterations,
+           input_tokens = r.input_tokens + p_usage[1], output_tokens = r.output_tokens + p_usage[2],
+           cache_read_tokens = r.cache_read_tokens + p_usage[3],
+           cache_write_tokens = r.cache_write_tokens + p_usage[4],
+           reasoning_tokens = r.reasoning_tokens + p_usage[5],
+           model = coalesce(p_model, r.model),
+           error_code = case when v_ending then p_error_code else r.error_code end,
+           error_message = case when v_ending then p_error_message else r.error_message end
+     where r.id = l.run_id
+    returning r.cancel_seq into cancel_seq;
+
+    if v_ending and p_then in ('finish', 'end') and v_read is not null then
+        -- The run ends without having read these: the next one begins with them.
+        opened := true;
+        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+        values (p_next_run, l.tenant_id, p_agentable, last_seq + 1, at);
+        update houston.messages m set run_id = p_next_run
+         where m.agentable_id = p_agentable and m.source = 'user'
+           and m.seq > greatest(l.read_seq, coalesce(p_read_to, 0));
+        last_seq := last_seq + 1;
+        insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+        values (p_agentable, last_seq, l.tenant_id, p_next_run, l.epoch, '{"type": "run_queued"}', at);
+    end if;
+
+    update houston.run_locks k
+       set crash_count = 0, last_write_id = p_write, last_seq = commit_step.last_seq, last_position = l.last_position,
+           read_seq = case when v_read is not null and not v_ending then v_read
+                           else greatest(l.read_seq, coalesce(p_read_to, 0)) end,
+           wake = case when not v_ending then l.wake and v_read is null and not p_read
+                       when p_then in ('retry', 'hand_over') then true
+                       else opened end,
+           holder = case when v_ending then null else k.holder end,
+           next_attempt_at = p_retry_at,
+           failed_attempts = case when p_then = 'retry' then k.failed_attempts + 1
+                                  when v_ending and p_then <> 'hand_over' then 0 else k.failed_attempts end,
+           run_id = case when opened then p_next_run else k.run_id end,
+           run_open = not (v_ending and p_then in ('finish', 'end')) or opened
+     where k.agentable_id = p_agentable;
+end;
+$$;
