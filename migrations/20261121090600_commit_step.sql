@@ -20,7 +20,7 @@ create function houston.commit_step(
     p_response_calls text[], p_responses jsonb[], p_cell_ids uuid[], p_cell_metadata jsonb[],
     p_then text, p_read boolean, p_last_event jsonb, p_go_on_event jsonb, p_next_run uuid,
     p_status text, p_iterations integer, p_usage bigint[], p_model text, p_error_code text, p_error_message text,
-    p_retry_at timestamptz, p_read_to bigint,
+    p_retry_at timestamptz,
     out outcome text, out first_seq bigint, out last_seq bigint, out at timestamptz,
     out read_contents text[], out cancel_seq bigint, out opened boolean
 ) language plpgsql as $$
@@ -30,6 +30,7 @@ declare
     v_event_messages uuid[] := p_event_messages;
     v_ending boolean := p_then <> 'go_on';
     v_read bigint;
+    v_read_to bigint := 0;
 begin
     opened := false;
     select k.* into l from houston.run_locks k
@@ -45,13 +46,17 @@ begin
     at := clock_timestamp();
     outcome := 'committed';
 
+    if p_status = 'cancelled' then
+        -- A cancelled run takes along what was posted before somebody asked to cancel it.
+        select coalesce(r.cancel_seq, 0) into v_read_to from houston.runs r where r.id = l.run_id;
+    end if;
     -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.
     if l.wake and (p_read or p_then in ('finish', 'end')) then
         select max(m.seq), array_agg(m.content order by m.seq)
           into v_read, read_contents
           from houston.messages m
          where m.agentable_id = p_agentable and m.source = 'user'
-           and m.seq > greatest(l.read_seq, coalesce(p_read_to, 0));
+           and m.seq > greatest(l.read_seq, v_read_to);
     end if;
     if p_then = 'finish' and v_read is not null then
         outcome := 'went_on';
@@ -129,7 +134,7 @@ begin
         values (p_next_run, l.tenant_id, p_agentable, last_seq + 1, at);
         update houston.messages m set run_id = p_next_run
          where m.agentable_id = p_agentable and m.source = 'user'
-           and m.seq > greatest(l.read_seq, coalesce(p_read_to, 0));
+           and m.seq > greatest(l.read_seq, v_read_to);
         last_seq := last_seq + 1;
         insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
         values (p_agentable, last_seq, l.tenant_id, p_next_run, l.epoch, '{"type": "run_queued"}', at);
@@ -138,7 +143,7 @@ begin
     update houston.run_locks k
        set crash_count = 0, last_write_id = p_write, last_seq = commit_step.last_seq, last_position = l.last_position,
            read_seq = case when v_read is not null and not v_ending then v_read
-                           else greatest(l.read_seq, coalesce(p_read_to, 0)) end,
+                           else greatest(l.read_seq, v_read_to) end,
            wake = case when not v_ending then l.wake and v_read is null and not p_read
                        when p_then in ('retry', 'hand_over') then true
                        else opened end,

@@ -69,6 +69,26 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Whether the lock is still held under this fence.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn is_held(&self, fence: &Fence) -> Result<bool> {
+        let held = sqlx::query_scalar!(
+            r#"-- store::record::is_held
+            select true as "held!" from houston.run_locks
+             where agentable_id = $1 and epoch = $2 and run_token = $3 and holder is not null"#,
+            fence.agentable.0,
+            fence.epoch,
+            fence.token.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(held.unwrap_or(false))
+    }
+}
+
 impl FencedTx {
     /// Writes (or reads) the rows of one call and says what the model reads.
     ///

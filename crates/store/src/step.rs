@@ -73,8 +73,6 @@ pub enum Then {
         event: Event,
         /// How it ends.
         ending: Ending,
-        /// Messages up to here count as read: a cancelled run takes its own with it.
-        read_to: Option<i64>,
     },
     /// Let go until `at`.
     Retry {
@@ -167,7 +165,6 @@ struct Parts<'a> {
     ending: Option<&'a Ending>,
     status: Option<&'static str>,
     retry_at: Option<DateTime<Utc>>,
-    read_to: Option<i64>,
 }
 
 impl Then {
@@ -180,7 +177,6 @@ impl Then {
             ending: None,
             status: None,
             retry_at: None,
-            read_to: None,
         };
         match self {
             Self::GoOn { read, event } => {
@@ -193,11 +189,10 @@ impl Then {
                 parts.go_on = Some(go_on);
                 parts.ending = Some(ending);
             }
-            Self::End { event, ending, read_to } => {
+            Self::End { event, ending } => {
                 parts.then = "end";
                 parts.last = Some(event);
                 parts.ending = Some(ending);
-                parts.read_to = *read_to;
             }
             Self::Retry { event, at, ending } => {
                 parts.then = "retry";
@@ -265,7 +260,7 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
         r#"-- store::step::commit
         select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened
           from houston.commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35)"#,
+               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)"#,
         fence.agentable.0,
         fence.epoch,
         fence.token.0,
@@ -299,8 +294,7 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
         step.model.as_deref(),
         parts.ending.and_then(|ending| ending.error_code.as_deref()),
         parts.ending.and_then(|ending| ending.error_message.as_deref()),
-        parts.retry_at,
-        parts.read_to
+        parts.retry_at
     )
     .fetch_one(connection)
     .await?;

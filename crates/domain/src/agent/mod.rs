@@ -211,12 +211,22 @@ impl AgentRun {
         Some(entry)
     }
 
-    /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if any.
-    pub fn on_end(&mut self, status: RunStatus, reason: &ToolResponse) -> Option<Entry> {
+    /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if any:
+    /// those in `known` with their response, the others with `reason`.
+    pub fn on_end(
+        &mut self,
+        status: RunStatus,
+        mut known: Vec<(String, ToolResponse)>,
+        reason: &ToolResponse,
+    ) -> Option<Entry> {
         let entry = match &self.phase {
             Phase::Tools(calls) => {
-                let responses = calls.iter().map(|call| (call.id.clone(), reason.clone())).collect();
-                self.on_tools(responses)
+                for call in calls {
+                    if !known.iter().any(|(id, _)| *id == call.id) {
+                        known.push((call.id.clone(), reason.clone()));
+                    }
+                }
+                self.on_tools(known)
             }
             _ => None,
         };

@@ -192,7 +192,7 @@ proptest! {
                     run = resumed;
                     None
                 }
-                Happens::End => run.on_end(RunStatus::Cancelled, &ToolResponse::outcome_unknown()),
+                Happens::End => run.on_end(RunStatus::Cancelled, vec![], &ToolResponse::outcome_unknown()),
             };
             committed.extend(entry);
             prop_assert_eq!(validate(&committed), Ok(()));

@@ -1,0 +1,170 @@
+//! Committing steps: until they are in, or the lock is lost.
+
+use std::time::Duration;
+
+use houston_domain::event::{Event, Live};
+use houston_domain::id::MessageId;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::tool_call::{Record, ToolResponse};
+use houston_queue::{Hint, Lane};
+use houston_store::record::{FencedTx, Owner};
+use houston_store::step::{Commit, Done, NewMessage, Step, Then};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::context::Driving;
+use crate::error::Halt;
+
+/// A record of a call, with the id its row will have.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorded {
+    pub(crate) call: String,
+    pub(crate) id: Uuid,
+    pub(crate) record: Record,
+}
+
+impl Driving<'_> {
+    /// A step with nothing in it yet.
+    pub(crate) fn step(&self, usage: Usage, then: Then) -> Step {
+        Step {
+            write: self.engine.ids.next(),
+            run: self.claimed.run,
+            entries: Vec::new(),
+            events: Vec::new(),
+            messages: Vec::new(),
+            intents: Vec::new(),
+            responses: Vec::new(),
+            cells: Vec::new(),
+            iterations: self.open_step - 1,
+            usage,
+            model: (usage != Usage::default()).then(|| self.setup.model.description().to_string()),
+            then,
+        }
+    }
+
+    /// Commits a step, however often the connection breaks.
+    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Halt> {
+        self.count_iteration(&mut step);
+        let mut pause = Duration::from_millis(20);
+        loop {
+            match self.engine.store.commit(&self.claimed.fence, &step).await {
+                Ok(Commit::Done(done)) => return Ok(self.committed(&step, done)),
+                Ok(Commit::Landed) => return Err(Halt::Landed),
+                Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes the records in a transaction under the fence and returns it open, with what the model reads.
+    pub(crate) async fn record(
+        &self,
+        records: &[Recorded],
+    ) -> Result<(FencedTx, Vec<(String, ToolResponse)>), Halt> {
+        let mut pause = Duration::from_millis(20);
+        loop {
+            match self.try_record(records).await {
+                Ok(recorded) => return Ok(recorded),
+                Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn try_record(
+        &self,
+        records: &[Recorded],
+    ) -> houston_store::Result<(FencedTx, Vec<(String, ToolResponse)>)> {
+        let claimed = &self.claimed;
+        let owner = Owner { tenant: claimed.tenant, agentable: claimed.fence.agentable, run: claimed.run };
+        let mut tx = self.engine.store.begin_fenced(&claimed.fence).await?;
+        let mut responses = Vec::with_capacity(records.len());
+        for Recorded { call, id, record } in records {
+            responses.push((call.clone(), tx.record(owner, *id, record).await?));
+        }
+        Ok((tx, responses))
+    }
+
+    /// Commits a step in the transaction of its records; when that breaks, does both again unless they are in.
+    pub(crate) async fn commit_recorded(
+        &mut self,
+        tx: FencedTx,
+        records: &[Recorded],
+        mut step: Step,
+    ) -> Result<Done, Halt> {
+        self.count_iteration(&mut step);
+        let (mut tx, mut pause) = (Some(tx), Duration::from_millis(20));
+        loop {
+            let open = match tx.take() {
+                Some(open) => open,
+                None => self.record(records).await?.0,
+            };
+            match open.commit(&step).await {
+                Ok(Commit::Done(done)) => return Ok(self.committed(&step, done)),
+                Ok(Commit::Landed) => return Err(Halt::Landed),
+                Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
+                Err(error) => return Err(error.into()),
+            }
+            let (fence, write) = (self.claimed.fence, step.write);
+            if self.retrying(|store| Box::pin(async move { store.has_landed(&fence, write).await })).await? {
+                return Err(Halt::Landed);
+            }
+        }
+    }
+
+    /// An iteration counts when the step closes it.
+    fn count_iteration(&self, step: &mut Step) {
+        let closes = match &step.then {
+            Then::GoOn { event, .. } => event.is_some(),
+            Then::Finish { .. } | Then::End { .. } => true,
+            Then::Retry { .. } | Then::HandOver { .. } => false,
+        };
+        step.iterations = self.open_step - u32::from(!closes);
+    }
+
+    /// Tells streams and the state machine what was committed.
+    fn committed(&mut self, step: &Step, done: Done) -> Done {
+        let agentable = self.claimed.fence.agentable;
+        let closed = match &step.then {
+            Then::GoOn { event, .. } => event.as_ref(),
+            Then::Finish { go_on, .. } if done.went_on => Some(go_on),
+            _ => None,
+        };
+        if let Some(Event::StepFinished { next_message_id, .. }) = closed {
+            self.next_message = *next_message_id;
+            self.open_step += 1;
+        }
+        if done.cancel_seq.is_some() {
+            self.entered.live.cancel.cancel();
+        }
+        self.engine.bus.publish(agentable, Live::Committed(done.events.clone()));
+        if done.opened || matches!(step.then, Then::HandOver { .. }) {
+            self.engine.hints.send(self.lane(), Hint::run(agentable));
+        }
+        if !done.read.is_empty() {
+            self.run.on_messages(done.read.clone());
+        }
+        done
+    }
+
+    fn lane(&self) -> Lane {
+        match self.setup.agent_type.urgency {
+            houston_domain::agentable::Urgency::Interactive => Lane::Interactive,
+            houston_domain::agentable::Urgency::Background => Lane::Background,
+        }
+    }
+}
+
+/// Adds the event that a message was sent, and the message.
+pub(crate) fn send(step: &mut Step, id: MessageId, content: String, metadata: Value) {
+    step.messages.push(NewMessage {
+        id,
+        event: step.events.len(),
+        source: Source::Agent,
+        message_type: MessageType::Text,
+        content,
+        metadata,
+    });
+    step.events.push(Event::MessageSent { message_id: id });
+}

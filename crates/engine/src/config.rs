@@ -1,0 +1,28 @@
+//! The engine's share of `jobs/orchestrator.toml`.
+
+use houston_domain::agent::limits::Limits;
+use houston_domain::retry::DelayedRetry;
+use serde::{Deserialize, Serialize};
+
+/// How runs are driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    /// The bounds of a run, before its agent type changes them.
+    pub limits: Limits,
+    /// What enters the prompt and the history.
+    pub context: ContextConfig,
+    /// Retries across attempts.
+    pub delayed: DelayedRetry,
+    /// Claims in a row without a committed step before a message is given up.
+    pub max_crashes: i32,
+}
+
+/// What enters the prompt and the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextConfig {
+    /// Titles of notes, and learnings, in the prompt.
+    pub notes: i64,
+    /// Bytes of one tool result in the history.
+    pub max_tool_result_bytes: usize,
+}

@@ -1,0 +1,151 @@
+//! What a drive knows: the claim, the run's state machine, its prompt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use houston_domain::agent::AgentRun;
+use houston_domain::agent::step::Next;
+use houston_domain::history::{Block, Entry};
+use houston_domain::id::MessageId;
+use houston_llm::SystemPart;
+use houston_store::Store;
+use houston_store::claim::Claimed;
+
+use crate::engine::{Engine, Setup};
+use crate::error::Halt;
+use crate::holder::Holder;
+use crate::live::Entered;
+use crate::prompt::compose::compose;
+
+/// One run in the hands of this worker.
+pub(crate) struct Driving<'e> {
+    pub(crate) engine: &'e Engine,
+    pub(crate) holder: &'e Holder,
+    pub(crate) claimed: Claimed,
+    pub(crate) entered: Entered,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) run: AgentRun,
+    pub(crate) system: Vec<SystemPart>,
+    /// The id a message of the open iteration will have: streams were told of it.
+    pub(crate) next_message: MessageId,
+    /// The iteration that is open in the streams, from 1.
+    pub(crate) open_step: u32,
+    /// Past this, whatever is in flight is cut off.
+    pub(crate) watchdog: tokio::time::Instant,
+}
+
+/// What a run may take beyond its wall clock before it is cut off in the middle of a call (protocols §1).
+const WATCHDOG_GRACE: Duration = Duration::from_secs(30);
+
+impl<'e> Driving<'e> {
+    pub(crate) async fn load(
+        engine: &'e Engine,
+        holder: &'e Holder,
+        claimed: Claimed,
+        entered: Entered,
+    ) -> Result<Self, Halt> {
+        let Some(setup) = engine.setup(&claimed.kind).cloned() else {
+            tracing::error!(kind = claimed.kind, "no agent type of this name: add jobs/agents/<kind>.toml");
+            return Err(Halt::Lost);
+        };
+        let wall_clock = Duration::from_secs(setup.policy.limits.max_duration_s);
+        let mut driving = Self {
+            engine,
+            holder,
+            next_message: claimed.next_message,
+            open_step: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
+            claimed,
+            entered,
+            run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
+            setup,
+            system: Vec::new(),
+            watchdog: tokio::time::Instant::now() + wall_clock + WATCHDOG_GRACE,
+        };
+        driving.read_context().await?;
+        Ok(driving)
+    }
+
+    /// Reads the run's state from Postgres anew, after a commit whose answer was lost.
+    pub(crate) async fn reload(&mut self) -> Result<(), Halt> {
+        let agentable = self.claimed.fence.agentable;
+        let open = self
+            .retrying(|store| Box::pin(async move { store.open_message_at(agentable, i64::MAX).await }))
+            .await?;
+        if let Some(open) = open {
+            self.next_message = open;
+        }
+        self.read_context().await?;
+        // An iteration stays open until its tools are back.
+        let tools_open = matches!(self.run.next(self.now()), Next::CallTools(_));
+        self.open_step = self.run.iterations() + u32::from(!tools_open);
+        Ok(())
+    }
+
+    async fn read_context(&mut self) -> Result<(), Halt> {
+        let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
+        let notes = self.engine.config.context.notes;
+        let context = self
+            .retrying(|store| Box::pin(async move { store.run_context(agentable, run, notes).await }))
+            .await?;
+        let now = self.now();
+        self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
+        self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.engine.ids.clock().now()
+    }
+
+    /// Asks Postgres until it answers or the lease is no longer trusted.
+    pub(crate) async fn retrying<T>(
+        &self,
+        ask: impl for<'s> Fn(&'s Store) -> BoxFuture<'s, houston_store::Result<T>>,
+    ) -> Result<T, Halt> {
+        let mut pause = Duration::from_millis(20);
+        loop {
+            match ask(&self.engine.store).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits a moment, unless the lease has run out meanwhile.
+    pub(crate) async fn wait_for_postgres(
+        &self,
+        error: &houston_store::Error,
+        pause: &mut Duration,
+    ) -> Result<(), Halt> {
+        if !(self.holder.trusted)() {
+            return Err(Halt::Lost);
+        }
+        tracing::debug!(%error, "postgres did not answer, trying again");
+        tokio::select! {
+            () = tokio::time::sleep(*pause) => {}
+            () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+        }
+        *pause = (*pause * 2).min(Duration::from_secs(1));
+        Ok(())
+    }
+}
+
+/// Cuts the tool results of an entry to `max` bytes each, and says so.
+pub(crate) fn cut_results(entry: &mut Entry, max: usize) {
+    for block in &mut entry.content {
+        if let Block::ToolResult { content, .. } = block
+            && content.len() > max
+        {
+            let whole = content.len();
+            let mut end = max;
+            while !content.is_char_boundary(end) {
+                end -= 1;
+            }
+            content.truncate(end);
+            content.push_str(&format!("\n[cut: {end} of {whole} bytes]"));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The loop around one claimed run.
+
+use std::ops::ControlFlow;
+
+use houston_domain::agent::step::Next;
+use houston_domain::event::Live;
+use houston_domain::id::AgentableId;
+use houston_domain::run::RunStatus;
+use houston_store::claim::Claimed;
+use tracing::Instrument;
+
+use crate::context::Driving;
+use crate::engine::Engine;
+use crate::error::Halt;
+use crate::holder::Holder;
+
+/// How a drive ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driven {
+    /// There was nothing to claim: another holds it, nothing is open, or the retry is not due.
+    NotClaimed,
+    /// The run is over.
+    Ended(RunStatus),
+    /// The next attempt is due later.
+    Retrying,
+    /// Another worker goes on.
+    HandedOver,
+    /// The lock was lost; whoever has it goes on.
+    Lost,
+}
+
+impl Engine {
+    /// Claims the open run of `agentable` and drives it to its end, its next attempt, or a hand-over.
+    ///
+    /// # Errors
+    /// When Postgres refuses and waiting does not mend it. The lease will run out, and another worker tries.
+    pub async fn drive(
+        &self,
+        agentable: AgentableId,
+        holder: &Holder,
+    ) -> Result<Driven, houston_store::Error> {
+        if holder.lost.is_cancelled() || holder.drain.is_cancelled() {
+            return Ok(Driven::NotClaimed);
+        }
+        let claim = self.store.claim_run(agentable, holder.worker, self.ids.next(), self.ids.next());
+        let Some(claimed) = claim.await? else { return Ok(Driven::NotClaimed) };
+        self.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
+        let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
+        // Boxed: a held run should cost its state, not the deepest call it may make.
+        let driven = Box::pin(self.drive_claimed(claimed, holder)).instrument(span).await;
+        match driven {
+            Ok(driven) => Ok(driven),
+            Err(Halt::Lost) => Ok(Driven::Lost),
+            Err(Halt::HandedOver | Halt::Landed) => Ok(Driven::HandedOver),
+            Err(Halt::Store(error)) => Err(error),
+        }
+    }
+
+    async fn drive_claimed(&self, claimed: Claimed, holder: &Holder) -> Result<Driven, Halt> {
+        let entered = self.live.enter(claimed.fence.agentable, claimed.run, self.bus.clone());
+        if claimed.cancel_seq.is_some() {
+            entered.live.cancel.cancel();
+        }
+        let fence = claimed.fence;
+        let mut driving = Driving::load(self, holder, claimed, entered).await?;
+        let mut first = true;
+        loop {
+            match driving.go(first).await {
+                Err(Halt::Landed) => {
+                    if !driving.retrying(|store| Box::pin(async move { store.is_held(&fence).await })).await?
+                    {
+                        return Ok(Driven::HandedOver);
+                    }
+                    driving.reload().await?;
+                }
+                other => return other,
+            }
+            first = false;
+        }
+    }
+}
+
+impl Driving<'_> {
+    /// Drives until something ends the drive.
+    async fn go(&mut self, first: bool) -> Result<Driven, Halt> {
+        if first {
+            if self.claimed.crash_count > self.engine.config.max_crashes {
+                return self.dead_letter().await;
+            }
+            if self.claimed.attempt > 1 && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
+                self.read_messages().await?;
+            }
+        }
+        loop {
+            if self.holder.lost.is_cancelled() {
+                return Err(Halt::Lost);
+            }
+            if self.entered.live.cancel.is_cancelled() {
+                return self.cancel().await;
+            }
+            let flow = match self.run.next(self.now()) {
+                Next::CallModel if self.holder.drain.is_cancelled() => return self.hand_over().await,
+                Next::CallModel => self.model_step().await?,
+                Next::CallTools(calls) => self.resume_tools(calls).await?,
+                Next::Done(status) => self.finish(status).await?,
+            };
+            if let ControlFlow::Break(driven) = flow {
+                return Ok(driven);
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! [`Engine`]: everything a run needs, built once and shared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::agent::RunPolicy;
+use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::id::Ids;
+use houston_llm::Model;
+use houston_queue::{DeltaBus, HintSender};
+use houston_store::Store;
+use houston_tools::{Offer, Registry};
+
+use crate::config::Config;
+use crate::live::LiveRuns;
+
+/// One agent type with all it refers to.
+#[derive(Clone)]
+pub struct Setup {
+    /// The type.
+    pub agent_type: AgentType,
+    /// What its runs are bound by.
+    pub policy: RunPolicy,
+    /// The tools it may call.
+    pub offer: Offer,
+    /// The model it asks.
+    pub model: Arc<dyn Model>,
+}
+
+/// An agent type that cannot be set up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// It names a tool that does not exist.
+    #[error("jobs/agents/{kind}.toml: tools: {source}")]
+    Tool {
+        /// Which type.
+        kind: String,
+        /// Which tool.
+        source: houston_tools::registry::UnknownTool,
+    },
+    /// It names a use case no model serves.
+    #[error("jobs/agents/{kind}.toml: use_case `{use_case}` has no model; there are: {known}")]
+    UseCase {
+        /// Which type.
+        kind: String,
+        /// Which use case.
+        use_case: String,
+        /// The use cases there are.
+        known: String,
+    },
+}
+
+/// Drives runs. Shared by all of them; holds nothing of any.
+pub struct Engine {
+    pub(crate) store: Store,
+    pub(crate) bus: DeltaBus,
+    pub(crate) hints: HintSender,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) config: Config,
+    pub(crate) setups: BTreeMap<String, Arc<Setup>>,
+    pub(crate) live: LiveRuns,
+}
+
+/// What an engine is built from.
+pub struct Parts {
+    /// Postgres.
+    pub store: Store,
+    /// Where deltas and committed events go.
+    pub bus: DeltaBus,
+    /// Where hints go.
+    pub hints: HintSender,
+    /// Ids and the clock.
+    pub ids: Arc<Ids>,
+    /// How runs are driven.
+    pub config: Config,
+    /// The agent types.
+    pub agent_types: Vec<AgentType>,
+    /// All tools of the process.
+    pub tools: Registry,
+    /// The models, by use case.
+    pub models: BTreeMap<String, Arc<dyn Model>>,
+}
+
+impl Engine {
+    /// Sets up every agent type.
+    ///
+    /// # Errors
+    /// [`SetupError`]: which file names what does not exist.
+    pub fn new(parts: Parts) -> Result<Self, SetupError> {
+        let mut setups = BTreeMap::new();
+        for agent_type in parts.agent_types {
+            let setup = set_up(agent_type, &parts.config, &parts.tools, &parts.models)?;
+            setups.insert(setup.agent_type.kind.clone(), Arc::new(setup));
+        }
+        Ok(Self {
+            store: parts.store,
+            bus: parts.bus,
+            hints: parts.hints,
+            ids: parts.ids,
+            config: parts.config,
+            setups,
+            live: LiveRuns::default(),
+        })
+    }
+
+    /// The runs this process drives.
+    #[must_use]
+    pub fn live(&self) -> &LiveRuns {
+        &self.live
+    }
+
+    /// The setup of a kind.
+    #[must_use]
+    pub fn setup(&self, kind: &str) -> Option<&Arc<Setup>> {
+        self.setups.get(kind)
+    }
+}
+
+fn set_up(
+    agent_type: AgentType,
+    config: &Config,
+    tools: &Registry,
+    models: &BTreeMap<String, Arc<dyn Model>>,
+) -> Result<Setup, SetupError> {
+    let model = models.get(&agent_type.use_case).cloned().ok_or_else(|| SetupError::UseCase {
+        kind: agent_type.kind.clone(),
+        use_case: agent_type.use_case.clone(),
+        known: models.keys().cloned().collect::<Vec<_>>().join(", "),
+    })?;
+    let able = model.description().supports_tools;
+    let names: &[String] = if able { &agent_type.tools } else { &[] };
+    let offer =
+        tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
+    let policy = RunPolicy {
+        conversational: agent_type.conversational,
+        // A model without tools cannot call send_message: its text is the reply.
+        reply: if able { agent_type.reply } else { Reply::Text },
+        limits: config.limits.with(agent_type.limits),
+    };
+    Ok(Setup { agent_type, policy, offer, model })
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("kinds", &self.setups.keys()).finish_non_exhaustive()
+    }
+}

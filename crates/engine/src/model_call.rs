@@ -1,0 +1,170 @@
+//! One model call: streamed, cancellable, watched.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::agent::partial_json::StringProperty;
+use houston_domain::agentable::Reply;
+use houston_domain::event::Part;
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
+use houston_domain::run::RunStatus;
+use houston_llm::{Event, EventStream, Request};
+
+use crate::context::Driving;
+use crate::drive::Driven;
+use crate::error::Halt;
+use crate::live::LiveRun;
+
+/// How long a model may go on writing once the process was told to stop: the hand-over takes 2 s at most.
+const DRAIN_GRACE: Duration = Duration::from_millis(1500);
+
+/// How a model call ended.
+enum Outcome {
+    Answered(Box<ModelTurn>),
+    Failed(ModelError),
+    Cancelled,
+    Drained,
+    OutOfTime,
+}
+
+impl Driving<'_> {
+    /// Calls the model and commits what it answered.
+    pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<Driven>, Halt> {
+        self.entered.live.begin(self.next_message);
+        let outcome = tokio::select! {
+            biased;
+            () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+            () = self.entered.live.cancel.cancelled() => Outcome::Cancelled,
+            () = drained(self) => Outcome::Drained,
+            () = tokio::time::sleep_until(self.watchdog) => Outcome::OutOfTime,
+            outcome = self.call_model() => outcome,
+        };
+        let (reasoning, message) = self.entered.live.end();
+        match outcome {
+            Outcome::Answered(turn) => {
+                let usage = turn.usage;
+                match self.run.on_model(*turn) {
+                    Ok(turn) => self.commit_turn(turn, reasoning, message, usage).await,
+                    Err(empty) => {
+                        let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
+                        self.fail(&error).await.map(ControlFlow::Break)
+                    }
+                }
+            }
+            Outcome::Failed(error) => self.fail(&error).await.map(ControlFlow::Break),
+            Outcome::Cancelled => self.cancel().await.map(ControlFlow::Break),
+            Outcome::Drained => self.hand_over().await.map(ControlFlow::Break),
+            Outcome::OutOfTime => self.end(RunStatus::MaxDuration).await.map(ControlFlow::Break),
+        }
+    }
+
+    async fn call_model(&self) -> Outcome {
+        let request = Request {
+            system: &self.system,
+            entries: self.run.history(),
+            tools: self.setup.offer.definitions(),
+            max_output_tokens: self.setup.policy.limits.max_output_tokens,
+        };
+        let stream = match self.setup.model.stream(&request).await {
+            Ok(stream) => stream,
+            Err(error) => return Outcome::Failed(error),
+        };
+        match read(stream, &self.entered.live, self.setup.policy.reply).await {
+            Ok(turn) => Outcome::Answered(turn),
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+}
+
+/// Ends some time after the process was told to stop.
+async fn drained(driving: &Driving<'_>) {
+    driving.holder.drain.cancelled().await;
+    tokio::time::sleep(DRAIN_GRACE).await;
+}
+
+/// Reads the answer to its end, streaming its text as it comes. What is ready at once is streamed at once.
+async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<ModelTurn>, ModelError> {
+    let mut chunks = stream.ready_chunks(64);
+    let mut writer = Writer { live, reply, sending: None, message_begun: false };
+    while let Some(events) = chunks.next().await {
+        let mut done = None;
+        let mut pending = Pending::default();
+        for event in events {
+            match event? {
+                Event::Done(turn) => done = Some(turn),
+                event => writer.take(event, &mut pending),
+            }
+        }
+        pending.flush(live);
+        if let Some(turn) = done {
+            return Ok(turn);
+        }
+    }
+    Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
+}
+
+/// Text of one part that waits to be streamed.
+#[derive(Default)]
+struct Pending {
+    part: Option<Part>,
+    text: String,
+}
+
+impl Pending {
+    fn add(&mut self, part: Part, text: &str, live: &LiveRun) {
+        if self.part != Some(part) {
+            self.flush(live);
+            self.part = Some(part);
+        }
+        self.text.push_str(text);
+    }
+
+    fn flush(&mut self, live: &LiveRun) {
+        if let Some(part) = self.part.take() {
+            live.write(part, &self.text);
+            self.text.clear();
+        }
+    }
+}
+
+/// Decides what of an answer the user reads while it is being written.
+struct Writer<'l> {
+    live: &'l LiveRun,
+    reply: Reply,
+    /// The `send_message` call that is being written, and the reader of its `content`.
+    sending: Option<(usize, StringProperty)>,
+    message_begun: bool,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, event: Event, pending: &mut Pending) {
+        match event {
+            Event::Thinking(text) if !self.message_begun => pending.add(Part::Reasoning, &text, self.live),
+            Event::Text(text) => match self.reply {
+                Reply::Text => {
+                    self.message_begun = true;
+                    pending.add(Part::Message, &text, self.live);
+                }
+                Reply::SendMessage if !self.message_begun => pending.add(Part::Reasoning, &text, self.live),
+                Reply::SendMessage => {}
+            },
+            Event::ToolStart { index, name, .. }
+                if self.reply == Reply::SendMessage && name == SEND_MESSAGE && self.sending.is_none() =>
+            {
+                self.sending = Some((index, StringProperty::new("content")));
+            }
+            Event::ToolArguments { index, json } => {
+                if let Some((_, content)) = self.sending.as_mut().filter(|(sending, _)| *sending == index) {
+                    let text = content.push(&json);
+                    if !text.is_empty() {
+                        self.message_begun = true;
+                        pending.add(Part::Message, &text, self.live);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Committing a turn of the model: its entry, what the user reads of it, and its tools.
+
+use std::ops::ControlFlow;
+
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::agent::step::{Next, Turn};
+use houston_domain::event::Event;
+use houston_domain::id::MessageId;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolResponse};
+use houston_store::step::{Intent, NewMessage, Step, Then};
+use houston_tools::Plan;
+use serde_json::{Value, json};
+
+use crate::commit::{Recorded, send};
+use crate::context::{Driving, cut_results};
+use crate::drive::Driven;
+use crate::error::Halt;
+use crate::tool_call::{External, Work};
+
+/// The plans of one turn's calls, sorted by what they need.
+#[derive(Default)]
+struct Plans {
+    /// Calls whose response is known without asking anybody.
+    answered: Vec<(String, ToolResponse)>,
+    /// Calls that are rows of Houston's.
+    recorded: Vec<Recorded>,
+    /// Calls that act outside.
+    external: Vec<External>,
+    /// What the agent says, by call.
+    messages: Vec<(String, String)>,
+}
+
+impl Driving<'_> {
+    /// Commits a turn together with all of its tools that need nothing but Postgres, and executes the others.
+    pub(crate) async fn commit_turn(
+        &mut self,
+        turn: Turn,
+        reasoning: String,
+        streamed: String,
+        usage: Usage,
+    ) -> Result<ControlFlow<Driven>, Halt> {
+        let mut step = self.step(usage, Then::GoOn { read: false, event: None });
+        step.entries.extend(turn.entry);
+        if !reasoning.trim().is_empty() {
+            step.events.push(Event::Thought { text: reasoning });
+        }
+        if let Some(reply) = turn.reply {
+            // What was streamed is what was read: it is kept to the letter.
+            let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };
+            send(&mut step, self.next_message, content, self.label());
+        }
+        let mut plans = self.plan(&turn.calls);
+        self.send_messages(&mut step, &plans.messages, &streamed);
+        let cells = self.show_calls(&mut step, &turn.calls);
+        for external in &mut plans.external {
+            external.cell = cells.iter().find(|(call, _)| *call == external.call.id).map(|(_, cell)| *cell);
+        }
+        if plans.external.is_empty() {
+            return self.commit_own(step, plans, &turn.calls, &cells).await;
+        }
+        self.commit_intents(step, plans, &turn.calls, &cells).await
+    }
+
+    /// What messages of a simulated model carry, so that nobody takes it for a real one.
+    pub(crate) fn label(&self) -> Value {
+        if self.setup.model.description().simulated { json!({"simulated": true}) } else { json!({}) }
+    }
+
+    fn plan(&self, calls: &[ToolCall]) -> Plans {
+        let mut plans = Plans::default();
+        for call in calls {
+            let context = self.call_context(call);
+            match self.setup.offer.plan(call, &context) {
+                Plan::Answer(response) => plans.answered.push((call.id.clone(), response)),
+                Plan::Record(Record::SendMessage { content }) => {
+                    plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
+                    plans.messages.push((call.id.clone(), content));
+                }
+                Plan::Record(record) => {
+                    plans.recorded.push(Recorded {
+                        call: call.id.clone(),
+                        id: self.engine.ids.next(),
+                        record,
+                    });
+                }
+                Plan::Execute(work) => plans.external.push(External {
+                    call: call.clone(),
+                    context,
+                    cell: None,
+                    work: Work::Execute(work),
+                }),
+            }
+        }
+        plans
+    }
+
+    /// The messages the agent sends. The first takes the id under which it was streamed, if that is its text.
+    fn send_messages(&self, step: &mut Step, messages: &[(String, String)], streamed: &str) {
+        for (nth, (_, content)) in messages.iter().enumerate() {
+            let id = if nth == 0 && content.starts_with(streamed) {
+                self.next_message
+            } else {
+                self.engine.ids.next()
+            };
+            send(step, id, content.clone(), self.label());
+        }
+    }
+
+    /// A cell in the thread for every call but the messages. Returns the cells by call.
+    fn show_calls(&self, step: &mut Step, calls: &[ToolCall]) -> Vec<(String, MessageId)> {
+        let mut cells = Vec::new();
+        for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
+            let cell: MessageId = self.engine.ids.next();
+            step.messages.push(NewMessage {
+                id: cell,
+                event: step.events.len(),
+                source: Source::Agent,
+                message_type: MessageType::Tool,
+                content: title(&call.name),
+                metadata: json!({"tool": call.name, "call_id": call.id, "status": "started"}),
+            });
+            step.events.push(Event::ToolCalled {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone(),
+                message_id: cell,
+            });
+            cells.push((call.id.clone(), cell));
+        }
+        cells
+    }
+
+    /// Everything of the turn happens in Postgres: entry, records, results and what follows are one commit.
+    async fn commit_own(
+        &mut self,
+        mut step: Step,
+        plans: Plans,
+        calls: &[ToolCall],
+        cells: &[(String, MessageId)],
+    ) -> Result<ControlFlow<Driven>, Halt> {
+        let mut responses = plans.answered;
+        let tx = if plans.recorded.is_empty() {
+            None
+        } else {
+            let (tx, recorded) = self.record(&plans.recorded).await?;
+            responses.extend(recorded);
+            Some(tx)
+        };
+        for call in calls {
+            let response = responses.iter().find(|(id, _)| *id == call.id).map(|(_, response)| response);
+            let cell = cells.iter().find(|(id, _)| *id == call.id).map(|(_, cell)| *cell);
+            if let (Some(response), Some(cell)) = (response, cell) {
+                returned(&mut step, &call.id, cell, response);
+            }
+        }
+        self.close_turn(&mut step, responses);
+        let status = self.ending_status(&step.then);
+        let done = match tx {
+            Some(tx) => self.commit_recorded(tx, &plans.recorded, step).await?,
+            None => self.commit(step).await?,
+        };
+        Ok(match status {
+            Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Something of the turn happens outside: its intents are committed before anything is executed.
+    async fn commit_intents(
+        &mut self,
+        mut step: Step,
+        plans: Plans,
+        calls: &[ToolCall],
+        cells: &[(String, MessageId)],
+    ) -> Result<ControlFlow<Driven>, Halt> {
+        for call in calls {
+            let cell = cells.iter().find(|(id, _)| *id == call.id).map(|(_, cell)| *cell);
+            let external = plans.external.iter().find(|external| external.call.id == call.id);
+            let effect = external
+                .and_then(|external| self.setup.offer.get(&external.call.name))
+                .map_or(EffectClass::Idempotent, |tool| tool.definition().effect);
+            step.intents.push(Intent {
+                call: call.id.clone(),
+                name: call.name.clone(),
+                effect,
+                cell: cell.unwrap_or(self.next_message),
+            });
+        }
+        let mut known = plans.answered;
+        if plans.recorded.is_empty() {
+            self.note_responses(&mut step, &known, cells);
+            self.commit(step).await?;
+        } else {
+            let (tx, recorded) = self.record(&plans.recorded).await?;
+            known.extend(recorded);
+            self.note_responses(&mut step, &known, cells);
+            self.commit_recorded(tx, &plans.recorded, step).await?;
+        }
+        self.execute(plans.external, known).await
+    }
+
+    /// Responses that are known before the outside is asked.
+    fn note_responses(
+        &self,
+        step: &mut Step,
+        known: &[(String, ToolResponse)],
+        cells: &[(String, MessageId)],
+    ) {
+        for (call, response) in known {
+            if let Some((_, cell)) = cells.iter().find(|(id, _)| id == call) {
+                returned(step, call, *cell, response);
+            }
+            step.responses.push((call.clone(), response.clone()));
+        }
+    }
+
+    /// All responses are there: the results enter the history, and the run goes on or ends.
+    pub(crate) fn close_turn(&mut self, step: &mut Step, responses: Vec<(String, ToolResponse)>) {
+        if let Some(mut results) = self.run.on_tools(responses) {
+            cut_results(&mut results, self.engine.config.context.max_tool_result_bytes);
+            step.entries.push(results);
+        }
+        match self.run.next(self.now()) {
+            Next::CallModel => {
+                step.then = Then::GoOn { read: true, event: Some(self.step_finished()) };
+            }
+            Next::Done(status) => self.ending(step, status),
+            Next::CallTools(_) => {}
+        }
+    }
+}
+
+/// Adds that a call is back: the event, and the state of its cell.
+pub(crate) fn returned(step: &mut Step, call: &str, cell: MessageId, response: &ToolResponse) {
+    step.events.push(Event::ToolReturned {
+        call_id: call.to_owned(),
+        content: response.text().to_owned(),
+        is_error: !response.is_success(),
+        message_id: cell,
+    });
+    let status = if response.is_success() { "done" } else { "failed" };
+    match step.messages.iter_mut().find(|message| message.id == cell) {
+        Some(message) => message.metadata["status"] = json!(status),
+        None => step.cells.push((cell, json!({"status": status}))),
+    }
+}
+
+/// What a tool's cell says: its name as words.
+fn title(name: &str) -> String {
+    let words = name.replace('_', " ");
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
