@@ -1,0 +1,149 @@
+//! The servers of the process that owns the folder.
+
+use std::path::Path;
+
+use crate::config::Config;
+use crate::error::{Error, Program};
+use crate::find::Search;
+use crate::install::{Site, find_or_install};
+use crate::layout::Layout;
+use crate::lock::{Lock, Note};
+use crate::nursery::Nursery;
+use crate::postgres::Postgres;
+use crate::privilege::Identity;
+use crate::process::{Process, rotate_log};
+use crate::redis::Redis;
+use crate::server::Server;
+
+/// The running children. Dropping stops them; the lock goes last.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    postgres: Option<(Postgres, Process)>,
+    redis: Option<(Redis, Process)>,
+    nursery: Nursery,
+    layout: Layout,
+    lock: Lock,
+}
+
+impl Crew {
+    /// Starts what `config` asks for, both at the same time, and returns when both are ready.
+    pub(crate) fn start(
+        config: &Config,
+        layout: Layout,
+        mut lock: Lock,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, Error> {
+        let servers = config.servers();
+        let mut note = Note { pid: std::process::id(), servers: servers.clone(), uid: None };
+        lock.write(&note);
+        let search = Search::new(config, &layout);
+        let site = Site { search: &search, wheels: layout.wheels() };
+        let programs = find_or_install(&site, &config.installers, &servers, progress)?;
+        let identity = choose_identity(&layout, &programs)?;
+        layout.make_sockets_folder(identity)?;
+
+        let names: Vec<_> =
+            servers.iter().zip(&programs).map(|(server, program)| name(*server, program)).collect();
+        progress(&format!("starting {} in {}", names.join(" and "), layout.folder().display()));
+        let nursery = Nursery::new().map_err(|source| Error::Thread { source })?;
+        let mut crew = Self { postgres: None, redis: None, nursery, layout, lock };
+        let program =
+            |wanted| servers.iter().position(|server| *server == wanted).map(|at| programs[at].path.clone());
+        // Redis first: it loads while a cluster is made.
+        if let Some(program) = program(Server::Redis) {
+            let redis = Redis { program, layout: crew.layout.clone(), identity, fsync: config.fsync };
+            rotate_log(&redis.layout.redis_log())?;
+            let process = redis.spawn(&crew.nursery)?;
+            crew.redis = Some((redis, process));
+        }
+        if let Some(program) = program(Server::Postgres) {
+            let (layout, max_connections) = (crew.layout.clone(), config.max_connections);
+            let postgres = Postgres { program, layout, identity, fsync: config.fsync, max_connections };
+            if !postgres.has_cluster() {
+                progress("creating a database cluster (this happens once)");
+                postgres.create_cluster(&crew.nursery)?;
+            }
+            rotate_log(&postgres.layout.postgres_log())?;
+            let process = postgres.spawn(&crew.nursery)?;
+            crew.postgres = Some((postgres, process));
+        }
+        note.uid = Some(identity.uid());
+        crew.lock.write(&note);
+        crew.wait()?;
+        Ok(crew)
+    }
+
+    fn wait(&mut self) -> Result<(), Error> {
+        if let Some((redis, process)) = &mut self.redis {
+            redis.wait(process)?;
+        }
+        if let Some((postgres, process)) = &mut self.postgres {
+            postgres.wait(process, &self.nursery)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn pid(&self, server: Server) -> Option<u32> {
+        match server {
+            Server::Postgres => self.postgres.as_ref().map(|(_, process)| process.pid()),
+            Server::Redis => self.redis.as_ref().map(|(_, process)| process.pid()),
+        }
+    }
+
+    /// Whether `server` was started and has ended since.
+    pub(crate) fn has_ended(&mut self, server: Server) -> bool {
+        match server {
+            Server::Postgres => self.postgres.as_mut().is_some_and(|(_, process)| process.ended().is_some()),
+            Server::Redis => self.redis.as_mut().is_some_and(|(_, process)| process.ended().is_some()),
+        }
+    }
+
+    /// Stops `server` if it still runs, starts it again and waits until it is ready.
+    pub(crate) fn restart(&mut self, server: Server) -> Result<(), Error> {
+        match (server, &mut self.postgres, &mut self.redis) {
+            (Server::Postgres, Some((postgres, process)), _) => {
+                process.stop()?;
+                *process = postgres.spawn(&self.nursery)?;
+                postgres.wait(process, &self.nursery)
+            }
+            (Server::Redis, _, Some((redis, process))) => {
+                process.stop()?;
+                *process = redis.spawn(&self.nursery)?;
+                redis.wait(process)
+            }
+            _ => Err(Error::NotStarted { server }),
+        }
+    }
+
+    /// Stops both at the same time; the first failure is returned after both were tried.
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        let postgres = self.postgres.take().map(|(_, process)| process);
+        let redis = self.redis.take().map(|(_, process)| process);
+        let mut processes: Vec<Process> = postgres.into_iter().chain(redis).collect();
+        processes.iter_mut().for_each(Process::ask_to_stop);
+        let outcomes: Vec<_> = processes.iter_mut().map(Process::stop).collect();
+        self.layout.remove_outside_sockets();
+        outcomes.into_iter().collect()
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the next owner would find what remains.
+        let _ = self.stop();
+    }
+}
+
+fn choose_identity(layout: &Layout, programs: &[Program]) -> Result<Identity, Error> {
+    let data = [layout.postgres_data(), layout.redis_data()];
+    let programs: Vec<&Path> = programs.iter().map(|program| program.path.as_path()).collect();
+    Identity::choose(&data, &[&data[0], layout.sockets()], &programs)
+}
+
+/// "PostgreSQL 15.18", "Valkey 9.1".
+fn name(server: Server, program: &Program) -> String {
+    if program.path.ends_with("valkey-server") {
+        return format!("Valkey {}", program.version);
+    }
+    format!("{server} {}", program.version)
+}

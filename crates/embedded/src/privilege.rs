@@ -1,0 +1,219 @@
+//! As whom the servers run, and how they are tied to their owner's life.
+//!
+//! Postgres refuses uid 0. When the caller is root, the servers run as another user: the owner of the existing
+//! data, else `postgres`, else `nobody`, whichever can reach the folder and the programs. When none can (a folder
+//! below `/root`, say), Linux offers a user namespace in which root is called 1000: Postgres is content, and the
+//! files stay root's.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, file};
+
+/// As whom a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// As the caller, who is not root.
+    Caller,
+    /// As another user, because the caller is root.
+    User { uid: u32, gid: u32 },
+    /// As root under another name, in a user namespace.
+    #[cfg(target_os = "linux")]
+    Namespace,
+}
+
+impl Identity {
+    /// Decides as whom to run `programs` that keep their data in `data` and must reach `places`.
+    pub(crate) fn choose(data: &[PathBuf], places: &[&Path], programs: &[&Path]) -> Result<Self, Error> {
+        if caller() != 0 {
+            return Ok(Self::Caller);
+        }
+        let owners = data.iter().filter_map(|folder| fs::symlink_metadata(folder).ok());
+        let owners = owners.map(|found| (found.uid(), found.gid())).filter(|(uid, _)| *uid != 0);
+        let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let named = ["postgres", "nobody"].iter().filter_map(|name| account(&accounts, name));
+        let paths = || places.iter().chain(programs);
+        let mut beyond = None;
+        for (uid, gid) in owners.chain(named) {
+            match paths().find(|path| !reachable(path, uid, gid)) {
+                None => return Ok(Self::User { uid, gid }),
+                Some(path) => beyond = Some(*path),
+            }
+        }
+        #[cfg(target_os = "linux")]
+        if programs.iter().all(|program| runs_in_namespace(program)) {
+            return Ok(Self::Namespace);
+        }
+        Err(Error::NoUser { path: beyond.unwrap_or(Path::new("/")).to_owned() })
+    }
+
+    /// The owner of the servers' files, and of their processes as others see them.
+    pub(crate) fn uid(self) -> u32 {
+        match self {
+            Self::Caller => caller(),
+            Self::User { uid, .. } => uid,
+            #[cfg(target_os = "linux")]
+            Self::Namespace => 0,
+        }
+    }
+
+    /// Makes `path`, and all that is in it, belong to this identity. Costs one look when it does already.
+    pub(crate) fn give(self, path: &Path) -> Result<(), Error> {
+        let (uid, gid) = match self {
+            Self::Caller => return Ok(()),
+            Self::User { uid, gid } => (uid, gid),
+            #[cfg(target_os = "linux")]
+            Self::Namespace => (0, 0),
+        };
+        let found = fs::symlink_metadata(path).map_err(file("look at", path))?;
+        if found.uid() == uid { Ok(()) } else { give_all(path, uid, gid) }
+    }
+
+    /// Prepares `command` to run under this identity, in a session of its own (so that Ctrl-C in the terminal
+    /// does not reach it), and to get `death_signal` when the thread that spawned it ends (Linux only).
+    pub(crate) fn apply(self, command: &mut Command, death_signal: i32) {
+        if let Self::User { uid, gid } = self {
+            // The standard library drops the supplementary groups too, and does all this before `pre_exec`.
+            command.uid(uid).gid(gid);
+        }
+        let owner = std::process::id();
+        let prepare = move || {
+            #[cfg(target_os = "linux")]
+            if self == Self::Namespace {
+                enter_namespace()?;
+            }
+            detach(owner, death_signal)
+        };
+        #[expect(unsafe_code, reason = "there is no other way to run code between fork and exec")]
+        // SAFETY: the closure only makes system calls; it takes no lock and allocates nothing.
+        unsafe {
+            command.pre_exec(prepare);
+        }
+    }
+}
+
+/// The effective user id of this process.
+pub(crate) fn caller() -> u32 {
+    #[expect(unsafe_code, reason = "the standard library does not tell the user id")]
+    // SAFETY: takes nothing, cannot fail.
+    unsafe {
+        libc::geteuid()
+    }
+}
+
+/// Sends `signal` to process `pid`.
+pub(crate) fn signal(pid: u32, signal: i32) -> io::Result<()> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    #[expect(unsafe_code, reason = "the standard library sends only SIGKILL, and only to children")]
+    // SAFETY: touches no memory; `pid` is positive, so it names one process and no group.
+    let answer = unsafe { libc::kill(pid, signal) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Runs in the child, between fork and exec.
+fn detach(owner: u32, death_signal: i32) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "sessions and death signals are not in the standard library")]
+    // SAFETY: plain system calls on this process, allowed after fork.
+    unsafe {
+        if libc::setsid() < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Last, because a change of user clears it.
+        #[cfg(target_os = "linux")]
+        {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, death_signal) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The owner may have died before the line above, and then no signal would come.
+            if libc::getppid().cast_unsigned() != owner {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+        }
+    }
+    let _ = (owner, death_signal);
+    Ok(())
+}
+
+/// Runs in the child, between fork and exec: makes root look like user 1000 to the program.
+#[cfg(target_os = "linux")]
+fn enter_namespace() -> io::Result<()> {
+    #[expect(unsafe_code, reason = "namespaces are not in the standard library")]
+    // SAFETY: a plain system call on this process, which has one thread after fork.
+    if unsafe { libc::unshare(libc::CLONE_NEWUSER) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let maps = [
+        ("/proc/self/setgroups", "deny"),
+        ("/proc/self/uid_map", "1000 0 1"),
+        ("/proc/self/gid_map", "1000 0 1"),
+    ];
+    for (path, text) in maps {
+        io::Write::write_all(&mut fs::File::options().write(true).open(path)?, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Containers often forbid namespaces (and then their programs and folders are within everybody's reach).
+#[cfg(target_os = "linux")]
+fn runs_in_namespace(program: &Path) -> bool {
+    let mut probe = Command::new(program);
+    probe.arg("--version").current_dir("/");
+    Identity::Namespace.apply(&mut probe, libc::SIGKILL);
+    probe.output().is_ok_and(|output| output.status.success())
+}
+
+/// Uid and gid of a user in the text of `/etc/passwd`. macOS writes `nobody` as -2.
+fn account(accounts: &str, name: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| text.parse().ok().or_else(|| text.parse::<i32>().ok().map(i32::cast_unsigned));
+    let mut fields = accounts
+        .lines()
+        .map(|line| line.split(':'))
+        .find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
+    let _password = fields.next()?;
+    Some((number(fields.next()?)?, number(fields.next()?)?))
+}
+
+/// Whether that user may pass through every folder above `path`, and open `path` itself if it is a file.
+fn reachable(path: &Path, uid: u32, gid: u32) -> bool {
+    let may = |place: &Path, bits: u32| {
+        fs::metadata(place).is_ok_and(|found| {
+            let shift = if found.uid() == uid {
+                6
+            } else if found.gid() == gid {
+                3
+            } else {
+                0
+            };
+            (found.mode() >> shift) & bits == bits
+        })
+    };
+    path.ancestors().skip(1).all(|above| may(above, 0o1)) && (!path.is_file() || may(path, 0o5))
+}
+
+/// Follows no symbolic link.
+fn give_all(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+    lchown(path, Some(uid), Some(gid)).map_err(file("change the owner of", path))?;
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        for entry in fs::read_dir(path).map_err(file("read", path))? {
+            give_all(&entry.map_err(file("read", path))?.path(), uid, gid)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::account;
+
+    #[test]
+    fn accounts_are_read() {
+        let text = "root:x:0:0:root:/root:/bin/sh\nnobody:*:-2:-2:Unprivileged:/var/empty:/usr/bin/false\npostgres:x:101:104::/:/bin/sh\n";
+        assert_eq!(account(text, "postgres"), Some((101, 104)));
+        assert_eq!(account(text, "nobody"), Some((4_294_967_294, 4_294_967_294)));
+        assert_eq!(account(text, "redis"), None);
+    }
+}

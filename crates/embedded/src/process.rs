@@ -1,0 +1,202 @@
+//! One supervised child, and what an earlier owner may have left in its place.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Tail, file};
+use crate::nursery::Nursery;
+use crate::privilege::{self, Identity};
+use crate::server::Server;
+
+/// Between two looks at a socket or a child.
+pub(crate) const POLL: Duration = Duration::from_millis(2);
+/// A server that says nothing for so long will not start any more.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+/// From the polite signal to SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a server says when asked whether it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It takes requests.
+    Ready,
+    /// It is there and loads its data: worth waiting for, however long.
+    Loading,
+    /// Nobody answers.
+    Silent,
+}
+
+/// A child that is stopped, politely, when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    server: Server,
+    child: Child,
+    stop_signal: i32,
+    log: PathBuf,
+    stopped: bool,
+}
+
+impl Process {
+    /// Spawns `command` as `identity`, its output going to the end of `log`. `stop_signal` ends it in good
+    /// order, and is what it gets when its owner dies.
+    pub(crate) fn spawn(
+        server: Server,
+        mut command: Command,
+        identity: Identity,
+        stop_signal: i32,
+        log: &Path,
+        nursery: &Nursery,
+    ) -> Result<Self, Error> {
+        let (out, err) = open_log(log)?;
+        command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir("/");
+        identity.apply(&mut command, stop_signal);
+        let program = PathBuf::from(command.get_program());
+        let child = nursery.spawn(command).map_err(|source| Error::Run { program, source })?;
+        Ok(Self { server, child, stop_signal, log: log.to_owned(), stopped: false })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        // An error would mean that someone else reaped it, so it has ended in any case; the next stop says so.
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until `ask` answers [`Answer::Ready`]. Fails when the child ends, or is silent for too long.
+    pub(crate) fn wait(
+        &mut self,
+        socket: &Path,
+        mut ask: impl FnMut() -> Result<Answer, Error>,
+    ) -> Result<(), Error> {
+        let mut heard = Instant::now();
+        loop {
+            if let Some(status) = self.ended() {
+                let tail = Tail::of_file(&self.log);
+                return Err(Error::Exited { server: self.server, status, log: self.log.clone(), tail });
+            }
+            match ask()? {
+                Answer::Ready => return Ok(()),
+                Answer::Loading => heard = Instant::now(),
+                Answer::Silent if heard.elapsed() < SILENCE => {}
+                Answer::Silent => {
+                    let (socket, log) = (socket.to_owned(), self.log.clone());
+                    return Err(Error::Silent {
+                        server: self.server,
+                        socket,
+                        seconds: SILENCE.as_secs(),
+                        log,
+                    });
+                }
+            }
+            sleep(POLL);
+        }
+    }
+
+    /// Asks the child to stop, without waiting.
+    pub(crate) fn ask_to_stop(&mut self) {
+        if self.ended().is_none() {
+            // It may end between the two lines; that is what the signal is for.
+            let _ = privilege::signal(self.pid(), self.stop_signal);
+        }
+    }
+
+    /// Stops the child and waits for its end; SIGKILL after 20 s.
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        if !self.stopped {
+            self.ask_to_stop();
+            self.stopped = true;
+        }
+        let unstoppable = Error::Unstoppable { server: self.server, pid: self.pid() };
+        let asked = Instant::now();
+        loop {
+            let ended = if asked.elapsed() < PATIENCE {
+                self.child.try_wait()
+            } else {
+                self.child.kill().and_then(|()| self.child.wait()).map(Some)
+            };
+            match ended {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => sleep(POLL),
+                Err(_) => return Err(unstoppable),
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the next owner would find what remains.
+        let _ = self.stop();
+    }
+}
+
+/// Deals with what a killed owner left behind `pid_file`. The caller holds the folder's lock, so no living owner
+/// stands behind that process.
+///
+/// A server that still runs (`names` in its command line, with `mark` among its arguments) is stopped with
+/// `signal`. A pid that is a zombie's or some other process's is returned.
+pub(crate) fn stop_leftover(
+    server: Server,
+    pid_file: &Path,
+    names: &[&str],
+    mark: &Path,
+    signal: i32,
+) -> Result<Option<u32>, Error> {
+    let Ok(text) = fs::read_to_string(pid_file) else { return Ok(None) };
+    let Some(pid) = text.lines().next().and_then(|line| line.trim().parse().ok()).filter(|pid| *pid > 1)
+    else {
+        return Ok(None);
+    };
+    let began = Instant::now();
+    while is_running(pid, names, mark) {
+        let waited = began.elapsed();
+        let signal = if waited > PATIENCE { libc::SIGKILL } else { signal };
+        let sent = privilege::signal(pid, signal);
+        let refused = sent.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        if refused || waited > PATIENCE * 2 {
+            return Err(Error::Unstoppable { server, pid });
+        }
+        sleep(POLL * 10);
+    }
+    Ok(Some(pid))
+}
+
+/// Whether `pid` is the server we mean: a zombie has no command line, and a reused pid another one.
+fn is_running(pid: u32, names: &[&str], mark: &Path) -> bool {
+    if cfg!(target_os = "linux") {
+        // Slim images have no `ps`.
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        let mut words = line.split('\0');
+        let program = Path::new(words.next().unwrap_or_default()).file_name();
+        return program.is_some_and(|program| names.iter().any(|name| program == *name))
+            && words.any(|word| Path::new(word) == mark);
+    }
+    let output = Command::new("ps").args(["-o", "args=", "-p", &pid.to_string()]).output();
+    let line = output.map(|output| output.stdout).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    names.iter().any(|name| line.contains(name)) && line.contains(&*mark.to_string_lossy())
+}
+
+/// Sets the log of the run before aside, for whoever asks why it ended.
+pub(crate) fn rotate_log(log: &Path) -> Result<(), Error> {
+    match fs::rename(log, log.with_extension("previous.log")) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(file("rename", log)(source)),
+        _ => Ok(()),
+    }
+}
+
+/// For the output and the errors of a child. A restart within one run goes on in the same log.
+fn open_log(log: &Path) -> Result<(File, File), Error> {
+    let out = File::options().create(true).append(true).mode(0o600).open(log).map_err(file("create", log))?;
+    let err = out.try_clone().map_err(file("open", log))?;
+    Ok((out, err))
+}

@@ -1,0 +1,83 @@
+//! Redis, or Valkey in its place: starting it, asking whether it is ready.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::{Error, file};
+use crate::layout::Layout;
+use crate::nursery::Nursery;
+use crate::privilege::Identity;
+use crate::process::{Answer, Process, stop_leftover};
+use crate::server::Server;
+
+/// For one answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// All it takes to start Redis, again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Redis {
+    pub(crate) program: PathBuf,
+    pub(crate) layout: Layout,
+    pub(crate) identity: Identity,
+    pub(crate) fsync: bool,
+}
+
+impl Redis {
+    /// Starts Redis; [`Self::wait`] for it next.
+    pub(crate) fn spawn(&self, nursery: &Nursery) -> Result<Process, Error> {
+        let (data, socket) = (self.layout.redis_data(), self.layout.redis_socket());
+        if !data.exists() {
+            fs::DirBuilder::new().mode(0o700).create(&data).map_err(file("create", &data))?;
+        }
+        self.identity.give(&data)?;
+        let pid_file = self.layout.redis_pid_file();
+        stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, libc::SIGTERM)?;
+        let mut command = Command::new(&self.program);
+        command.arg("--unixsocket").arg(&socket).arg("--dir").arg(&data).arg("--pidfile").arg(&pid_file);
+        command.args(["--port", "0", "--unixsocketperm", "700", "--daemonize", "no"]);
+        command.args(["--appendonly", "yes", "--appendfsync", if self.fsync { "everysec" } else { "no" }]);
+        // Hints must never be evicted; an append-only file makes snapshots superfluous.
+        command.args(["--maxmemory-policy", "noeviction", "--save", ""]);
+        // Its arguments are how the next owner knows a leftover.
+        command.args(["--set-proc-title", "no"]);
+        Process::spawn(
+            Server::Redis,
+            command,
+            self.identity,
+            libc::SIGTERM,
+            &self.layout.redis_log(),
+            nursery,
+        )
+    }
+
+    pub(crate) fn wait(&self, process: &mut Process) -> Result<(), Error> {
+        let socket = self.layout.redis_socket();
+        process.wait(&socket, || ask(&socket))
+    }
+}
+
+/// Asks with PING. Redis accepts connections before its data is loaded, and then answers `-LOADING`.
+pub(crate) fn ask(socket: &Path) -> Result<Answer, Error> {
+    match ping(socket) {
+        Ok(answer) if &answer == b"+PONG" => Ok(Answer::Ready),
+        Ok(_) => Ok(Answer::Loading),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(file("connect to", socket)(error))
+        }
+        Err(_) => Ok(Answer::Silent),
+    }
+}
+
+fn ping(socket: &Path) -> io::Result<[u8; 5]> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,224 @@
+//! The servers, as their user sees them: owned, or run by another process.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::lock::{Lock, Note};
+use crate::postgres;
+use crate::process::{Answer, POLL, SILENCE};
+use crate::redis;
+use crate::server::Server;
+
+/// A note may be that of the owner before; a new owner has written its own by then.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// A running Postgres and Redis. Dropping it stops them if this process owns them.
+#[derive(Debug)]
+pub struct Servers {
+    layout: Layout,
+    servers: Vec<Server>,
+    database_url: Option<String>,
+    redis_url: Option<String>,
+    crew: Option<Crew>,
+}
+
+impl Servers {
+    /// Starts the servers that `config` asks for, or attaches to those another process runs in the same folder.
+    ///
+    /// Blocks until the servers take requests: 0.1 s usually, about 1 s when the cluster must be created, minutes
+    /// when something must be installed or a long recovery is due. Do not call it on an async thread. `progress`
+    /// gets a line of plain text whenever something begins that takes time.
+    ///
+    /// The children live as long as the returned value and no longer than this process, whichever thread calls.
+    ///
+    /// # Errors
+    ///
+    /// When a program is missing and cannot be installed, the folder cannot be used, or a server does not come up
+    /// (60 s without a sign of life). Servers that were started are stopped before the error is returned.
+    pub fn start(config: &Config, progress: &mut dyn FnMut(&str)) -> Result<Self, Error> {
+        let layout = Layout::new(&config.folder)?;
+        let servers = config.servers();
+        let mut attaching = Attaching::new(&layout, &servers);
+        loop {
+            // Again at each turn: the owner may end while it is waited for.
+            if let Some(lock) = Lock::take(&layout.lock())? {
+                let crew = Crew::start(config, layout.clone(), lock, progress)?;
+                return Ok(Self::new(layout, servers, Some(crew)));
+            }
+            if attaching.is_ready(progress)? {
+                return Ok(Self::new(layout, servers, None));
+            }
+            sleep(POLL * 5);
+        }
+    }
+
+    fn new(layout: Layout, servers: Vec<Server>, crew: Option<Crew>) -> Self {
+        let database_url = servers.contains(&Server::Postgres).then(|| layout.database_url());
+        let redis_url = servers.contains(&Server::Redis).then(|| layout.redis_url());
+        Self { layout, servers, database_url, redis_url, crew }
+    }
+
+    /// For sqlx and psql: user and database `houston`, over a unix socket. `None` if Postgres was not asked for.
+    #[must_use]
+    pub fn database_url(&self) -> Option<&str> {
+        self.database_url.as_deref()
+    }
+
+    /// For the `redis` crate: a unix socket. `None` if Redis was not asked for.
+    #[must_use]
+    pub fn redis_url(&self) -> Option<&str> {
+        self.redis_url.as_deref()
+    }
+
+    /// Whether this process runs the servers. If not, they end when another process says so.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        self.crew.is_some()
+    }
+
+    /// The postmaster's process id; `None` if there is none or the caller may not know it.
+    #[must_use]
+    pub fn postgres_pid(&self) -> Option<u32> {
+        self.pid(Server::Postgres, &self.layout.postgres_pid_file())
+    }
+
+    /// The process id of Redis; `None` if there is none or the caller may not know it.
+    #[must_use]
+    pub fn redis_pid(&self) -> Option<u32> {
+        self.pid(Server::Redis, &self.layout.redis_pid_file())
+    }
+
+    fn pid(&self, server: Server, file: &Path) -> Option<u32> {
+        if !self.servers.contains(&server) {
+            return None;
+        }
+        match &self.crew {
+            Some(crew) => crew.pid(server),
+            None => fs::read_to_string(file).ok()?.lines().next()?.trim().parse().ok(),
+        }
+    }
+
+    /// Stops Postgres (a fast shutdown: connections are cut, data is written) if it still runs, starts it again and
+    /// waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When this process is not the owner, Postgres was not asked for, or does not come up.
+    pub fn restart_postgres(&mut self) -> Result<(), Error> {
+        self.own()?.restart(Server::Postgres)
+    }
+
+    /// Stops Redis if it still runs, starts it again and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When this process is not the owner, Redis was not asked for, or does not come up.
+    pub fn restart_redis(&mut self) -> Result<(), Error> {
+        self.own()?.restart(Server::Redis)
+    }
+
+    /// Starts again whichever server has ended by itself, and says which. Cheap when none has: meant to be called
+    /// every few seconds by the owner. Does nothing when this process is not the owner.
+    ///
+    /// # Errors
+    ///
+    /// When a server does not come up; the other one is left alone.
+    pub fn revive(&mut self) -> Result<Vec<Server>, Error> {
+        let Some(crew) = &mut self.crew else { return Ok(Vec::new()) };
+        let ended: Vec<Server> =
+            self.servers.iter().copied().filter(|server| crew.has_ended(*server)).collect();
+        ended.iter().try_for_each(|server| crew.restart(*server))?;
+        Ok(ended)
+    }
+
+    /// Stops the servers and waits for their end; after 20 s, by SIGKILL. Does nothing when this process is not the
+    /// owner.
+    ///
+    /// # Errors
+    ///
+    /// When a server could not be stopped at all.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.crew.as_mut().map_or(Ok(()), Crew::stop)
+    }
+
+    fn own(&mut self) -> Result<&mut Crew, Error> {
+        let folder = self.layout.folder();
+        self.crew.as_mut().ok_or_else(|| Error::NotOwner { folder: folder.to_owned() })
+    }
+}
+
+/// Waiting for the servers of another process.
+struct Attaching<'a> {
+    layout: &'a Layout,
+    servers: &'a [Server],
+    began: Instant,
+    heard: Instant,
+    told: bool,
+}
+
+impl<'a> Attaching<'a> {
+    fn new(layout: &'a Layout, servers: &'a [Server]) -> Self {
+        let now = Instant::now();
+        Self { layout, servers, began: now, heard: now, told: false }
+    }
+
+    fn is_ready(&mut self, progress: &mut dyn FnMut(&str)) -> Result<bool, Error> {
+        // No note: the owner is writing it, or its disk is full.
+        let Some(note) = Note::read(&self.layout.lock()) else { return self.give_up(None).map(|()| false) };
+        if !self.told {
+            self.told = true;
+            let folder = self.layout.folder().display();
+            progress(&format!("using the servers that process {} runs in {folder}", note.pid));
+        }
+        let Some(uid) = note.uid else {
+            self.heard = Instant::now();
+            return Ok(false);
+        };
+        self.layout.check_sockets_folder(&[uid])?;
+        for server in self.servers {
+            match self.ask(*server)? {
+                Answer::Ready => continue,
+                Answer::Loading => self.heard = Instant::now(),
+                Answer::Silent => self.give_up(Some((*server, &note)))?,
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn ask(&self, server: Server) -> Result<Answer, Error> {
+        match server {
+            Server::Postgres => postgres::ask_other(&self.layout.postgres_socket()),
+            Server::Redis => redis::ask(&self.layout.redis_socket()),
+        }
+    }
+
+    /// Fails when waiting any longer has no point; `silent` is the server that does not answer, if it came so far.
+    fn give_up(&self, silent: Option<(Server, &Note)>) -> Result<(), Error> {
+        if let Some((server, note)) = silent
+            && !note.servers.contains(&server)
+            && self.began.elapsed() > SETTLED
+        {
+            return Err(Error::NotServed {
+                folder: self.layout.folder().to_owned(),
+                owner: note.pid,
+                server,
+            });
+        }
+        if self.heard.elapsed() < SILENCE {
+            return Ok(());
+        }
+        let server = silent.map_or(Server::Postgres, |(server, _)| server);
+        let (socket, log) = match server {
+            Server::Postgres => (self.layout.postgres_socket(), self.layout.postgres_log()),
+            Server::Redis => (self.layout.redis_socket(), self.layout.redis_log()),
+        };
+        Err(Error::Silent { server, socket, seconds: SILENCE.as_secs(), log })
+    }
+}
