@@ -1,0 +1,159 @@
+//! Fewer and longer deltas: what waited for the publisher together travels together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use houston_domain::event::{Delta, Live, LiveItem};
+
+use super::topics::Channel;
+
+/// The longest text a merged delta may have, in bytes, unless one piece alone is longer.
+const LONGEST: usize = 16 * 1024;
+
+/// Joins neighbouring deltas of one channel that continue each other: same message, same part, and the second
+/// begins where the first ends. Keeps the order within each channel; channels do not order each other.
+pub(super) fn merge(items: Vec<(Channel, Arc<LiveItem>)>) -> Vec<(Channel, Arc<LiveItem>)> {
+    let mut merged: Vec<(Channel, Arc<LiveItem>)> = Vec::with_capacity(items.len());
+    // Of each channel: where its latest item stands, and where that ends if it is a delta.
+    let mut latest: HashMap<Channel, (usize, Option<u32>)> = HashMap::new();
+    for (channel, item) in items {
+        let Live::Delta(delta) = &item.live else {
+            latest.insert(channel, (merged.len(), None));
+            merged.push((channel, item));
+            continue;
+        };
+        let end = end(delta);
+        if let Some((at, Some(before))) = latest.get_mut(&channel) {
+            let last = &mut merged[*at].1;
+            if continues(&last.live, *before, delta)
+                // A copy when somebody else holds the item: local streams do.
+                && let Live::Delta(last) = &mut Arc::make_mut(last).live
+            {
+                last.text.push_str(&delta.text);
+                *before = end;
+                continue;
+            }
+        }
+        latest.insert(channel, (merged.len(), Some(end)));
+        merged.push((channel, item));
+    }
+    merged
+}
+
+fn end(delta: &Delta) -> u32 {
+    let characters = u32::try_from(delta.text.chars().count()).unwrap_or(u32::MAX);
+    delta.offset.saturating_add(characters)
+}
+
+fn continues(last: &Live, end: u32, next: &Delta) -> bool {
+    let Live::Delta(last) = last else { return false };
+    last.message_id == next.message_id
+        && last.part == next.part
+        && last.reasoning_chars == next.reasoning_chars
+        && end == next.offset
+        && last.text.len() + next.text.len() <= LONGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_domain::event::Part;
+    use houston_domain::id::{AgentableId, MessageId};
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// Everything a stream could tell apart: texts joined per run of continuing deltas, other items as they are.
+    fn story(items: &[(Channel, Arc<LiveItem>)], channel: Channel) -> Vec<(Option<Delta>, Option<Live>)> {
+        let mut story: Vec<(Option<Delta>, Option<Live>)> = Vec::new();
+        for (_, item) in items.iter().filter(|(of, _)| *of == channel) {
+            let Live::Delta(delta) = &item.live else {
+                story.push((None, Some(item.live.clone())));
+                continue;
+            };
+            // One character a time: merging must not show at all.
+            for (i, character) in delta.text.chars().enumerate() {
+                let offset = delta.offset + u32::try_from(i).unwrap();
+                story.push((Some(Delta { offset, text: character.into(), ..delta.clone() }), None));
+            }
+        }
+        story
+    }
+
+    fn channel(n: u8) -> Channel {
+        Channel::Live(AgentableId(Uuid::from_u128(n.into())))
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Write { channel: u8, text: String },
+        NextPart { channel: u8 },
+        Restart { channel: u8 },
+        Nudge { channel: u8 },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => (0..3u8, "[a-cäß€𝄞]{1,6}").prop_map(|(channel, text)| Step::Write { channel, text }),
+            1 => (0..3u8).prop_map(|channel| Step::NextPart { channel }),
+            1 => (0..3u8).prop_map(|channel| Step::Restart { channel }),
+            1 => (0..3u8).prop_map(|channel| Step::Nudge { channel }),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    fn play(steps: Vec<Step>) -> Vec<(Channel, Arc<LiveItem>)> {
+        let mut parts = [(0u128, 0u32); 3];
+        let mut items = Vec::new();
+        for step in steps {
+            let (n, live) = match step {
+                Step::NextPart { channel } => {
+                    parts[usize::from(channel)] = (parts[usize::from(channel)].0 + 1, 0);
+                    continue;
+                }
+                Step::Restart { channel } => {
+                    parts[usize::from(channel)].1 = 0;
+                    continue;
+                }
+                Step::Nudge { channel } => (channel, Live::Nudge),
+                Step::Write { channel, text } => {
+                    let (message, offset) = &mut parts[usize::from(channel)];
+                    let delta = Delta {
+                        message_id: MessageId(Uuid::from_u128(*message / 2)),
+                        part: if *message % 2 == 0 { Part::Reasoning } else { Part::Message },
+                        reasoning_chars: 0,
+                        offset: *offset,
+                        text,
+                    };
+                    *offset = end(&delta);
+                    (channel, Live::Delta(delta))
+                }
+            };
+            let agentable = AgentableId(Uuid::from_u128(n.into()));
+            items.push((channel(n), Arc::new(LiveItem { agentable, live })));
+        }
+        items
+    }
+
+    proptest! {
+        #[test]
+        fn merging_changes_no_text_and_no_order(steps in steps()) {
+            let items = play(steps);
+            let merged = merge(items.clone());
+            for n in 0..3 {
+                prop_assert_eq!(story(&items, channel(n)), story(&merged, channel(n)));
+            }
+            prop_assert!(merged.len() <= items.len());
+        }
+    }
+
+    #[test]
+    fn a_thousand_tokens_become_one_delta_and_leave_the_originals_alone() {
+        let steps = (0..1_000).map(|_| Step::Write { channel: 0, text: "ab".into() });
+        let items = play(steps.collect());
+        let merged = merge(items.clone());
+        assert_eq!(merged.len(), 1);
+        let Live::Delta(first) = &items[0].1.live else { panic!("not a delta") };
+        assert_eq!(first.text, "ab");
+    }
+}

@@ -1,0 +1,55 @@
+//! Redis says *when*: **hints** to workers and **deltas** to live streams.
+//!
+//! # Invariants
+//! - **Both are lossy by contract.** Postgres holds every fact; a lost hint is found by the sweep, a lost delta
+//!   is made good by the durable event that ends its text. Redis may be flushed, restarted, stalled or absent.
+//! - **Nothing here fails or delays a caller.** [`HintSender::send`] and [`DeltaBus::publish`] return at once;
+//!   what cannot be sent is counted and dropped.
+//! - **Nothing that befalls Redis ends a worker.** Connections come back by themselves, with jitter; one log
+//!   line per outage. A worker that ends all the same is an error, and the process must exit.
+//! - A hint waits at most once per lane for each agentable, in the order of the first ring. It is delivered at
+//!   most once, to one worker, and only when a run slot is free.
+//! - Priority is strict: a lane is read only when those above it are empty. The interactive one cannot hold more
+//!   than there are agentables somebody talks to.
+//! - Memory is bounded everywhere: channels, subscriptions, payloads.
+//!
+//! # Deliberately absent
+//! Retries, delays, schedules, results, acknowledgements and priorities *inside* Redis: rows in Postgres say all
+//! that. No cluster, no sentinel: one server, found again by its address.
+//!
+//! # Recipes
+//! - **Add a lane:** a variant in [`Lane`], its place in [`Lane::ALL`] (the order is the priority), its name in
+//!   `as_str`; the compiler then points at the arrays of three. Old workers do not read it: deploy them first.
+//! - **Add a hint kind:** a variant in [`HintKind`] and its name in `Hint::encode`. Old workers drop what they
+//!   do not know; the sweep must find the same work. The version is for changes of shape.
+//! - **Add a kind of live item:** a variant in [`houston_domain::event::Live`] and its weight in `delta/payload.rs`.
+//!   Processes of an older release read it as a nudge to look into Postgres.
+//! - **Stream an agentable:** [`DeltaBus::subscribe`], [`Subscription::ready`], *then* read Postgres, then
+//!   [`Subscription::recv`]: nothing committed can fall between.
+
+mod backend;
+mod connection;
+mod delta;
+mod error;
+mod health;
+mod hint;
+mod intake;
+mod lanes;
+mod local;
+mod reader;
+mod sender;
+mod slot;
+mod supervisor;
+
+pub use backend::{HintBackend, HintSettings, NeverFails};
+pub use connection::{DEFAULT_PREFIX, Redis};
+pub use delta::{BusCounts, DeltaBus, Received, Subscription};
+pub use error::{Error, Failure};
+pub use health::{RedisHealth, RedisState};
+pub use hint::{HINT_VERSION, Hint, HintError, HintKind};
+pub use intake::{Intake, IntakeCounts};
+pub use lanes::{Lane, depths};
+pub use local::{LocalHints, Refused};
+pub use sender::{HintSender, SenderCounts};
+pub use slot::{SlotLayer, SlotService};
+pub use supervisor::run_worker;

@@ -1,0 +1,61 @@
+//! A run slot: the permit a hint travels with, held by the backend's middleware until its handler has ended.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use apalis::prelude::Task;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
+use tower::{Layer, Service};
+
+use crate::hint::Hint;
+
+/// One of the free run slots, taken. Given back when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl From<OwnedSemaphorePermit> for Slot {
+    fn from(permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Arc::new(permit) }
+    }
+}
+
+/// The backend's middleware: keeps a task's slot for as long as its handler runs, whatever its result.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotLayer(pub(crate) ());
+
+impl<S> Layer<S> for SlotLayer {
+    type Service = SlotService<S>;
+
+    fn layer(&self, handler: S) -> SlotService<S> {
+        SlotService { handler }
+    }
+}
+
+/// A handler under [`SlotLayer`].
+#[derive(Debug, Clone)]
+pub struct SlotService<S> {
+    handler: S,
+}
+
+impl<S> Service<Task<Hint>> for SlotService<S>
+where
+    S: Service<Task<Hint>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.handler.poll_ready(cx)
+    }
+
+    fn call(&mut self, task: Task<Hint>) -> Self::Future {
+        let slot = task.data().get::<Slot>().cloned();
+        self.handler.call(task).inspect(move |_| drop(slot)).boxed()
+    }
+}

@@ -1,0 +1,312 @@
+//! The delta bus: within a process, between two, and through outages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::event::{Committed, Delta, Event, Live, LiveItem, Part};
+use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_queue::{DeltaBus, Received, Subscription};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::server::{PATIENCE, Server, eventually};
+
+const AGENTABLE: AgentableId = AgentableId(Uuid::from_u128(1));
+
+/// A bus as another process would have it.
+struct Process {
+    bus: DeltaBus,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Process {
+    async fn start(server: &Server, id: u128) -> Self {
+        let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+        let bus = DeltaBus::start(Some(server.redis()), Uuid::from_u128(id), &tracker, stop.clone());
+        eventually("the bus is up", async || bus.health().is_up()).await;
+        Self { bus, stop, tracker }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+fn delta(offset: u32, text: &str) -> Live {
+    let message_id = MessageId(Uuid::from_u128(2));
+    Live::Delta(Delta { message_id, part: Part::Message, reasoning_chars: 0, offset, text: text.into() })
+}
+
+fn committed(seq: i64, text: &str) -> Live {
+    Live::Committed(vec![Committed {
+        seq,
+        run_id: RunId(Uuid::from_u128(3)),
+        at: chrono::DateTime::UNIX_EPOCH,
+        event: Event::Thought { text: text.into() },
+        body: None,
+    }])
+}
+
+async fn next(subscription: &mut Subscription) -> Received {
+    tokio::time::timeout(PATIENCE, subscription.recv()).await.expect("an item comes")
+}
+
+async fn item(subscription: &mut Subscription) -> Arc<LiveItem> {
+    match next(subscription).await {
+        Received::Item(item) => item,
+        Received::Lagged => panic!("lagged"),
+    }
+}
+
+async fn live(subscription: &mut Subscription) -> Live {
+    item(subscription).await.live.clone()
+}
+
+/// What the message says once it is `length` characters long.
+async fn text(subscription: &mut Subscription, length: usize) -> String {
+    let mut text = String::new();
+    while text.chars().count() < length {
+        if let Live::Delta(delta) = live(subscription).await {
+            assert_eq!(delta.offset as usize, text.chars().count());
+            text.push_str(&delta.text);
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn within_a_process_no_redis_is_needed_and_nothing_is_copied() {
+    let bus = DeltaBus::within_process();
+    let (mut one, mut other) = (bus.subscribe(AGENTABLE), bus.subscribe(AGENTABLE));
+    let mut stranger = bus.subscribe(AgentableId(Uuid::from_u128(9)));
+    bus.publish(AGENTABLE, delta(0, "a"));
+    bus.publish(AGENTABLE, Live::Nudge);
+    one.ready().await;
+    let first = item(&mut one).await;
+    assert_eq!(first.live, delta(0, "a"));
+    assert!(Arc::ptr_eq(&first, &item(&mut other).await));
+    assert_eq!(live(&mut one).await, Live::Nudge);
+    assert_eq!((one.try_recv(), stranger.try_recv()), (None, None));
+    drop((one, other, stranger));
+    assert_eq!(bus.counts().listeners, 0);
+}
+
+#[tokio::test]
+async fn two_processes_hear_each_other_and_no_echo() {
+    let server = Server::start().await;
+    let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
+    let (mut near, mut far) = (here.bus.subscribe(AGENTABLE), there.bus.subscribe(AGENTABLE));
+    near.ready().await;
+    far.ready().await;
+    let whole: String = (0..2_000u32).map(|i| char::from_u32(0x100 + i % 500).unwrap()).collect();
+    let mut near_text = String::new();
+    for (i, character) in whole.chars().enumerate() {
+        here.bus.publish(AGENTABLE, delta(i.try_into().unwrap(), &character.to_string()));
+        // At once, in the publisher's own process.
+        let Some(Received::Item(item)) = near.try_recv() else { panic!("not delivered at once") };
+        let Live::Delta(delta) = &item.live else { panic!("not a delta") };
+        near_text.push_str(&delta.text);
+    }
+    here.bus.publish(AGENTABLE, committed(1, "done"));
+    assert_eq!(near_text, whole);
+    assert_eq!(text(&mut far, 2_000).await, whole);
+    assert_eq!(live(&mut far).await, committed(1, "done"));
+    assert!(here.bus.counts().sent < 2_001, "neighbours were merged");
+    // An answer of the other process, and before it nothing: no echo, no nudge.
+    there.bus.publish(AGENTABLE, committed(2, "heard"));
+    assert_eq!(live(&mut near).await, committed(1, "done"));
+    assert_eq!(live(&mut near).await, committed(2, "heard"));
+    assert_eq!(here.bus.counts().received, 1);
+    here.end().await;
+    there.end().await;
+}
+
+#[tokio::test]
+async fn who_does_not_wait_until_ready_is_nudged_instead() {
+    let server = Server::start().await;
+    let process = Process::start(&server, 1).await;
+    let mut hasty = process.bus.subscribe(AGENTABLE);
+    assert_eq!(live(&mut hasty).await, Live::Nudge);
+    let mut later = process.bus.subscribe(AGENTABLE);
+    later.ready().await;
+    process.bus.publish(AGENTABLE, committed(1, "a"));
+    assert_eq!(live(&mut later).await, committed(1, "a"));
+    process.end().await;
+}
+
+#[tokio::test]
+async fn control_items_reach_every_process() {
+    let server = Server::start().await;
+    let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
+    let (mut near, mut far) = (here.bus.subscribe_control(), there.bus.subscribe_control());
+    near.ready().await;
+    far.ready().await;
+    let run = RunId(Uuid::from_u128(4));
+    for wanted in [Live::TranscriptWanted, Live::CancelRequested(run)] {
+        let wanted = LiveItem { agentable: AGENTABLE, live: wanted };
+        here.bus.publish_control(wanted.clone());
+        assert_eq!(*item(&mut near).await, wanted);
+        assert_eq!(*item(&mut far).await, wanted);
+    }
+    assert_eq!(near.try_recv(), None);
+    here.end().await;
+    there.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_of_events_too_long_for_redis_travels_as_a_nudge() {
+    let server = Server::start().await;
+    let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
+    let (mut near, mut far) = (here.bus.subscribe(AGENTABLE), there.bus.subscribe(AGENTABLE));
+    near.ready().await;
+    far.ready().await;
+    let long = committed(1, &"x".repeat(300 * 1024));
+    here.bus.publish(AGENTABLE, long.clone());
+    assert_eq!(live(&mut near).await, long);
+    assert_eq!(live(&mut far).await, Live::Nudge);
+    here.end().await;
+    there.end().await;
+}
+
+#[tokio::test]
+async fn a_payload_of_a_newer_release_is_a_nudge() {
+    let server = Server::start().await;
+    let process = Process::start(&server, 1).await;
+    let mut subscription = process.bus.subscribe(AGENTABLE);
+    subscription.ready().await;
+    let channel = format!("test:live:{}", AGENTABLE.0.simple());
+    let mut connection =
+        redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let mut newer = vec![1];
+    newer.extend_from_slice(Uuid::from_u128(2).as_bytes());
+    newer.extend_from_slice(AGENTABLE.0.as_bytes());
+    newer.extend_from_slice(br#"{"dance":{}}"#);
+    for payload in [b"garbage".to_vec(), newer] {
+        let heard: u64 =
+            redis::cmd("PUBLISH").arg(&channel).arg(payload).query_async(&mut connection).await.unwrap();
+        assert_eq!(heard, 1);
+    }
+    assert_eq!(live(&mut subscription).await, Live::Nudge);
+    assert_eq!((subscription.try_recv(), process.bus.counts().unreadable), (None, 2));
+    process.end().await;
+}
+
+#[tokio::test]
+async fn a_slow_listener_is_given_up_and_holds_nothing_any_more() {
+    let bus = DeltaBus::within_process();
+    let (mut slow, mut quick) = (bus.subscribe(AGENTABLE), bus.subscribe(AGENTABLE));
+    for i in 0..300 {
+        bus.publish(AGENTABLE, delta(i, "x"));
+        assert!(matches!(quick.try_recv(), Some(Received::Item(_))));
+    }
+    assert_eq!(next(&mut slow).await, Received::Lagged);
+    assert_eq!(next(&mut slow).await, Received::Lagged);
+    // By size: three items of half a MiB are too much, one of any size is not.
+    let mut slow = bus.subscribe(AGENTABLE);
+    let large = "x".repeat(500 * 1024);
+    bus.publish(AGENTABLE, committed(1, &"x".repeat(2 * 1024 * 1024)));
+    assert!(matches!(quick.try_recv(), Some(Received::Item(_))));
+    assert!(matches!(slow.try_recv(), Some(Received::Item(_))));
+    let mut shared = Vec::new();
+    for seq in 0..3 {
+        bus.publish(AGENTABLE, committed(seq, &large));
+        let Some(Received::Item(item)) = quick.try_recv() else { panic!("not delivered") };
+        shared.push(item);
+    }
+    assert_eq!(slow.try_recv(), Some(Received::Lagged));
+    for item in shared {
+        assert_eq!(Arc::strong_count(&item), 1, "the slow one let go of it");
+    }
+    assert_eq!(bus.counts().lagged, 2);
+}
+
+#[tokio::test]
+async fn a_reconnect_subscribes_all_again_and_nudges_everybody() {
+    let mut server = Server::start().await;
+    let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
+    let agentables: Vec<_> = (0..600).map(|n| AgentableId(Uuid::from_u128(100 + n))).collect();
+    let mut subscriptions: Vec<_> =
+        agentables.iter().map(|&agentable| there.bus.subscribe(agentable)).collect();
+    for subscription in &mut subscriptions {
+        assert_eq!(live(subscription).await, Live::Nudge);
+    }
+    server.kill();
+    eventually("the outage is noticed", async || !there.bus.health().is_up() && !here.bus.health().is_up())
+        .await;
+    // Local streams go on; the other process learns of this one by its nudge.
+    let mut near = here.bus.subscribe(agentables[0]);
+    near.ready().await;
+    here.bus.publish(agentables[0], committed(1, "meanwhile"));
+    assert_eq!(live(&mut near).await, committed(1, "meanwhile"));
+    server.restart().await;
+    for subscription in &mut subscriptions {
+        assert_eq!(live(subscription).await, Live::Nudge);
+    }
+    let last = *agentables.last().unwrap();
+    eventually("items pass again", async || {
+        here.bus.publish(last, committed(2, "again"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        std::iter::from_fn(|| subscriptions[599].try_recv())
+            .any(|item| matches!(item, Received::Item(item) if item.live == committed(2, "again")))
+    })
+    .await;
+    here.end().await;
+    there.end().await;
+}
+
+#[tokio::test]
+async fn a_stall_is_noticed_without_traffic() {
+    let server = Server::start().await;
+    let process = Process::start(&server, 1).await;
+    let mut subscription = process.bus.subscribe(AGENTABLE);
+    subscription.ready().await;
+    server.signal("STOP");
+    eventually("the stall is noticed", async || !process.bus.health().is_up()).await;
+    server.signal("CONT");
+    assert_eq!(live(&mut subscription).await, Live::Nudge);
+    process.end().await;
+}
+
+#[tokio::test]
+async fn a_channel_without_listeners_is_left_after_a_while_and_not_at_once() {
+    let server = Server::start().await;
+    let process = Process::start(&server, 1).await;
+    let channel = format!("test:live:{}", AGENTABLE.0.simple());
+    let subscribers = async || server.ask::<(String, u64)>(&["PUBSUB", "NUMSUB", &channel]).await.1;
+    let mut first = process.bus.subscribe(AGENTABLE);
+    first.ready().await;
+    assert_eq!(subscribers().await, 1);
+    drop(first);
+    // Whoever comes back meanwhile finds the channel as it was, and is ready at once.
+    let mut second = process.bus.subscribe(AGENTABLE);
+    second.ready().await;
+    process.bus.publish(AGENTABLE, committed(1, "a"));
+    assert_eq!(live(&mut second).await, committed(1, "a"));
+    drop(second);
+    assert_eq!(subscribers().await, 1);
+    eventually("the channel is left", async || subscribers().await == 0).await;
+    let mut third = process.bus.subscribe(AGENTABLE);
+    third.ready().await;
+    assert_eq!(subscribers().await, 1);
+    process.end().await;
+}
+
+#[tokio::test]
+async fn what_was_published_before_the_stop_is_sent() {
+    let server = Server::start().await;
+    let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
+    let mut far = there.bus.subscribe(AGENTABLE);
+    far.ready().await;
+    for seq in 0..100 {
+        here.bus.publish(AGENTABLE, committed(seq, "a"));
+    }
+    here.end().await;
+    for seq in 0..100 {
+        assert_eq!(live(&mut far).await, committed(seq, "a"));
+    }
+    there.end().await;
+}

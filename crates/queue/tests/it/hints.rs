@@ -1,0 +1,235 @@
+//! Hints: from the sender through the lanes to the handlers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use chrono::TimeDelta;
+use houston_domain::clock::{Clock, ManualClock, SystemClock};
+use houston_queue::{Hint, HintBackend, HintSender, HintSettings, Lane, Redis, Refused, depths, run_worker};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::server::{Server, eventually};
+use crate::worker::{Worker, hint};
+
+fn sender(redis: Redis) -> HintSender {
+    HintSender::start(Some(redis), &TaskTracker::new(), CancellationToken::new())
+}
+
+async fn lie_there(redis: &Redis, expected: [u64; 3]) {
+    eventually(&format!("{expected:?} hints wait"), async || {
+        depths(redis).await.is_ok_and(|lanes| lanes.map(|(_, count)| count) == expected)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_hint_comes_once_and_by_priority_then_by_first_ring() {
+    let server = Server::start().await;
+    let clock = ManualClock::at(SystemClock.now());
+    let redis = server.redis_at(Arc::new(clock.clone()));
+    let sender = sender(redis.clone());
+    // Ring 5 again later: it keeps its place.
+    for (lane, n) in [
+        (Lane::Maintenance, 1),
+        (Lane::Background, 2),
+        (Lane::Interactive, 5),
+        (Lane::Interactive, 4),
+        (Lane::Interactive, 5),
+        (Lane::Background, 3),
+    ] {
+        sender.send(lane, hint(n));
+        clock.advance(TimeDelta::milliseconds(1));
+    }
+    lie_there(&redis, [2, 2, 1]).await;
+    let worker = Worker::quick(Some(redis.clone()), 1);
+    worker.log.wait_ended(5).await;
+    assert_eq!(worker.log.begun(), [5, 4, 2, 3, 1].map(hint));
+    lie_there(&redis, [0, 0, 0]).await;
+    assert_eq!(worker.intake.counts().delivered, 5);
+    assert_eq!(sender.counts().sent, 6);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn two_workers_share_the_hints_and_none_gets_another_s() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let workers = [Worker::quick(Some(redis.clone()), 8), Worker::quick(Some(redis.clone()), 8)];
+    let sender = sender(redis.clone());
+    for n in 0..500 {
+        sender.send(Lane::Background, hint(n));
+    }
+    eventually("all are handled", async || {
+        workers.iter().map(|worker| worker.log.ended().len()).sum::<usize>() >= 500
+    })
+    .await;
+    let mut all: Vec<Hint> = workers.iter().flat_map(|worker| worker.log.ended()).collect();
+    all.sort_by_key(|hint| hint.id);
+    assert_eq!(all, (0..500).map(hint).collect::<Vec<_>>());
+    for worker in workers {
+        worker.end().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_hint_is_dropped_and_the_next_one_comes() {
+    let server = Server::start().await;
+    let newer = r#"{"v":2,"kind":"run","id":"00000000-0000-0000-0000-000000000001"}"#;
+    let unknown = r#"{"v":1,"kind":"dance","id":"00000000-0000-0000-0000-000000000001"}"#;
+    for (score, member) in [("1", "garbage"), ("2", newer), ("3", unknown)] {
+        let _: u64 = server.ask(&["ZADD", "test:hints:interactive", score, member]).await;
+    }
+    let worker = Worker::quick(Some(server.redis()), 2);
+    sender(server.redis()).send(Lane::Interactive, hint(7));
+    worker.log.wait_ended(1).await;
+    assert_eq!(worker.log.ended(), [hint(7)]);
+    assert_eq!(worker.intake.counts().undecodable, 3);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn no_more_handlers_run_than_there_are_slots() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let worker = Worker::start(Some(redis.clone()), 3, 0);
+    let sender = sender(redis.clone());
+    for n in 0..10 {
+        sender.send(Lane::Interactive, hint(n));
+    }
+    worker.log.wait_begun(3).await;
+    lie_there(&redis, [7, 0, 0]).await;
+    assert_eq!((worker.intake.in_flight(), worker.log.begun().len()), (3, 3));
+    worker.log.leave.add_permits(1);
+    worker.log.wait_begun(4).await;
+    lie_there(&redis, [6, 0, 0]).await;
+    assert_eq!(worker.log.begun().len(), 4);
+    worker.log.leave.add_permits(9);
+    worker.log.wait_ended(10).await;
+    eventually("all slots are free", async || worker.intake.in_flight() == 0).await;
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_frees_its_slot() {
+    let server = Server::start().await;
+    let tracker = TaskTracker::new();
+    let settings = HintSettings { max_in_flight: 1, max_batch: 1 };
+    let backend = HintBackend::start(Some(server.redis()), settings, &tracker);
+    let (intake, stop) = (backend.intake(), CancellationToken::new());
+    let handled = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&handled);
+    let handler = move |hint: Hint| -> futures_util::future::BoxFuture<'static, ()> {
+        let count = Arc::clone(&count);
+        assert!(hint.id.as_u128() != 1, "before the first await");
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            assert!(hint.id.as_u128() != 2, "after it");
+            count.fetch_add(1, SeqCst);
+        })
+    };
+    let running = tracker.spawn(run_worker("test", backend, handler, stop.clone()));
+    let sender = sender(server.redis());
+    for n in [1, 2, 3] {
+        sender.send(Lane::Interactive, hint(n));
+    }
+    eventually("the third is handled", async || handled.load(SeqCst) == 1).await;
+    assert_eq!(intake.counts().panicked, 2);
+    eventually("the slot is free", async || intake.in_flight() == 0).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_takes_nothing_more_and_waits_for_handlers_in_flight() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let worker = Worker::start(Some(redis.clone()), 4, 0);
+    let sender = sender(redis.clone());
+    sender.send(Lane::Interactive, hint(1));
+    worker.log.wait_begun(1).await;
+    worker.stop.cancel();
+    eventually("the intake is shut", async || !worker.intake.is_open()).await;
+    sender.send(Lane::Interactive, hint(2));
+    lie_there(&redis, [1, 0, 0]).await;
+    assert!(!worker.running.is_finished());
+    assert_eq!(worker.local.try_send(hint(3)), Err(Refused::Shut));
+    worker.log.leave.add_permits(1);
+    let log = worker.log.clone();
+    worker.end().await;
+    assert_eq!(log.ended(), [hint(1)]);
+    lie_there(&redis, [1, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn a_pause_puts_back_what_redis_hands_out_meanwhile() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let worker = Worker::quick(Some(redis.clone()), 4);
+    worker.up().await;
+    // The pop is blocked in Redis when the intake shuts, so this hint is popped all the same.
+    worker.intake.pause();
+    let sender = sender(redis.clone());
+    sender.send(Lane::Interactive, hint(1));
+    eventually("the hint is put back, or was never popped", async || {
+        worker.intake.counts().given_back == 1 || depths(&redis).await.is_ok_and(|lanes| lanes[0].1 == 1)
+    })
+    .await;
+    lie_there(&redis, [1, 0, 0]).await;
+    assert_eq!(worker.log.begun(), []);
+    worker.intake.resume();
+    worker.log.wait_ended(1).await;
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn local_hints_need_no_redis_and_wait_once_each() {
+    let worker = Worker::start(None, 1, 0);
+    worker.local.try_send(hint(1)).unwrap();
+    worker.log.wait_begun(1).await;
+    for _ in 0..3 {
+        for n in 2..=1_025 {
+            worker.local.try_send(hint(n)).unwrap();
+        }
+    }
+    assert_eq!(worker.local.try_send(hint(5_000)), Err(Refused::Full));
+    assert_eq!(worker.local.waiting(), 1_024);
+    worker.log.leave.add_permits(2_000);
+    worker.log.wait_ended(1_025).await;
+    assert_eq!(worker.log.ended(), (1..=1_025).map(hint).collect::<Vec<_>>());
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_local_hint_does_not_wait_for_a_pop_that_redis_holds() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let worker = Worker::start(Some(redis.clone()), 1, 0);
+    worker.up().await;
+    // Takes the slot the blocked pop was asked for, so what that brings has to go back.
+    worker.local.try_send(hint(1)).unwrap();
+    worker.log.wait_begun(1).await;
+    sender(redis.clone()).send(Lane::Background, hint(2));
+    lie_there(&redis, [0, 1, 0]).await;
+    worker.log.leave.add_permits(2);
+    worker.log.wait_ended(2).await;
+    assert_eq!(worker.log.ended(), [hint(1), hint(2)]);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn what_was_rung_before_the_stop_is_sent() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+    let sender = HintSender::start(Some(redis.clone()), &tracker, stop.clone());
+    for n in 0..1_500 {
+        sender.send(Lane::Background, hint(n));
+    }
+    stop.cancel();
+    tracker.close();
+    tracker.wait().await;
+    lie_there(&redis, [0, 1_500, 0]).await;
+    sender.send(Lane::Background, hint(9_999));
+    assert_eq!(sender.counts().dropped, 1);
+}

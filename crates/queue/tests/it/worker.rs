@@ -1,0 +1,96 @@
+//! A worker whose handler does what the test says.
+
+use std::sync::{Arc, Mutex};
+
+use houston_queue::{
+    Error, Hint, HintBackend, HintSettings, Intake, LocalHints, Redis, RedisHealth, run_worker,
+};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::server::eventually;
+
+pub(crate) fn hint(n: u128) -> Hint {
+    Hint::run(Uuid::from_u128(n).into())
+}
+
+/// What the handler saw and may do.
+#[derive(Clone)]
+pub(crate) struct Log {
+    begun: Arc<Mutex<Vec<Hint>>>,
+    ended: Arc<Mutex<Vec<Hint>>>,
+    /// A handler ends when it has got one of these.
+    pub(crate) leave: Arc<Semaphore>,
+}
+
+impl Log {
+    pub(crate) fn begun(&self) -> Vec<Hint> {
+        self.begun.lock().unwrap().clone()
+    }
+
+    pub(crate) fn ended(&self) -> Vec<Hint> {
+        self.ended.lock().unwrap().clone()
+    }
+
+    pub(crate) async fn wait_begun(&self, count: usize) {
+        eventually(&format!("{count} handlers begun"), async || self.begun().len() >= count).await;
+    }
+
+    pub(crate) async fn wait_ended(&self, count: usize) {
+        eventually(&format!("{count} handlers ended"), async || self.ended().len() >= count).await;
+    }
+}
+
+pub(crate) struct Worker {
+    pub(crate) log: Log,
+    pub(crate) intake: Intake,
+    pub(crate) local: LocalHints,
+    pub(crate) health: RedisHealth,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tracker: TaskTracker,
+    pub(crate) running: JoinHandle<Result<(), Error>>,
+}
+
+impl Worker {
+    /// One whose handlers end at once.
+    pub(crate) fn quick(redis: Option<Redis>, max_in_flight: usize) -> Self {
+        Self::start(redis, max_in_flight, Semaphore::MAX_PERMITS)
+    }
+
+    /// One whose first handlers, `leave` of them, end at once.
+    pub(crate) fn start(redis: Option<Redis>, max_in_flight: usize, leave: usize) -> Self {
+        let tracker = TaskTracker::new();
+        let stop = CancellationToken::new();
+        let settings = HintSettings { max_in_flight, max_batch: 64 };
+        let backend = HintBackend::start(redis, settings, &tracker);
+        let (intake, local, health) = (backend.intake(), backend.local_hints(), backend.health());
+        let log =
+            Log { begun: Arc::default(), ended: Arc::default(), leave: Arc::new(Semaphore::new(leave)) };
+        let seen = log.clone();
+        let handler = move |hint: Hint| -> futures_util::future::BoxFuture<'static, ()> {
+            let log = seen.clone();
+            log.begun.lock().unwrap().push(hint);
+            Box::pin(async move {
+                log.leave.acquire().await.unwrap().forget();
+                log.ended.lock().unwrap().push(hint);
+            })
+        };
+        let running = tracker.spawn(run_worker("test", backend, handler, stop.clone()));
+        Self { log, intake, local, health, stop, tracker, running }
+    }
+
+    pub(crate) async fn up(&self) {
+        eventually("redis hands out hints", async || self.health.is_up()).await;
+    }
+
+    /// Stops, and waits for everything that was started.
+    pub(crate) async fn end(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
