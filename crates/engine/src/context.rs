@@ -45,11 +45,8 @@ impl<'e> Driving<'e> {
         holder: &'e Holder,
         claimed: Claimed,
         entered: Entered,
+        setup: Arc<Setup>,
     ) -> Result<Self, Halt> {
-        let Some(setup) = engine.setup(&claimed.kind).cloned() else {
-            tracing::error!(kind = claimed.kind, "no agent type of this name: add jobs/agents/<kind>.toml");
-            return Err(Halt::Lost);
-        };
         let wall_clock = Duration::from_secs(setup.policy.limits.max_duration_s);
         let mut driving = Self {
             engine,

@@ -1,18 +1,22 @@
 //! The loop around one claimed run.
 
 use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use houston_domain::agent::step::Next;
 use houston_domain::event::Live;
 use houston_domain::id::AgentableId;
 use houston_domain::run::RunStatus;
-use houston_store::claim::Claimed;
+use houston_store::claim::{Claimed, Fence};
 use tracing::Instrument;
 
 use crate::context::Driving;
 use crate::engine::Engine;
 use crate::error::Halt;
 use crate::holder::Holder;
+use crate::release::refusal;
 
 /// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +51,33 @@ impl Engine {
         self.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
         // Boxed: a held run should cost its state, not the deepest call it may make.
-        let driven = Box::pin(self.drive_claimed(claimed, holder)).instrument(span).await;
-        match driven {
-            Ok(driven) => Ok(driven),
-            Err(Halt::Lost) => Ok(Driven::Lost),
-            Err(Halt::HandedOver | Halt::Landed) => Ok(Driven::HandedOver),
-            Err(Halt::Store(error)) => Err(error),
+        let fence = claimed.fence;
+        let driving = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
+        match Box::pin(driving).instrument(span).await {
+            Ok(Ok(driven)) => Ok(driven),
+            Ok(Err(Halt::Lost)) => Ok(Driven::Lost),
+            Ok(Err(Halt::Landed)) => Ok(Driven::HandedOver),
+            Ok(Err(Halt::Store(error))) => {
+                self.abandon(fence, holder).await;
+                Err(error)
+            }
+            Err(_panic) => {
+                tracing::error!(%agentable, "a run panicked");
+                self.abandon(fence, holder).await;
+                Ok(Driven::Lost)
+            }
+        }
+    }
+
+    /// Lets go of a run that broke down here: while this worker lives, nobody else could take it.
+    async fn abandon(&self, fence: Fence, holder: &Holder) {
+        let mut pause = Duration::from_millis(50);
+        while let Err(error) = self.store.abandon(&fence).await {
+            tracing::warn!(%error, "could not let go of a run, trying again");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),
+                () = holder.lost.cancelled() => return,
+            }
         }
     }
 
@@ -62,7 +87,10 @@ impl Engine {
             entered.live.cancel.cancel();
         }
         let fence = claimed.fence;
-        let mut driving = Driving::load(self, holder, claimed, entered).await?;
+        let Some(setup) = self.setup(&claimed.kind).cloned() else {
+            return self.refuse(&claimed).await;
+        };
+        let mut driving = Driving::load(self, holder, claimed, entered, setup).await?;
         let mut first = true;
         loop {
             match driving.go(first).await {
@@ -77,6 +105,19 @@ impl Engine {
             }
             first = false;
         }
+    }
+}
+
+impl Engine {
+    /// Ends a run whose kind nobody knows here, and says so to its user.
+    async fn refuse(&self, claimed: &Claimed) -> Result<Driven, Halt> {
+        let text = format!("There is no agent type `{}`: its file is missing in jobs/agents.", claimed.kind);
+        tracing::error!(kind = claimed.kind, "no agent type of this name: add jobs/agents/<kind>.toml");
+        let status = RunStatus::Failed;
+        let step = refusal(self, claimed, status, text);
+        self.store.commit(&claimed.fence, &step).await?;
+        self.bus.publish(claimed.fence.agentable, Live::Nudge);
+        Ok(Driven::Ended(status))
     }
 }
 

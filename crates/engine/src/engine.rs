@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agent::RunPolicy;
-use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::agentable::{AgentType, Reply, Urgency};
 use houston_domain::id::Ids;
 use houston_llm::Model;
 use houston_queue::{DeltaBus, HintSender};
@@ -107,6 +107,12 @@ impl Engine {
     #[must_use]
     pub fn live(&self) -> &LiveRuns {
         &self.live
+    }
+
+    /// How urgent the runs of each kind are.
+    #[must_use]
+    pub fn urgencies(&self) -> BTreeMap<String, Urgency> {
+        self.setups.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
     }
 
     /// The setup of a kind.

@@ -8,9 +8,6 @@ pub enum Halt {
     /// Another worker has taken over, or this one's lease has run out: write nothing more.
     #[error("the lock was lost")]
     Lost,
-    /// The run was let go on purpose; another worker goes on.
-    #[error("the run was handed over")]
-    HandedOver,
     /// An earlier try of a commit had landed: the run's state must be read anew.
     #[error("a commit had landed before")]
     Landed,

@@ -7,12 +7,14 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::{ModelError, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::claim::Claimed;
 use houston_store::step::{Ending, NewMessage, Step, Then};
 use serde_json::json;
 
 use crate::commit::send;
 use crate::context::Driving;
 use crate::drive::Driven;
+use crate::engine::Engine;
 use crate::error::Halt;
 
 impl Driving<'_> {
@@ -192,5 +194,46 @@ fn cut_off(status: RunStatus) -> ToolResponse {
             "cancelled by the user while this call ran. It may have happened: verify before you try again.",
         ),
         _ => ToolResponse::outcome_unknown(),
+    }
+}
+
+/// The step that ends a run nobody here can drive.
+pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, text: String) -> Step {
+    let code = "UNKNOWN_KIND".to_owned();
+    let event = Event::RunFinished {
+        status,
+        iteration: Some(u32::try_from(claimed.iterations).unwrap_or(0) + 1),
+        usage: Usage::default(),
+        message: Some(text.clone()),
+        code: Some(code.clone()),
+    };
+    Step {
+        write: engine.ids.next(),
+        run: claimed.run,
+        entries: Vec::new(),
+        events: Vec::new(),
+        messages: vec![NewMessage {
+            id: engine.ids.next(),
+            event: 0,
+            source: Source::Error,
+            message_type: MessageType::Text,
+            content: text.clone(),
+            metadata: json!({"code": code, "retryable": false}),
+        }],
+        intents: Vec::new(),
+        responses: Vec::new(),
+        cells: Vec::new(),
+        iterations: u32::try_from(claimed.iterations).unwrap_or(0),
+        usage: Usage::default(),
+        model: None,
+        then: Then::End {
+            event,
+            ending: Ending {
+                status,
+                next_run: engine.ids.next(),
+                error_code: Some(code),
+                error_message: Some(text),
+            },
+        },
     }
 }

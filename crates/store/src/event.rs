@@ -22,6 +22,19 @@ pub struct StreamHead {
     pub run: Option<(RunId, i64)>,
 }
 
+/// An iteration that was being written at some position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenIteration {
+    /// The id a message of it has.
+    pub message: MessageId,
+    /// Its number.
+    pub number: u32,
+    /// Whether its thought was committed by then.
+    pub thought: bool,
+    /// Whether its message was.
+    pub said: bool,
+}
+
 struct EventRow {
     seq: i64,
     run_id: Uuid,
@@ -147,6 +160,47 @@ impl Store {
                 Some(next_message_id)
             }
             _ => None,
+        }))
+    }
+
+    /// The iteration that was open at position `seq`, if one was: where a stream resumes.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn open_iteration_at(
+        &self,
+        agentable: AgentableId,
+        seq: i64,
+    ) -> Result<Option<OpenIteration>> {
+        let row = sqlx::query!(
+            r#"-- store::event::open_iteration_at
+            with begun as (
+                select seq, data from houston.events
+                 where agentable_id = $1 and seq <= $2
+                   and data ->> 'type' in ('attempt_started', 'step_finished', 'run_finished', 'retry_scheduled',
+                                           'handed_over')
+                 order by seq desc limit 1)
+            select b.data as "data!: Json<Event>",
+                   exists (select from houston.events e
+                            where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
+                              and e.data ->> 'type' = 'thought') as "thought!",
+                   exists (select from houston.events e
+                            where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
+                              and e.data ->> 'type' = 'message_sent'
+                              and e.data ->> 'message_id' = b.data ->> 'next_message_id') as "said!"
+              from begun b"#,
+            agentable.0,
+            seq
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.and_then(|row| {
+            let (message, number) = match row.data.0 {
+                Event::AttemptStarted { next_message_id, iteration, .. } => (next_message_id, iteration),
+                Event::StepFinished { next_message_id, iteration } => (next_message_id, iteration + 1),
+                _ => return None,
+            };
+            Some(OpenIteration { message, number, thought: row.thought, said: row.said })
         }))
     }
 }

@@ -26,6 +26,7 @@ pub mod event;
 pub mod history;
 pub mod idempotency;
 pub mod lease;
+pub mod listen;
 pub mod message;
 pub mod pool;
 pub mod record;

@@ -32,6 +32,8 @@ pub struct Posted {
     pub run: RunId,
     /// The position of its event.
     pub seq: i64,
+    /// The position of that run's first event.
+    pub run_seq: i64,
     /// Whether it opened that run.
     pub opened: bool,
     /// When it was stored.
@@ -149,14 +151,26 @@ impl Store {
         if row.key_reused == Some(true) {
             return Ok(Created::KeyReused);
         }
-        let posted = Posted {
-            id: MessageId(id),
-            run: RunId(run),
-            seq,
-            opened: row.opened.unwrap_or(false),
-            created_at,
-        };
+        let opened = row.opened.unwrap_or(false);
+        let (run, run_seq) =
+            if opened { (RunId(run), seq - 1) } else { self.posted_into(agentable, seq).await? };
+        let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at };
         Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
+    }
+
+    /// The run that was open when the message at `seq` came, and the position of its first event. The message's
+    /// own row may name a later run by now: one that ends without having read it passes it on.
+    async fn posted_into(&self, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
+        let run = sqlx::query!(
+            "-- store::message::posted_into
+            select r.id, r.first_seq from houston.events e join houston.runs r on r.id = e.run_id
+             where e.agentable_id = $1 and e.seq = $2",
+            agentable.0,
+            seq
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok((RunId(run.id), run.first_seq))
     }
 
     /// A message of the tenant.

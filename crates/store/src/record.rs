@@ -67,9 +67,7 @@ impl Store {
         .await?;
         landed.ok_or(Error::Fenced)
     }
-}
 
-impl Store {
     /// Whether the lock is still held under this fence.
     ///
     /// # Errors
@@ -86,6 +84,24 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         Ok(held.unwrap_or(false))
+    }
+
+    /// Lets go of a lock without ending anything: the next claim takes the run over, and counts a crash.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn abandon(&self, fence: &Fence) -> Result<()> {
+        sqlx::query!(
+            "-- store::record::abandon
+            update houston.run_locks set holder = null, wake = true
+             where agentable_id = $1 and epoch = $2 and run_token = $3 and holder is not null",
+            fence.agentable.0,
+            fence.epoch,
+            fence.token.0
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 }
 

@@ -90,6 +90,23 @@ impl Store {
         })
     }
 
+    /// The user agent of a user of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn user_agent(&self, tenant: TenantId, user: UserId) -> Result<AgentableId> {
+        let id = sqlx::query_scalar!(
+            "-- store::user::agent
+            select id from houston.agentables where tenant_id = $1 and user_id = $2 and kind = 'user_agent'",
+            tenant.0,
+            user.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "user agent" })?;
+        Ok(AgentableId(id))
+    }
+
     /// The user with this external id and their newest goal, for `houston dev` and `houston chat`.
     ///
     /// # Errors

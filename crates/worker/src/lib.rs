@@ -1,0 +1,26 @@
+//! The worker: consumes hints, keeps its lease, sweeps, reaps the dead, drains.
+//!
+//! # Invariants
+//! - The lease is renewed from an OS thread with a connection of its own. Past its trust, by the boot-time clock,
+//!   runs are dropped; after a loss the process goes on under a fresh id.
+//! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
+//!   nothing but the time.
+//! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
+//! - Told to stop, it takes no more hints, hands over what can be repeated, and lets running tools finish within
+//!   the drain time.
+//!
+//! # Deliberately absent
+//! HTTP (the API never meets the worker), the loop itself (`engine`), retries (rows in Postgres).
+//!
+//! # Add a periodic job
+//! A file here with a `run(…, stop)` that reconciles from state and takes no input, idempotent on any number of
+//! workers; a line in [`Worker::start`]; its numbers in `jobs/*.toml`.
+
+pub mod config;
+mod lease;
+mod reaper;
+mod sweep;
+mod worker;
+
+pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
+pub use worker::{Error, Running, Worker};

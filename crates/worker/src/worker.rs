@@ -1,0 +1,215 @@
+//! [`Worker`]: the process that takes hints and drives runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use houston_domain::id::Ids;
+use houston_engine::{Driven, Engine};
+use houston_queue::{
+    DeltaBus, Hint, HintBackend, HintSender, HintSettings, Received, Redis, RedisHealth, run_worker,
+};
+use houston_store::Store;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
+use crate::lease::{Current, Keeper, LeaseThread};
+use crate::{reaper, sweep};
+
+/// Hints one round trip brings at most: idle workers share a burst.
+const MAX_BATCH: usize = 64;
+
+/// What a worker is built from.
+pub struct Worker {
+    /// What drives runs.
+    pub engine: Arc<Engine>,
+    /// Postgres.
+    pub store: Store,
+    /// Where Postgres is, for the connection of the lease.
+    pub database_url: String,
+    /// Where Redis is, if anywhere.
+    pub redis: Option<Redis>,
+    /// Where hints go.
+    pub hints: HintSender,
+    /// Where transcripts and cancellations are asked for.
+    pub bus: DeltaBus,
+    /// Ids and the clock.
+    pub ids: Arc<Ids>,
+    /// Shown to operators: host and process.
+    pub name: String,
+    /// The lease.
+    pub lease: LeaseConfig,
+    /// The sweep.
+    pub sweep: SweepConfig,
+    /// Slots and drain.
+    pub worker: WorkerConfig,
+}
+
+/// Why a worker ended although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The lease thread could not be started.
+    #[error(transparent)]
+    Lease(#[from] LeaseThread),
+    /// The queue's worker ended.
+    #[error(transparent)]
+    Queue(#[from] houston_queue::Error),
+}
+
+/// A running worker.
+pub struct Running {
+    ended: tokio::task::JoinHandle<Result<(), Error>>,
+    health: RedisHealth,
+    current: Current,
+}
+
+impl Running {
+    /// Whether hints come from Redis; while not, Postgres is asked each second.
+    #[must_use]
+    pub fn redis(&self) -> RedisHealth {
+        self.health.clone()
+    }
+
+    /// Waits until the worker has its lease and may claim.
+    pub async fn registered(&self) {
+        let _ = self.current.clone().wait_for(Option::is_some).await;
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it ended although nobody asked it to: the process must exit.
+    pub async fn ended(self) -> Result<(), Error> {
+        match self.ended.await {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+}
+
+impl Worker {
+    /// Starts taking hints. `stop` drains: no new hints, steps finish or are handed over within the drain time.
+    /// `kill` drops everything now.
+    ///
+    /// # Errors
+    /// When the lease thread cannot be started.
+    pub fn start(
+        self,
+        tracker: &TaskTracker,
+        stop: CancellationToken,
+        kill: CancellationToken,
+    ) -> Result<Running, Error> {
+        let done = CancellationToken::new();
+        let keeper = Keeper {
+            url: self.database_url.clone(),
+            name: self.name.clone(),
+            ids: Arc::clone(&self.ids),
+            config: self.lease,
+            drain: stop.clone(),
+            done: done.clone(),
+        };
+        let current = keeper.start()?;
+        let settings = HintSettings { max_in_flight: self.worker.slots, max_batch: MAX_BATCH };
+        let backend = HintBackend::start(self.redis.clone(), settings, tracker);
+        let health = backend.health();
+        self.start_watchers(&backend, &current, tracker, &done);
+        let ended = tracker.spawn(self.work(backend, current.clone(), stop, kill, done));
+        Ok(Running { ended, health, current })
+    }
+
+    /// The tasks beside the consumer.
+    fn start_watchers(
+        &self,
+        backend: &HintBackend,
+        current: &Current,
+        tracker: &TaskTracker,
+        done: &CancellationToken,
+    ) {
+        let now = Arc::new(Notify::new());
+        let sweeper = sweep::Sweeper {
+            store: self.store.clone(),
+            hints: self.hints.clone(),
+            local: backend.local_hints(),
+            redis: backend.health(),
+            urgencies: self.engine.urgencies(),
+            config: self.sweep,
+            stop: done.clone(),
+        };
+        let ring = Arc::clone(&now);
+        tracker.spawn(async move { sweeper.run(&ring).await });
+        tracker.spawn(sweep::listen(self.store.clone(), backend.local_hints(), done.clone()));
+        tracker.spawn(reaper::run(
+            self.store.clone(),
+            Arc::clone(&self.engine),
+            current.clone(),
+            Duration::from_millis(self.sweep.reap_every_ms),
+            now,
+            done.clone(),
+        ));
+        tracker.spawn(control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
+    }
+
+    /// Consumes hints until stopped and drained.
+    async fn work(
+        self,
+        backend: HintBackend,
+        current: Current,
+        stop: CancellationToken,
+        kill: CancellationToken,
+        done: CancellationToken,
+    ) -> Result<(), Error> {
+        let (engine, holder) = (Arc::clone(&self.engine), current.clone());
+        let handler = move |hint: Hint| {
+            let (engine, holder) = (Arc::clone(&engine), holder.clone());
+            async move { take(&engine, &holder, hint).await }.boxed()
+        };
+        let consuming = run_worker(&self.name, backend, handler, stop.clone());
+        let drained = async {
+            stop.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(self.worker.drain_s)).await;
+        };
+        let ended = tokio::select! {
+            ended = consuming => ended.map_err(Error::from),
+            () = drained => {
+                tracing::warn!(runs = self.engine.live().len(), "drain time is over, runs go to others");
+                Ok(())
+            }
+            () = kill.cancelled() => Ok(()),
+        };
+        // Runs that are still driven stop here; once the lease is back, others take them.
+        if let Some(holder) = current.borrow().as_ref() {
+            holder.lost.cancel();
+        }
+        done.cancel();
+        let mut gone = current;
+        let _ = tokio::time::timeout(Duration::from_secs(3), gone.wait_for(Option::is_none)).await;
+        ended
+    }
+}
+
+/// One hint: look at this agentable.
+async fn take(engine: &Engine, current: &Current, hint: Hint) {
+    let holder = current.borrow().clone();
+    let Some(holder) = holder else { return };
+    match engine.drive(hint.agentable(), &holder).await {
+        Ok(Driven::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
+        Ok(driven) => tracing::debug!(agentable = %hint.agentable(), ?driven, "drive ended"),
+        Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),
+    }
+}
+
+/// Answers what streams and other processes ask of the runs driven here.
+async fn control(bus: DeltaBus, engine: Arc<Engine>, stop: CancellationToken) {
+    let mut control = bus.subscribe_control();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            received = control.recv() => match received {
+                Received::Item(item) => engine.live().on_control(&item),
+                Received::Lagged => control = bus.subscribe_control(),
+            },
+        }
+    }
+}
