@@ -1,0 +1,154 @@
+//! A model behind HTTP: one request, one answer, decoded as it arrives.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use houston_domain::model::{ModelError, ModelErrorCode};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Response, Url};
+use tokio::time::timeout;
+
+use crate::answer::AnswerStream;
+use crate::error;
+use crate::http::Http;
+use crate::model::{Description, EventStream, Model, Request};
+use crate::provider::AuthStyle;
+use crate::secret::Secret;
+use crate::wire::{Dialect, Wire, anthropic};
+
+/// Longest answer accepted in one piece, from servers that do not stream, in bytes.
+const LONGEST_WHOLE: usize = 8 << 20;
+
+/// A model of a provider.
+pub(crate) struct HttpModel {
+    caller: Arc<Caller>,
+    wire: Wire,
+    dialect: Dialect,
+    url: Url,
+    headers: HeaderMap,
+    http: Http,
+}
+
+/// Who calls, for the errors of its calls.
+pub(crate) struct Caller {
+    pub(crate) description: Description,
+    key: Option<Secret>,
+}
+
+impl Caller {
+    pub(crate) fn new(description: Description, key: Option<Secret>) -> Self {
+        Self { description, key }
+    }
+
+    /// Makes an error fit to be shown: says whose it is, and hides the key if the provider quoted it.
+    pub(crate) fn own(&self, mut error: ModelError) -> ModelError {
+        error.message = format!("{}: {}", self.description.provider, error.message);
+        if let Some(key) = &self.key {
+            key.scrub(&mut error.message);
+        }
+        error
+    }
+}
+
+impl HttpModel {
+    /// # Errors
+    /// `PROVIDER_NOT_CONFIGURED` when the key cannot be sent in a header.
+    pub(crate) fn new(
+        caller: Caller,
+        wire: Wire,
+        dialect: Dialect,
+        url: Url,
+        auth: AuthStyle,
+        http: &Http,
+    ) -> Result<Self, ModelError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        if wire == Wire::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+        }
+        if let Some(key) = &caller.key {
+            let (name, value) = match auth {
+                AuthStyle::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+                AuthStyle::ApiKeyHeader => {
+                    ("x-api-key".parse().unwrap_or(AUTHORIZATION), key.expose().to_owned())
+                }
+            };
+            let mut value = HeaderValue::from_str(&value).map_err(|_| {
+                let message = "the key holds characters that no key has";
+                caller.own(ModelError::new(ModelErrorCode::ProviderNotConfigured, message))
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(Self { caller: Arc::new(caller), wire, dialect, url, headers, http: http.clone() })
+    }
+
+    async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
+        let body = self.wire.encode(&self.caller.description, self.dialect, request);
+        let sending = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body).send();
+        let response = timeout(self.http.timeouts.first_byte, sending)
+            .await
+            .map_err(|_| silent("no answer", self.http.timeouts.first_byte))?
+            .map_err(error::transport)?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let mut decoder = self.wire.decoder(&self.caller.description.provider);
+        let content_type =
+            response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if content_type.starts_with("application/json") {
+            let body = self.read(response, LONGEST_WHOLE).await?;
+            let body = String::from_utf8(body).map_err(|_| error::invalid("an answer that is not UTF-8"))?;
+            let mut events = std::collections::VecDeque::new();
+            decoder.whole(&body, &mut events)?;
+            return Ok(Box::pin(futures_util::stream::iter(events.into_iter().map(Ok))));
+        }
+        if content_type.starts_with("text/html") {
+            return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
+        }
+        Ok(Box::pin(AnswerStream::new(response, decoder, Arc::clone(&self.caller), self.http.timeouts.idle)))
+    }
+
+    /// Why it was refused. What cannot be read in time is judged by its status alone.
+    async fn refusal(&self, response: Response) -> ModelError {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = self.read(response, error::LONGEST_REFUSAL).await.unwrap_or_default();
+        error::refused(status, &headers, &body)
+    }
+
+    /// The body, at most `longest` bytes of it.
+    async fn read(&self, mut response: Response, longest: usize) -> Result<Vec<u8>, ModelError> {
+        let idle = self.http.timeouts.idle;
+        let mut body = Vec::new();
+        while body.len() < longest {
+            let chunk = timeout(idle, response.chunk()).await.map_err(|_| silent("silence", idle))?;
+            let Some(chunk) = chunk.map_err(error::transport)? else { break };
+            body.extend_from_slice(&chunk[..chunk.len().min(longest - body.len())]);
+        }
+        Ok(body)
+    }
+}
+
+/// Nothing came for too long.
+pub(crate) fn silent(what: &str, limit: std::time::Duration) -> ModelError {
+    ModelError::new(ModelErrorCode::Timeout, format!("{what} for {limit:?}"))
+}
+
+impl Model for HttpModel {
+    fn description(&self) -> &Description {
+        &self.caller.description
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        Box::pin(async move { self.ask(request).await.map_err(|error| self.caller.own(error)) })
+    }
+}
+
+impl fmt::Debug for HttpModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpModel").field("model", &self.caller.description).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! The one HTTP client, built once and shared by all models.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::model::{ModelError, ModelErrorCode};
+use reqwest::redirect;
+use reqwest::{Client, NoProxy, Proxy};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::provider::Lookup;
+
+/// How long a call may be silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the connection stands, TLS included.
+    pub connect: Duration,
+    /// From then until the first byte of the answer. Reasoning models think first.
+    pub first_byte: Duration,
+    /// Between two pieces of the answer.
+    pub idle: Duration,
+    /// How long an unused connection is kept.
+    pub pool_idle: Duration,
+}
+
+impl Default for Timeouts {
+    /// 5 s, 60 s, 60 s, 90 s.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            pool_idle: Duration::from_secs(90),
+        }
+    }
+}
+
+/// The client and its time-outs. Cheap to clone; build it once, so that models share its connections.
+#[derive(Debug, Clone)]
+pub struct Http {
+    pub(crate) client: Client,
+    pub(crate) timeouts: Timeouts,
+}
+
+impl Http {
+    /// Builds it. Proxies are taken from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` as `lookup`
+    /// gives them, in either case; loopback addresses never go through one.
+    ///
+    /// It speaks HTTP/1.1 only: over HTTP/2 all calls to a provider would share one connection, and those
+    /// beyond its limit of streams (about 100) would wait in a queue without a word.
+    ///
+    /// # Errors
+    /// `PROVIDER_NOT_CONFIGURED` when a proxy's address is unusable.
+    pub fn new(timeouts: Timeouts, lookup: Lookup<'_>) -> Result<Self, ModelError> {
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls()?)
+            .http1_only()
+            .tcp_nodelay(true)
+            .connect_timeout(timeouts.connect)
+            .pool_idle_timeout(timeouts.pool_idle)
+            // A redirect would carry the key elsewhere.
+            .redirect(redirect::Policy::none())
+            // Retries are `retry`'s; a client that adds its own would multiply them.
+            .retry(reqwest::retry::never())
+            .user_agent(concat!("houston/", env!("CARGO_PKG_VERSION")))
+            .no_proxy();
+        for proxy in proxies(lookup)? {
+            builder = builder.proxy(proxy);
+        }
+        let client = builder.build().map_err(|error| not_configured(&error))?;
+        Ok(Self { client, timeouts })
+    }
+}
+
+/// TLS on `ring`, trusting Mozilla's authorities and the machine's own (companies add theirs there). An
+/// image without any certificates works too.
+fn tls() -> Result<ClientConfig, ModelError> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| not_configured(&error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The proxies, each for its scheme. An unusable address is named by its variable: it may hold a password.
+fn proxies(lookup: Lookup<'_>) -> Result<Vec<Proxy>, ModelError> {
+    let value = |name: &str| {
+        let value = lookup(name).or_else(|| lookup(&name.to_ascii_lowercase()));
+        value.filter(|value| !value.trim().is_empty())
+    };
+    let around = format!("localhost,127.0.0.0/8,::1,{}", value("NO_PROXY").unwrap_or_default());
+    let mut proxies = Vec::new();
+    for (name, address, scheme) in [
+        ("HTTPS_PROXY", value("HTTPS_PROXY"), Proxy::https as fn(String) -> reqwest::Result<Proxy>),
+        ("HTTP_PROXY", value("HTTP_PROXY"), Proxy::http),
+        ("ALL_PROXY", value("ALL_PROXY"), Proxy::all),
+    ] {
+        let Some(address) = address else { continue };
+        let proxy = scheme(address).map_err(|_| {
+            let message = format!("{name} is no usable address of a proxy");
+            ModelError::new(ModelErrorCode::ProviderNotConfigured, message)
+        })?;
+        proxies.push(proxy.no_proxy(NoProxy::from_string(&around)));
+    }
+    Ok(proxies)
+}
+
+fn not_configured(error: &dyn std::error::Error) -> ModelError {
+    ModelError::new(ModelErrorCode::ProviderNotConfigured, format!("no HTTP client could be built: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unusable_proxy_is_named_without_its_password() {
+        let error = Http::new(Timeouts::default(), &|name| {
+            (name == "https_proxy").then(|| "http://user:secret@[oops".to_owned())
+        });
+        let error = error.err().unwrap();
+        assert_eq!(error.message, "HTTPS_PROXY is no usable address of a proxy");
+        assert!(Http::new(Timeouts::default(), &|_| Some("http://proxy:8080".to_owned())).is_ok());
+    }
+}

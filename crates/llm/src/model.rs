@@ -1,0 +1,95 @@
+//! What a model is to the rest of Houston: a request in, a stream of events out.
+
+use std::fmt;
+use std::pin::Pin;
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use houston_domain::history::Entry;
+use houston_domain::model::{ModelError, ModelTurn};
+use houston_domain::tool_call::ToolDefinition;
+
+/// Something that answers a history.
+pub trait Model: Send + Sync {
+    /// Who answers.
+    fn description(&self) -> &Description;
+
+    /// Asks, and returns the answer while it is being written. Dropping the future or the stream cancels the
+    /// call and closes its connection.
+    ///
+    /// # Errors
+    /// A [`ModelError`] when the provider refused before it began; the same may come as an item later.
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>>;
+}
+
+/// The events of one answer. It ends after [`Event::Done`] or after the first error, never otherwise.
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
+
+/// One piece of the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemPart {
+    /// What it says.
+    pub text: String,
+    /// Whether it is the same, byte for byte, from call to call, so that a provider may cache everything up to
+    /// its end. Such parts come first.
+    pub cached: bool,
+}
+
+/// What a model is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The system prompt: stable parts first, changing ones last.
+    pub system: &'a [SystemPart],
+    /// The history, valid as [`houston_domain::history::validate`] means it, ending with the user.
+    pub entries: &'a [Entry],
+    /// What the model may call.
+    pub tools: &'a [ToolDefinition],
+    /// The longest answer allowed, in tokens.
+    pub max_output_tokens: u32,
+}
+
+/// One thing that happened while the model was writing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The next piece of its reasoning.
+    Thinking(String),
+    /// The next piece of its text.
+    Text(String),
+    /// It begins to ask for a tool.
+    ToolStart {
+        /// Which call of this answer, from 0.
+        index: usize,
+        /// The provider's name for the call; empty when the provider gave none.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// The next piece of a call's arguments.
+    ToolArguments {
+        /// Which call of this answer, from 0.
+        index: usize,
+        /// The next piece of the JSON text; may be cut anywhere between two characters.
+        json: String,
+    },
+    /// The whole answer. Comes once, last, and only when the provider said itself that it is complete.
+    Done(Box<ModelTurn>),
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The provider's name, as in `anthropic/claude-…` before the slash.
+    pub provider: String,
+    /// The model's name, as the provider knows it.
+    pub model: String,
+    /// Whether nobody thinks behind it: answers must be labelled as such.
+    pub simulated: bool,
+    /// Whether it can call tools.
+    pub supports_tools: bool,
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}

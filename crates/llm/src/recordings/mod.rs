@@ -1,0 +1,105 @@
+//! Recorded exchanges with real providers, replayed. They lie beside the project, under
+//! `shared/fixtures/llm`; without them these tests fail rather than pass on nothing.
+
+mod errors;
+mod requests;
+mod streams;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// One recorded exchange.
+struct Recording {
+    /// `provider/name`
+    name: String,
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    request: Value,
+}
+
+impl Recording {
+    fn provider(&self) -> &str {
+        self.name.split_once('/').unwrap().0
+    }
+
+    fn streams(&self) -> bool {
+        self.status == 200 && self.body.windows(6).any(|window| window == b"data: ")
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/llm")
+}
+
+/// All of them, in order of their names.
+fn recordings() -> Vec<Recording> {
+    let folder = folder();
+    let mut found = Vec::new();
+    for provider in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let provider = provider.unwrap();
+        if !provider.file_type().unwrap().is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(provider.path()).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+                let name = format!("{}/{stem}", provider.file_name().to_string_lossy());
+                found.push(recording(name, &path));
+            }
+        }
+    }
+    assert!(found.len() >= 57, "only {} recordings in {}", found.len(), folder.display());
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+fn recording(name: String, path: &std::path::Path) -> Recording {
+    let exchange: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let response = &exchange["response"];
+    let body = match (&response["body"], response["body_file"].as_str()) {
+        (_, Some(file)) => fs::read(path.with_file_name(file)).unwrap(),
+        (Value::String(text), None) => text.clone().into_bytes(),
+        (value, None) => value.to_string().into_bytes(),
+    };
+    let headers = response["headers"].as_array().into_iter().flatten();
+    Recording {
+        name,
+        status: u16::try_from(response["status"].as_u64().unwrap()).unwrap(),
+        headers: headers
+            .map(|pair| (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned()))
+            .collect(),
+        body,
+        request: exchange["request"]["body"].clone(),
+    }
+}
+
+/// What an independent prototype made of each recording, by name.
+fn expected() -> Vec<(String, Value)> {
+    let text = fs::read_to_string(folder().join("EXPECTED.jsonl")).unwrap();
+    text.lines()
+        .map(|line| {
+            let row: Value = serde_json::from_str(line).unwrap();
+            (row["name"].as_str().unwrap().to_owned(), row["expect"].clone())
+        })
+        .collect()
+}
+
+/// The prototype's names of error codes, in ours.
+fn code_of(name: &str) -> houston_domain::model::ModelErrorCode {
+    use houston_domain::model::ModelErrorCode as Code;
+    match name {
+        "Auth" => Code::AuthenticationError,
+        "ContextLength" => Code::ContextLengthExceeded,
+        "ModelNotFound" => Code::ModelNotFound,
+        "RateLimited" | "Overloaded" => Code::RateLimited,
+        // A request that is wrong in another way is none of the ten.
+        "InvalidRequest" => Code::Unknown,
+        // The provider refused what its own model wrote.
+        "Provider" => Code::InvalidResponse,
+        other => panic!("unknown code {other}"),
+    }
+}

@@ -1,0 +1,176 @@
+use std::collections::VecDeque;
+
+use houston_domain::history::{Block, Entry};
+use houston_domain::tool_call::ToolDefinition;
+use serde_json::{Value, json};
+
+use super::{Recording, recordings};
+use crate::model::{Description, Event, Request};
+use crate::sse::SseDecoder;
+use crate::wire::{Dialect, Wire};
+
+fn recording(name: &str) -> Recording {
+    recordings().into_iter().find(|recording| recording.name == name).unwrap()
+}
+
+/// What the model answered in a recording, as the history keeps it: through JSON, as in the database.
+fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
+    let (mut sse, mut events) = (SseDecoder::default(), VecDeque::new());
+    let mut decoder = wire.decoder(provider);
+    sse.push(&recording(name).body);
+    while sse.advance().unwrap() {
+        let event = sse.event().unwrap();
+        decoder.event(event.name, event.data, &mut events).unwrap();
+    }
+    let Some(Event::Done(turn)) = events.pop_back() else { panic!("{name} has no end") };
+    serde_json::from_str(&serde_json::to_string(&Entry::assistant(turn.content)).unwrap()).unwrap()
+}
+
+fn encode(
+    wire: Wire,
+    dialect: Dialect,
+    model: (&str, &str),
+    entries: &[Entry],
+    tools: &[ToolDefinition],
+    limit: u32,
+) -> Value {
+    let description = Description {
+        provider: model.0.to_owned(),
+        model: model.1.to_owned(),
+        simulated: false,
+        supports_tools: true,
+    };
+    let request = Request { system: &[], entries, tools, max_output_tokens: limit };
+    serde_json::from_slice(&wire.encode(&description, dialect, &request)).unwrap()
+}
+
+fn tool(name: &str, description: &str, input_schema: &Value) -> ToolDefinition {
+    serde_json::from_value(json!({"name": name, "description": description, "input_schema": input_schema}))
+        .unwrap()
+}
+
+fn result(entry: &Entry, content: &str) -> Entry {
+    let id = entry.tool_uses().next().unwrap().to_owned();
+    Entry::user(vec![Block::ToolResult { tool_use_id: id, content: content.to_owned(), is_error: false }])
+}
+
+/// The second request of a recorded conversation is what we would send after reading the first answer.
+#[test]
+fn signed_thinking_goes_back_as_anthropic_recorded_it() {
+    let second = recording("anthropic/stream_thinking_tool_result_turn").request;
+    let first = answer(Wire::Anthropic, "anthropic", "anthropic/stream_thinking_then_tool");
+    let asked = second["messages"][0]["content"][0]["text"].as_str().unwrap();
+    let entries = [Entry::user(vec![Block::text(asked)]), first.clone(), result(&first, "0.32a0")];
+    let recorded_tool = &second["tools"][0];
+    let tools = [tool(
+        "fixed_version",
+        recorded_tool["description"].as_str().unwrap(),
+        &recorded_tool["input_schema"],
+    )];
+
+    let model = ("anthropic", "claude-haiku-4-5-20251001");
+    let sent = encode(Wire::Anthropic, Dialect::COMPATIBLE, model, &entries, &tools, 64_000);
+    for field in ["model", "max_tokens", "messages", "tools", "stream"] {
+        assert_eq!(sent[field], second[field], "{field}");
+    }
+    assert!(sent.get("system").is_none());
+
+    // Another wire has no use for it.
+    let sent = encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("openai", "x"), &entries, &tools, 1);
+    assert!(
+        !sent.to_string().contains("signature") && !sent.to_string().contains("fixed_version tool to see")
+    );
+}
+
+#[test]
+fn redacted_thinking_and_the_providers_own_tools_go_back_untouched() {
+    for name in ["anthropic/stream_redacted_thinking", "anthropic/stream_web_search_citations"] {
+        let stream = String::from_utf8(recording(name).body).unwrap();
+        let recorded: Vec<Value> = stream
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+            .filter(|event| event["type"] == "content_block_start")
+            .map(|event| event["content_block"].clone())
+            .filter(|block| block["type"] != "text")
+            .collect();
+        assert!(recorded.len() >= 2);
+        let entries = [
+            Entry::user(vec![Block::text("hi")]),
+            answer(Wire::Anthropic, "anthropic", name),
+            Entry::user(vec![Block::text("and?")]),
+        ];
+        let sent = encode(Wire::Anthropic, Dialect::COMPATIBLE, ("anthropic", "x"), &entries, &[], 1);
+        for mut block in recorded {
+            let kept = sent["messages"][1]["content"].as_array().unwrap();
+            if block["type"] == "server_tool_use" {
+                block["input"] = json!({"query": kept[0]["input"]["query"].as_str().unwrap()});
+            }
+            assert!(kept.contains(&block), "{name}: {block} is not in {kept:?}");
+        }
+    }
+}
+
+#[test]
+fn a_chat_conversation_is_sent_as_it_was_recorded() {
+    let recorded = recording("deepseek/stream_reasoning_tool").request;
+    let said = |index: usize| recorded["messages"][index]["content"].as_str().unwrap();
+    let call = &recorded["messages"][2]["tool_calls"][0];
+    let asks = Entry::assistant(vec![
+        Block::text(said(2)),
+        Block::ToolUse {
+            id: call["id"].as_str().unwrap().to_owned(),
+            name: "best_language_to_learn".to_owned(),
+            input: json!({}),
+        },
+    ]);
+    let entries = [
+        Entry::user(vec![Block::text(said(1))]),
+        asks.clone(),
+        result(&asks, said(3)),
+        Entry::assistant(vec![Block::text(said(4))]),
+        Entry::user(vec![Block::text(said(5))]),
+    ];
+    let definition = &recorded["tools"][0]["function"];
+    let tools = [tool(
+        "best_language_to_learn",
+        definition["description"].as_str().unwrap(),
+        &definition["parameters"],
+    )];
+    let sent =
+        encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("deepseek", "deepseek-chat"), &entries, &tools, 9);
+    assert_eq!(sent["messages"].as_array().unwrap()[..], recorded["messages"].as_array().unwrap()[1..]);
+    for field in ["model", "tools", "stream", "stream_options"] {
+        assert_eq!(sent[field], recorded[field], "{field}");
+    }
+    assert_eq!(sent["max_tokens"], 9);
+
+    // DeepSeek itself wants the reasoning of every tool call, be it none.
+    let sent = encode(Wire::OpenAiChat, Dialect::DEEPSEEK, ("deepseek", "x"), &entries, &tools, 9);
+    assert_eq!(sent["messages"][1]["reasoning_content"], "");
+    assert!(sent["messages"][3].get("reasoning_content").is_none());
+}
+
+#[test]
+fn reasoning_goes_back_to_the_provider_that_wrote_it_alone() {
+    let asks = answer(Wire::OpenAiChat, "openrouter", "openrouter/stream_reasoning_details_tool");
+    let entries = [Entry::user(vec![Block::text("hi")]), asks.clone(), result(&asks, "sunny")];
+    let sent =
+        |provider: &str| encode(Wire::OpenAiChat, Dialect::COMPATIBLE, (provider, "x"), &entries, &[], 1);
+
+    let details = sent("openrouter")["messages"][1]["reasoning_details"].clone();
+    let [detail] = &details.as_array().unwrap()[..] else { panic!("{details}") };
+    let Block::Thinking { text, .. } = &asks.content[0] else { panic!("{asks:?}") };
+    assert_eq!(detail["text"], **text);
+    assert_eq!(detail["format"], "anthropic-claude-v1");
+    let stream = String::from_utf8(recording("openrouter/stream_reasoning_details_tool").body).unwrap();
+    assert!(stream.contains(&format!("\"signature\":{}", detail["signature"])));
+
+    assert!(sent("groq")["messages"][1].get("reasoning_details").is_none());
+    let anthropic = encode(Wire::Anthropic, Dialect::COMPATIBLE, ("anthropic", "x"), &entries, &[], 1);
+    assert_eq!(anthropic["messages"][1]["content"].as_array().unwrap().len(), 1, "the tool call alone");
+
+    let asks = answer(Wire::OpenAiChat, "ollama", "ollama/openai_compat_stream_tool");
+    let entries = [Entry::user(vec![Block::text("hi")]), asks.clone(), result(&asks, "sunny")];
+    let sent = encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("ollama", "x"), &entries, &[], 1);
+    assert!(sent["messages"][1]["reasoning"].as_str().unwrap().starts_with("We need to call"));
+}

@@ -1,0 +1,247 @@
+use std::collections::VecDeque;
+
+use houston_domain::history::Block;
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Recording, code_of, expected, recordings};
+use crate::model::Event;
+use crate::sse::SseDecoder;
+use crate::wire::{Decoder, Wire};
+
+/// What a recording speaks; `None` for wires that are not built.
+fn wire(recording: &Recording) -> Option<Wire> {
+    let other = ["openai/responses", "gemini/", "cohere/", "ollama/ndjson"];
+    match recording.provider() {
+        "anthropic" => Some(Wire::Anthropic),
+        _ if other.iter().any(|prefix| recording.name.starts_with(prefix)) => None,
+        _ => Some(Wire::OpenAiChat),
+    }
+}
+
+fn feed(
+    sse: &mut SseDecoder,
+    decoder: &mut dyn Decoder,
+    events: &mut VecDeque<Event>,
+    bytes: &[u8],
+) -> Result<(), ModelError> {
+    sse.push(bytes);
+    while sse.advance().unwrap() {
+        let event = sse.event().unwrap();
+        decoder.event(event.name, event.data, events)?;
+    }
+    Ok(())
+}
+
+/// The events of a stream cut into `chunks`, and the error it ends with, if any.
+fn replay<'a>(
+    recording: &Recording,
+    chunks: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<Event>, Option<ModelError>) {
+    let (mut sse, mut events) = (SseDecoder::default(), VecDeque::new());
+    let mut decoder = wire(recording).unwrap().decoder(recording.provider());
+    for chunk in chunks {
+        if let Err(error) = feed(&mut sse, &mut *decoder, &mut events, chunk) {
+            return (events.into(), Some(error));
+        }
+        if let Some(Event::Done(_)) = events.back() {
+            return (events.into(), None);
+        }
+    }
+    let error = decoder.end(&mut events).err();
+    (events.into(), error)
+}
+
+fn streams() -> Vec<Recording> {
+    recordings().into_iter().filter(|recording| recording.streams() && wire(recording).is_some()).collect()
+}
+
+/// A turn in the words of the prototype. It named blocks of its own for reasoning of this wire, and counted
+/// cached input apart.
+fn summary(turn: &ModelTurn) -> Value {
+    let kinds = turn.content.iter().map(|block| match block {
+        Block::Text { .. } => "text",
+        Block::ToolUse { .. } => "tool_use",
+        Block::ToolResult { .. } => "tool_result",
+        Block::Thinking { raw, .. } => {
+            raw.as_ref().and_then(|raw| raw.get("type")?.as_str()).unwrap_or("reasoning")
+        }
+    });
+    let calls = turn.content.iter().filter_map(|block| match block {
+        Block::ToolUse { name, input, .. } => Some(json!([name, input])),
+        _ => None,
+    });
+    let chars: usize = turn
+        .content
+        .iter()
+        .map(|block| if let Block::Text { text } = block { text.chars().count() } else { 0 })
+        .sum();
+    let usage = turn.usage;
+    json!({
+        "tool_calls": calls.collect::<Vec<_>>(),
+        "text_chars": chars,
+        "blocks": kinds.collect::<Vec<_>>(),
+        "usage": {
+            "input": usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,
+            "output": usage.output_tokens,
+            "cache_read": usage.cache_read_tokens,
+            "cache_write": usage.cache_write_tokens,
+            "reasoning": usage.reasoning_tokens,
+        },
+    })
+}
+
+fn assert_as_expected(recording: &Recording, row: &Value, events: &[Event], error: Option<&ModelError>) {
+    let name = &recording.name;
+    if let Some(code) = row["code"].as_str() {
+        let error = error.unwrap_or_else(|| panic!("{name}: no error"));
+        assert_eq!(error.code, code_of(code), "{name}: {error}");
+        assert_eq!(error.status.map(u64::from), row["status"].as_u64(), "{name}");
+        return;
+    }
+    assert_eq!(error, None, "{name}");
+    let Some(Event::Done(turn)) = events.last() else { panic!("{name}: {events:?}") };
+    let mut row = row.clone();
+    let stop = match row["stop"].as_str().unwrap() {
+        "tool_use" | "tool_calls" => StopReason::ToolUse,
+        _ => StopReason::EndTurn,
+    };
+    assert_eq!(turn.stop, stop, "{name}");
+    for ignored in ["stop", "agrees_with_rig"] {
+        row.as_object_mut().unwrap().remove(ignored);
+    }
+    // Costs are no tokens.
+    row["usage"].as_object_mut().unwrap().remove("cost");
+    assert_eq!(summary(turn), row, "{name}");
+    assert!(turn.malformed.is_empty(), "{name}");
+    assert_told_as_done(name, events, turn);
+}
+
+/// What was told on the way is what the end says.
+fn assert_told_as_done(name: &str, events: &[Event], turn: &ModelTurn) {
+    let (mut text, mut thinking) = (String::new(), String::new());
+    let mut calls: Vec<(String, String, String)> = Vec::new();
+    for event in events {
+        match event {
+            Event::Text(more) => text.push_str(more),
+            Event::Thinking(more) => thinking.push_str(more),
+            Event::ToolStart { index, id, name } => {
+                assert_eq!(*index, calls.len());
+                calls.push((id.clone(), name.clone(), String::new()));
+            }
+            Event::ToolArguments { index, json } => calls[*index].2.push_str(json),
+            Event::Done(_) => {}
+        }
+    }
+    let (mut done_text, mut done_thinking, mut done_calls) = (String::new(), String::new(), Vec::new());
+    for block in &turn.content {
+        match block {
+            Block::Text { text } => done_text.push_str(text),
+            Block::Thinking { text, .. } => done_thinking.push_str(text),
+            Block::ToolUse { id, name, input } => done_calls.push((id.clone(), name.clone(), input.clone())),
+            Block::ToolResult { .. } => panic!("{name}: a result"),
+        }
+    }
+    assert_eq!((text, thinking), (done_text, done_thinking), "{name}");
+    let told: Vec<_> = calls
+        .into_iter()
+        .map(|(id, name, json)| (id, name, crate::turn::arguments(&json).unwrap()))
+        .collect();
+    assert_eq!(told, done_calls, "{name}");
+}
+
+#[test]
+fn every_recorded_stream_gives_what_is_expected_however_it_is_cut() {
+    let (streams, expected) = (streams(), expected());
+    let mut compared = 0;
+    for recording in &streams {
+        let (events, error) = replay(recording, std::iter::once(recording.body.as_slice()));
+        for size in [1, 7] {
+            let cut = replay(recording, recording.body.chunks(size));
+            assert_eq!(cut, (events.clone(), error.clone()), "{} in chunks of {size}", recording.name);
+        }
+        if let Some((_, row)) = expected.iter().find(|(name, _)| *name == recording.name) {
+            assert_as_expected(recording, row, &events, error.as_ref());
+            compared += 1;
+        }
+    }
+    println!(
+        "{} recorded streams replayed whole and in chunks of 1 and 7; {compared} compared",
+        streams.len()
+    );
+    assert!(streams.len() >= 22 && compared >= 22, "only {} and {compared}", streams.len());
+}
+
+#[test]
+fn a_stream_cut_off_between_two_events_is_an_error() {
+    let (mut cuts, mut complete) = (0, 0);
+    for recording in streams() {
+        let text = String::from_utf8(recording.body.clone()).unwrap();
+        let frames: Vec<&str> = text.split_inclusive("\n\n").collect();
+        // From here on the answer is complete by its wire's own words, whatever is still missing.
+        let mark = match wire(&recording) {
+            Some(Wire::Anthropic) => "message_stop",
+            _ => "\"finish_reason\":\"",
+        };
+        let end = frames.iter().position(|frame| frame.contains(mark)).unwrap_or(frames.len());
+        for (count, whole) in (0..frames.len()).map(|count| (count, count > end)) {
+            let kept: String = frames[..count].concat();
+            let (events, error) = replay(&recording, std::iter::once(kept.as_bytes()));
+            let done = matches!(events.last(), Some(Event::Done(_)));
+            assert_eq!(error.is_none(), done, "{} after {count} events", recording.name);
+            assert!(whole || !done, "{} after {count} events is taken for an answer", recording.name);
+            if let Some(error) = error.filter(|_| !whole) {
+                assert_eq!(error.code, ModelErrorCode::InvalidResponse, "{}", recording.name);
+            }
+            if done { complete += 1 } else { cuts += 1 }
+        }
+    }
+    println!("{cuts} cuts refused; {complete} came after the finish reason");
+    assert!(cuts > 500, "only {cuts}");
+}
+
+#[test]
+fn an_answer_in_one_piece_is_told_like_a_stream() {
+    let mut ran = 0;
+    let in_one_piece =
+        |recording: &&Recording| ["/json_", "/chat_json_"].iter().any(|kind| recording.name.contains(kind));
+    for recording in recordings().iter().filter(in_one_piece) {
+        let body = String::from_utf8(recording.body.clone()).unwrap();
+        let mut events = VecDeque::new();
+        wire(recording).unwrap().decoder("x").whole(&body, &mut events).unwrap();
+        let events: Vec<Event> = events.into();
+        let Some(Event::Done(turn)) = events.last() else { panic!("{events:?}") };
+        assert!(turn.usage.input_tokens > 0 && !turn.content.is_empty(), "{}", recording.name);
+        assert_told_as_done(&recording.name, &events, turn);
+        if recording.name.contains("tool") {
+            assert_eq!(turn.stop, StopReason::ToolUse);
+            let calls = turn.content.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
+            assert_eq!(calls, 2, "{}", recording.name);
+        }
+        if recording.name.contains("cache") {
+            assert!(turn.usage.cache_read_tokens > 0);
+        }
+        ran += 1;
+    }
+    println!("{ran} answers in one piece");
+    assert_eq!(ran, 4);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_cut_changes_what_is_decoded(which in any::<prop::sample::Index>(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let streams = streams();
+        let recording = which.get(&streams);
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(recording.body.len())).collect();
+        at.sort_unstable();
+        at.push(recording.body.len());
+        let mut start = 0;
+        let chunks: Vec<&[u8]> = at.iter().map(|end| { let chunk = &recording.body[start..*end]; start = *end; chunk }).collect();
+        prop_assert_eq!(
+            replay(recording, chunks.into_iter()),
+            replay(recording, std::iter::once(recording.body.as_slice()))
+        );
+    }
+}

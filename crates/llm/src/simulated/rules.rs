@@ -1,0 +1,223 @@
+//! What the simulated model decides to say, from what it was asked and what its tools answered since.
+
+use houston_domain::history::{Block, Entry, Role};
+use serde_json::{Value, json};
+
+use super::directive::{Directives, OrderedCall};
+use crate::model::Request;
+use crate::turn;
+
+/// How much of what it was asked it repeats, in characters.
+const LONGEST_ECHO: usize = 300;
+
+/// What it says next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Say {
+    Text(String),
+    Calls(Vec<OrderedCall>),
+}
+
+/// A tool it called since it was asked, and what came back.
+struct Step<'a> {
+    name: &'a str,
+    answer: String,
+    failed: bool,
+}
+
+/// The last turn of the user that holds text, and everything since.
+pub(super) struct Situation<'a> {
+    pub(super) orders: Directives,
+    asked: String,
+    steps: Vec<Step<'a>>,
+    offered: Vec<&'a str>,
+}
+
+impl<'a> Situation<'a> {
+    /// Reads it from a request.
+    pub(super) fn of(request: &Request<'a>) -> Self {
+        let entries = request.entries;
+        let is_text = |entry: &Entry| entry.content.iter().any(|block| matches!(block, Block::Text { .. }));
+        let last = entries.iter().rposition(|entry| entry.role == Role::User && is_text(entry)).unwrap_or(0);
+        // Messages sent one after the other are one turn.
+        let first =
+            entries[..last].iter().rposition(|entry| entry.role == Role::Assistant).map_or(0, |at| at + 1);
+        let turn = entries.get(first..=last).unwrap_or_default();
+        let text =
+            turn.iter().map(Entry::text).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+        let (orders, asked) = Directives::read(&without_tags(&text));
+        Self {
+            orders,
+            asked,
+            steps: steps(entries.get(last + 1..).unwrap_or_default()),
+            offered: request.tools.iter().map(|tool| tool.name.as_str()).collect(),
+        }
+    }
+
+    /// Decides.
+    pub(super) fn decide(&self) -> Say {
+        if let Some(name) = &self.orders.repeat {
+            return Say::Calls(vec![OrderedCall { name: name.clone(), json: "{}".to_owned() }]);
+        }
+        let Some(step) = self.steps.last() else { return self.begin() };
+        if step.name == "send_message" && !step.failed {
+            return Say::Text("Done.".to_owned());
+        }
+        self.reply(match (step.name, step.failed) {
+            (name, true) => format!("I tried {name}, and it failed: {}", step.answer),
+            ("create_note", _) => match id_in(&step.answer, "note_") {
+                Some(id) => format!("I wrote it down as {id}."),
+                None => format!("I wrote it down: {}", step.answer),
+            },
+            ("list_notes", _) => format!("Your notes: {}", step.answer),
+            ("manage_learning", _) => "I will remember that.".to_owned(),
+            ("get_current_time", _) => format!("It is {}", step.answer),
+            (name, _) => format!("{name} answered: {}", step.answer),
+        })
+    }
+
+    /// The first thing it does when asked.
+    fn begin(&self) -> Say {
+        if !self.orders.calls.is_empty() {
+            return Say::Calls(self.orders.calls.clone());
+        }
+        let lower = self.asked.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        let call = |name: &str, input: Value| self.call(name, &input);
+        let chosen = if has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]) {
+            call("list_notes", json!({}))
+        } else if has(&["note", "write down", "write this down", "jot down"]) {
+            let (title, content) = note_in(&self.asked);
+            call("create_note", json!({"title": title, "content": content}))
+        } else if has(&["remember", "learn that", "don't forget"]) {
+            let content =
+                after_phrase(&self.asked, &["remember that", "learn that", "don't forget that", "remember"]);
+            call("manage_learning", json!({"action": "add", "content": content}))
+        } else if lower
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|word| matches!(word, "time" | "date" | "clock"))
+        {
+            call("get_current_time", time_zone_in(&self.asked))
+        } else {
+            None
+        };
+        chosen.unwrap_or_else(|| {
+            let asked = if self.asked.is_empty() { "nothing" } else { self.asked.as_str() };
+            let asked = turn::shortened(asked, LONGEST_ECHO);
+            self.reply(format!(
+                "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
+            ))
+        })
+    }
+
+    /// A call, if the tool is offered.
+    fn call(&self, name: &str, input: &Value) -> Option<Say> {
+        self.offered
+            .contains(&name)
+            .then(|| Say::Calls(vec![OrderedCall { name: name.to_owned(), json: input.to_string() }]))
+    }
+
+    /// Says `text` to the user, stretched or cut to the number of words ordered.
+    fn reply(&self, text: String) -> Say {
+        let text = match self.orders.chunks {
+            Some(count) => text.split_whitespace().cycle().take(count).collect::<Vec<_>>().join(" "),
+            None => text,
+        };
+        self.call("send_message", &json!({"content": text})).unwrap_or(Say::Text(text))
+    }
+}
+
+/// The calls in `entries`, each with its result.
+fn steps(entries: &[Entry]) -> Vec<Step<'_>> {
+    let results = |wanted: &str| {
+        entries.iter().flat_map(|entry| &entry.content).find_map(|block| match block {
+            Block::ToolResult { tool_use_id, content, is_error } if tool_use_id == wanted => {
+                Some((observation_in(content), *is_error))
+            }
+            _ => None,
+        })
+    };
+    let calls = entries.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
+        Block::ToolUse { id, name, .. } => Some((id, name)),
+        _ => None,
+    });
+    calls.filter_map(|(id, name)| results(id).map(|(answer, failed)| Step { name, answer, failed })).collect()
+}
+
+/// What a result says: its `observation` or `error` when it is an object with one, else all of it.
+fn observation_in(content: &str) -> String {
+    const LONGEST: usize = 500;
+    let said = serde_json::from_str::<Value>(content).ok().and_then(|value| {
+        let text = value.get("observation").or_else(|| value.get("error"))?;
+        Some(text.as_str().map_or_else(|| text.to_string(), str::to_owned))
+    });
+    said.unwrap_or_else(|| content.to_owned()).chars().take(LONGEST).collect()
+}
+
+/// The text of `<message>` elements if there are any, else everything but the tags. Prompts wrap what the
+/// user said, and the rules must not react to the wrapping.
+fn without_tags(text: &str) -> String {
+    for tag in ["user_message", "message"] {
+        let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
+        let inner: Vec<&str> = text
+            .split(&open)
+            .skip(1)
+            .filter_map(|part| {
+                part.split_once('>')?.1.split_once(close.as_str()).map(|(inner, _)| inner.trim())
+            })
+            .collect();
+        if !inner.is_empty() {
+            return inner.join("\n");
+        }
+    }
+    text.to_owned()
+}
+
+/// What follows the first of `phrases` found, whatever its case; all of `text` when none is.
+fn after_phrase<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
+    // Only ASCII letters change, so the positions are those of `text`.
+    let lower = text.to_ascii_lowercase();
+    let rest = phrases.iter().find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
+    let rest = rest.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | '"'));
+    if rest.is_empty() { text.trim() } else { rest }
+}
+
+/// A note's title (its first words) and content.
+fn note_in(asked: &str) -> (String, String) {
+    const TITLE_WORDS: usize = 8;
+    const PHRASES: [&str; 10] = [
+        "write down that",
+        "write this down",
+        "write down",
+        "jot down",
+        "note that",
+        "a note about",
+        "a note that",
+        "a note to",
+        "a note",
+        "note",
+    ];
+    let content = after_phrase(asked, &PHRASES);
+    let title =
+        content.lines().next().unwrap_or_default().split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>();
+    (title.join(" "), content.to_owned())
+}
+
+/// `{"time_zone": …}` when the text names one like `Europe/Berlin`.
+fn time_zone_in(asked: &str) -> Value {
+    let is_zone = |word: &&str| {
+        word.split_once('/').is_some_and(|(area, place)| {
+            area.starts_with(|c: char| c.is_ascii_uppercase())
+                && place.starts_with(|c: char| c.is_ascii_uppercase())
+        })
+    };
+    let trimmed = |word| str::trim_matches(word, |c: char| c.is_ascii_punctuation());
+    match asked.split_whitespace().map(trimmed).find(is_zone) {
+        Some(zone) => json!({ "time_zone": zone }),
+        None => json!({}),
+    }
+}
+
+/// The first word in `text` that begins with `prefix`.
+fn id_in<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').find(|word| word.starts_with(prefix))
+}

@@ -1,0 +1,135 @@
+use futures_util::StreamExt as _;
+use houston_domain::history::validate;
+use houston_domain::model::ModelErrorCode;
+use houston_domain::tool_call::ToolDefinition;
+use serde_json::json;
+
+use super::*;
+
+fn tool(name: &str) -> ToolDefinition {
+    serde_json::from_value(json!({"name": name, "description": "", "input_schema": {}})).unwrap()
+}
+
+fn all_tools() -> Vec<ToolDefinition> {
+    ["send_message", "create_note", "list_notes", "manage_learning", "get_current_time"].map(tool).into()
+}
+
+async fn events_of(entries: &[Entry], tools: &[ToolDefinition]) -> Result<Vec<Event>, ModelError> {
+    let model = Simulated::new();
+    let request = Request { system: &[], entries, tools, max_output_tokens: 100 };
+    model.stream(&request).await?.collect::<Vec<_>>().await.into_iter().collect()
+}
+
+fn turn_of(events: &[Event]) -> ModelTurn {
+    let Some(Event::Done(turn)) = events.last() else { panic!("no end: {events:?}") };
+    (**turn).clone()
+}
+
+/// Talks until the model calls no more tools; every tool answers with `answer`.
+async fn talk(text: &str, answer: &str) -> Vec<(String, Value)> {
+    let (tools, mut called) = (all_tools(), Vec::new());
+    let mut entries = vec![Entry::user(vec![Block::text(text)])];
+    for _ in 0..5 {
+        let turn = turn_of(&events_of(&entries, &tools).await.unwrap());
+        entries.push(Entry::assistant(turn.content.clone()));
+        let mut results = Vec::new();
+        for block in turn.content {
+            if let Block::ToolUse { id, name, input } = block {
+                called.push((name, input));
+                results.push(Block::ToolResult {
+                    tool_use_id: id,
+                    content: answer.to_owned(),
+                    is_error: false,
+                });
+            }
+        }
+        if results.is_empty() {
+            assert_eq!(validate(&entries), Ok(()));
+            return called;
+        }
+        entries.push(Entry::user(results));
+    }
+    panic!("no end: {called:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_is_written_and_confirmed_with_its_id() {
+    let called = talk(
+        "please write down that the milk is sour",
+        r#"{"success":true,"observation":"note_0a1b created"}"#,
+    )
+    .await;
+    assert_eq!(
+        called,
+        [
+            ("create_note".to_owned(), json!({"title": "the milk is sour", "content": "the milk is sour"})),
+            ("send_message".to_owned(), json!({"content": "I wrote it down as note_0a1b."})),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_wish_has_its_tool() {
+    for (text, name, input) in [
+        ("show my notes", "list_notes", json!({})),
+        ("remember that I like tea", "manage_learning", json!({"action": "add", "content": "I like tea"})),
+        ("what time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),
+        ("<message from=\"ann\">what is the date</message>", "get_current_time", json!({})),
+    ] {
+        let called = talk(text, "ok").await;
+        assert_eq!(called[0], (name.to_owned(), input), "{text}");
+        assert_eq!(called[1].0, "send_message", "{text}");
+    }
+    let called = talk("how are you", "ok").await;
+    assert!(called[0].1["content"].as_str().unwrap().ends_with("You asked: how are you"), "{called:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_tools_it_speaks_in_pieces_that_make_the_whole() {
+    let entries = [Entry::user(vec![Block::text("hi\n/sim chunks=20 delay_ms=7")])];
+    let started = tokio::time::Instant::now();
+    let events = events_of(&entries, &[]).await.unwrap();
+    assert_eq!(started.elapsed(), Duration::from_millis(20 * 7));
+    let spoken: String = events
+        .iter()
+        .filter_map(|event| if let Event::Text(text) = event { Some(text.as_str()) } else { None })
+        .collect();
+    assert_eq!(turn_of(&events).content, [Block::text(spoken)]);
+    assert_eq!(events, events_of(&entries, &[]).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn orders_of_a_drill_are_obeyed() {
+    let ask = |text: &str| [Entry::user(vec![Block::text(text)])];
+    let error = events_of(&ask("/sim fail=rate_limited retry_after_ms=900"), &[]).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.retry_after),
+        (ModelErrorCode::RateLimited, Some(Duration::from_millis(900)))
+    );
+
+    let model = Simulated::new();
+    let entries = ask("/sim fail=network_error fail_after=2 hold_ms=2000");
+    let request = Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 1 };
+    let started = tokio::time::Instant::now();
+    let items: Vec<_> = model.stream(&request).await.unwrap().collect().await;
+    assert!(started.elapsed() >= Duration::from_secs(2));
+    assert!(items.len() == 3 && items[1].is_ok() && items[2].is_err());
+
+    let turn =
+        turn_of(&events_of(&ask("/sim tool=a args={\"x\":1} tool=b args=nonsense"), &[]).await.unwrap());
+    assert_eq!(turn.stop, StopReason::ToolUse);
+    assert!(
+        matches!(&turn.content[0], Block::ToolUse { name, input, .. } if name == "a" && *input == json!({"x": 1}))
+    );
+    assert_eq!(turn.malformed.len(), 1);
+
+    let mut entries = ask("/sim loop=list_notes").to_vec();
+    let mut ids = std::collections::HashSet::new();
+    for _ in 0..10 {
+        let turn = turn_of(&events_of(&entries, &[]).await.unwrap());
+        let Block::ToolUse { id, .. } = &turn.content[0] else { panic!("{turn:?}") };
+        assert!(ids.insert(id.clone()), "ids are unique");
+        let result = Block::ToolResult { tool_use_id: id.clone(), content: "none".into(), is_error: false };
+        entries.extend([Entry::assistant(turn.content.clone()), Entry::user(vec![result])]);
+    }
+}

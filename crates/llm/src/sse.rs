@@ -1,0 +1,271 @@
+//! Server-sent events, decoded from bytes cut anywhere.
+//!
+//! One event is held at a time and lent out of the buffer, so that a token costs no allocation here. Comments,
+//! ids and retry delays mean nothing to a call that is never resumed, and are skipped.
+
+use std::ops::Range;
+
+/// Longest event accepted, in bytes. Whole tool arguments and redacted reasoning come in one line, and are far
+/// shorter; what is longer is no model talking.
+const LONGEST_EVENT: usize = 1 << 20;
+
+/// Buffers above this size are given back between chunks: thousands of quiet streams must stay small.
+const KEPT_CAPACITY: usize = 4 << 10;
+
+/// Why bytes are no server-sent events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    /// More than [`LONGEST_EVENT`] without an end.
+    #[error("an event longer than 1 MiB")]
+    TooLong,
+    /// Not UTF-8.
+    #[error("an event that is not UTF-8")]
+    NotText,
+}
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SseEvent<'a> {
+    /// Its `event` field; empty when there was none.
+    pub(crate) name: &'a str,
+    /// Its `data` lines, joined by line feeds.
+    pub(crate) data: &'a str,
+}
+
+/// Where the data of the event under construction is.
+#[derive(Debug, Default)]
+enum Data {
+    #[default]
+    None,
+    /// One line, still in the buffer: the usual case.
+    Line(Range<usize>),
+    /// Several.
+    Joined(Vec<u8>),
+}
+
+/// The decoder: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it says `false`.
+#[derive(Debug, Default)]
+pub(crate) struct SseDecoder {
+    buffer: Vec<u8>,
+    /// Where the event under construction begins; everything before is done with.
+    event_start: usize,
+    /// Where the next line begins.
+    line_start: usize,
+    /// How far the next line was searched for its end.
+    searched: usize,
+    /// The last line ended in CR: an LF that follows belongs to it.
+    after_cr: bool,
+    /// An event is complete and lent out.
+    complete: bool,
+    name: Range<usize>,
+    data: Data,
+}
+
+impl SseDecoder {
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Goes to the next event; `false` when more bytes are needed.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`].
+    pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
+        if self.complete {
+            self.begin_event();
+        }
+        while let Some(line) = self.next_line() {
+            if !line.is_empty() {
+                self.take_field(line);
+            } else if matches!(self.data, Data::None) {
+                self.begin_event();
+            } else {
+                self.complete = true;
+                let length = self.line_start - self.event_start;
+                return if length > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(true) };
+            }
+        }
+        self.compact();
+        if self.buffer.len() > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(false) }
+    }
+
+    /// Ends the input: like [`advance`](Self::advance) for an event whose blank line, or last line end, never
+    /// came.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`].
+    pub(crate) fn end(&mut self) -> Result<bool, Fault> {
+        self.push(b"\n\n");
+        self.advance()
+    }
+
+    /// The event that [`advance`](Self::advance) went to.
+    ///
+    /// # Errors
+    /// [`Fault::NotText`].
+    pub(crate) fn event(&self) -> Result<SseEvent<'_>, Fault> {
+        let data = match &self.data {
+            Data::None => &[],
+            Data::Line(range) => &self.buffer[range.clone()],
+            Data::Joined(joined) => joined.as_slice(),
+        };
+        let text = |bytes| std::str::from_utf8(bytes).map_err(|_| Fault::NotText);
+        Ok(SseEvent { name: text(&self.buffer[self.name.clone()])?, data: text(data)? })
+    }
+
+    fn begin_event(&mut self) {
+        self.complete = false;
+        self.event_start = self.line_start;
+        self.name = 0..0;
+        self.data = Data::None;
+    }
+
+    /// The next whole line, without its end (LF, CR or CRLF).
+    fn next_line(&mut self) -> Option<Range<usize>> {
+        if self.after_cr && self.buffer.len() > self.line_start {
+            self.after_cr = false;
+            if self.buffer[self.line_start] == b'\n' {
+                self.line_start += 1;
+                self.searched = self.line_start;
+            }
+        }
+        let Some(at) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let end = self.searched + at;
+        let line = self.line_start..end;
+        self.after_cr = self.buffer[end] == b'\r';
+        self.line_start = end + 1;
+        self.searched = self.line_start;
+        Some(line)
+    }
+
+    fn take_field(&mut self, line: Range<usize>) {
+        let bytes = &self.buffer[line.clone()];
+        let colon = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
+        let skipped = match bytes.get(colon + 1) {
+            Some(b' ') => 2,
+            Some(_) => 1,
+            None => 0,
+        };
+        let value = (line.start + colon + skipped).min(line.end)..line.end;
+        match bytes[..colon].strip_prefix(BOM).unwrap_or(&bytes[..colon]) {
+            b"data" => match std::mem::take(&mut self.data) {
+                Data::None => self.data = Data::Line(value),
+                Data::Line(first) => {
+                    let mut joined = self.buffer[first].to_vec();
+                    joined.push(b'\n');
+                    joined.extend_from_slice(&self.buffer[value]);
+                    self.data = Data::Joined(joined);
+                }
+                Data::Joined(mut joined) => {
+                    joined.push(b'\n');
+                    joined.extend_from_slice(&self.buffer[value]);
+                    self.data = Data::Joined(joined);
+                }
+            },
+            b"event" => self.name = value,
+            // Heartbeats may come for hours without a blank line between them.
+            _ if matches!(self.data, Data::None) && self.name.is_empty() => {
+                self.event_start = self.line_start
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops what was read, and shifts what is remembered.
+    fn compact(&mut self) {
+        let done = std::mem::take(&mut self.event_start);
+        self.buffer.drain(..done);
+        self.line_start -= done;
+        self.searched -= done;
+        if self.name.start >= done {
+            self.name = self.name.start - done..self.name.end - done;
+        }
+        if let Data::Line(range) = &mut self.data {
+            *range = range.start - done..range.end - done;
+        }
+        if self.buffer.len() < KEPT_CAPACITY && self.buffer.capacity() > KEPT_CAPACITY {
+            self.buffer.shrink_to(KEPT_CAPACITY);
+        }
+    }
+}
+
+/// Some servers begin with a byte order mark.
+const BOM: &[u8] = "\u{feff}".as_bytes();
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(chunks: &[&[u8]]) -> Vec<(String, String)> {
+        let mut decoder = SseDecoder::default();
+        let mut events = Vec::new();
+        let mut take = |decoder: &SseDecoder| {
+            let event = decoder.event().unwrap();
+            events.push((event.name.to_owned(), event.data.to_owned()));
+        };
+        for chunk in chunks {
+            decoder.push(chunk);
+            while decoder.advance().unwrap() {
+                take(&decoder);
+            }
+        }
+        while decoder.end().unwrap() {
+            take(&decoder);
+        }
+        events
+    }
+
+    #[test]
+    fn every_line_end_and_field_of_the_standard() {
+        let text = "\u{feff}data: a\n\n: ping\n\nevent: x\r\ndata:b\r\ndata:  c\r\n\r\ndata\n\nid: 7\rdata: d\r\rretry: 1\n\ndata: e";
+        let events = decode(&[text.as_bytes()]);
+        let expected = [("", "a"), ("x", "b\n c"), ("", ""), ("", "d"), ("", "e")];
+        assert_eq!(events, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_bounded_and_heartbeats_are_not_kept() {
+        let mut decoder = SseDecoder::default();
+        let mut fault = None;
+        for _ in 0..2000 {
+            decoder.push(&[b'x'; 1024]);
+            if let Err(error) = decoder.advance() {
+                fault = Some(error);
+                break;
+            }
+        }
+        assert_eq!(fault, Some(Fault::TooLong));
+
+        let mut decoder = SseDecoder::default();
+        for _ in 0..1_000_000 {
+            decoder.push(b":\n");
+            assert_eq!(decoder.advance(), Ok(false));
+        }
+        assert!(decoder.buffer.capacity() <= KEPT_CAPACITY);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_decoded_does_not_depend_on_the_cuts(
+            text in "((data|event|id|:)?:? ?[a-zä{}\"]{0,6}(\n|\r\n|\r){1,2}){0,12}",
+            cuts in proptest::collection::vec(0usize..64, 0..12),
+        ) {
+            let bytes = text.as_bytes();
+            let mut chunks = Vec::new();
+            let mut rest = bytes;
+            for cut in cuts {
+                let (chunk, after) = rest.split_at(cut.min(rest.len()));
+                chunks.push(chunk);
+                rest = after;
+            }
+            chunks.push(rest);
+            prop_assert_eq!(decode(&chunks), decode(&[bytes]));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A request as Anthropic reads it.
+
+use std::borrow::Cow;
+
+use houston_domain::history::{Block, Role};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::identifier::{call_id, tool_name};
+use super::super::reasoning;
+use crate::model::{Description, Request};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    stream: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<SystemBlock<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    messages: Vec<Message<'a>>,
+}
+
+#[derive(Serialize)]
+struct SystemBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Vec<Content<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Plain(Plain<'a>),
+    /// As the provider sent it.
+    Raw(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Plain<'a> {
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: &'a Value,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+/// The body, JSON. The cache reaches to the end of the last system part that is marked, tools included: they
+/// stand before the system prompt.
+pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    let parts: Vec<_> = request.system.iter().filter(|part| !is_blank(&part.text)).collect();
+    let breakpoint = parts.iter().rposition(|part| part.cached);
+    let system = parts.iter().enumerate().map(|(index, part)| SystemBlock {
+        kind: "text",
+        text: &part.text,
+        cache_control: (Some(index) == breakpoint).then_some(CacheControl { kind: "ephemeral" }),
+    });
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
+        name: &tool.name,
+        description: &tool.description,
+        input_schema: &tool.input_schema,
+    });
+    let turns = turns(request.entries, judge);
+    let body = Body {
+        model: &model.model,
+        max_tokens: request.max_output_tokens,
+        stream: true,
+        system: system.collect(),
+        tools: tools.collect(),
+        messages: turns.iter().map(message).collect(),
+    };
+    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// Reasoning goes back only if it is Anthropic's own, signed.
+fn judge(block: &Block) -> Use {
+    match block {
+        Block::Thinking { raw: Some(raw), .. } if !reasoning::is_wrapped(raw) => {
+            match raw.get("type").and_then(Value::as_str) {
+                Some("thinking" | "redacted_thinking") => Use::SendBeforeOthers,
+                Some(_) => Use::Send,
+                None => Use::Drop,
+            }
+        }
+        Block::Thinking { .. } => Use::Drop,
+        _ => Use::Send,
+    }
+}
+
+fn message<'a>(turn: &Turn<'a>) -> Message<'a> {
+    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block));
+    Message { role: turn.role.as_str(), content: content.collect() }
+}
+
+fn content(role: Role, block: &Block) -> Option<Content<'_>> {
+    Some(match block {
+        Block::Text { text } if role == Role::User => Content::Plain(Plain::Text { text: user_text(text) }),
+        Block::Text { text } => Content::Plain(Plain::Text { text }),
+        Block::ToolUse { id, name, input } => {
+            Content::Plain(Plain::ToolUse { id: call_id(id, false), name: tool_name(name), input })
+        }
+        Block::ToolResult { tool_use_id, content, is_error } => Content::Plain(Plain::ToolResult {
+            tool_use_id: call_id(tool_use_id, false),
+            content,
+            is_error: *is_error,
+        }),
+        Block::Thinking { raw, .. } => Content::Raw(raw.as_ref()?),
+    })
+}

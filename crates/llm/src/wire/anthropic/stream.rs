@@ -1,0 +1,228 @@
+//! The events of a Messages stream, put together.
+
+use std::collections::VecDeque;
+
+use houston_domain::history::Block;
+use houston_domain::model::{ModelError, ModelTurn, StopReason};
+use serde_json::{Map, Value};
+
+use super::super::Decoder;
+use super::response::{Delta, ReportedUsage, StreamEvent, WholeMessage, stop_reason};
+use crate::error;
+use crate::model::Event;
+use crate::turn;
+
+/// Puts one answer together.
+#[derive(Default)]
+pub(crate) struct AnthropicDecoder {
+    /// In the order in which they were opened.
+    blocks: Vec<(u64, Part)>,
+    calls: usize,
+    usage: ReportedUsage,
+    stop: Option<StopReason>,
+    done: bool,
+}
+
+/// A block under construction.
+enum Part {
+    Text(String),
+    Thinking {
+        raw: Map<String, Value>,
+        text: String,
+        signature: String,
+    },
+    Tool {
+        index: usize,
+        id: String,
+        name: String,
+        /// The arguments given at the start; empty unless the server sends them whole.
+        given: Value,
+        json: String,
+    },
+    /// Anything else, kept as it came: redacted reasoning, tools on the provider's side and their results.
+    Opaque {
+        raw: Map<String, Value>,
+        json: String,
+    },
+}
+
+impl AnthropicDecoder {
+    fn open(&mut self, number: u64, block: Value, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let Value::Object(mut raw) = block else {
+            return Err(error::invalid("a content block that is no object"));
+        };
+        let mut text_of = |name: &str| match raw.get_mut(name) {
+            Some(Value::String(text)) => std::mem::take(text),
+            _ => String::new(),
+        };
+        let kind = text_of("type");
+        let part = match kind.as_str() {
+            "text" => {
+                let text = text_of("text");
+                if !text.is_empty() {
+                    out.push_back(Event::Text(text.clone()));
+                }
+                Part::Text(text)
+            }
+            "thinking" => {
+                let (text, signature) = (text_of("thinking"), text_of("signature"));
+                if !text.is_empty() {
+                    out.push_back(Event::Thinking(text.clone()));
+                }
+                Part::Thinking { raw, text, signature }
+            }
+            "tool_use" => {
+                let (id, name, index) = (text_of("id"), text_of("name"), self.calls);
+                self.calls += 1;
+                out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
+                Part::Tool {
+                    index,
+                    id,
+                    name,
+                    given: raw.remove("input").unwrap_or_default(),
+                    json: String::new(),
+                }
+            }
+            _ => {
+                raw.insert("type".to_owned(), kind.into());
+                Part::Opaque { raw, json: String::new() }
+            }
+        };
+        self.blocks.push((number, part));
+        Ok(())
+    }
+
+    fn continue_block(&mut self, number: u64, delta: Delta, out: &mut VecDeque<Event>) {
+        let Some((_, part)) = self.blocks.iter_mut().rev().find(|(open, _)| *open == number) else {
+            return;
+        };
+        match part {
+            Part::Text(text) => {
+                if let Some(more) = delta.text.filter(|more| !more.is_empty()) {
+                    text.push_str(&more);
+                    out.push_back(Event::Text(more));
+                }
+            }
+            Part::Thinking { text, signature, .. } => {
+                if let Some(more) = delta.thinking.filter(|more| !more.is_empty()) {
+                    text.push_str(&more);
+                    out.push_back(Event::Thinking(more));
+                }
+                if let Some(more) = delta.signature {
+                    signature.push_str(&more);
+                }
+            }
+            Part::Tool { index, json, .. } => {
+                if let Some(more) = delta.partial_json.filter(|more| !more.is_empty()) {
+                    json.push_str(&more);
+                    out.push_back(Event::ToolArguments { index: *index, json: more });
+                }
+            }
+            Part::Opaque { json, .. } => json.push_str(&delta.partial_json.unwrap_or_default()),
+        }
+    }
+
+    /// A call whose arguments came whole at its start is told of them at its end.
+    fn close(&mut self, number: u64, out: &mut VecDeque<Event>) {
+        if let Some((_, Part::Tool { index, given, json, .. })) =
+            self.blocks.iter_mut().rev().find(|(open, _)| *open == number)
+            && json.is_empty()
+            && given.as_object().is_some_and(|given| !given.is_empty())
+        {
+            *json = given.to_string();
+            out.push_back(Event::ToolArguments { index: *index, json: json.clone() });
+        }
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<Event>) {
+        let (mut content, mut malformed) = (Vec::new(), Vec::new());
+        for (_, part) in std::mem::take(&mut self.blocks) {
+            content.extend(block_of(part, &mut malformed));
+        }
+        let default = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
+        let turn = ModelTurn {
+            content,
+            malformed,
+            stop: self.stop.filter(|stop| *stop != StopReason::EndTurn).unwrap_or(default),
+            usage: self.usage.normalised(),
+        };
+        self.done = true;
+        out.push_back(Event::Done(Box::new(turn)));
+    }
+}
+
+/// The finished block; `None` when nothing is in it.
+fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> {
+    match part {
+        Part::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
+        Part::Thinking { mut raw, text, signature } => {
+            // Unsigned reasoning (of other servers that speak this wire) cannot be sent back.
+            let signed = !signature.is_empty();
+            raw.insert("type".to_owned(), "thinking".into());
+            raw.insert("thinking".to_owned(), text.as_str().into());
+            raw.insert("signature".to_owned(), signature.into());
+            (signed || !text.is_empty())
+                .then_some(Block::Thinking { text, raw: signed.then_some(Value::Object(raw)) })
+        }
+        Part::Tool { id, name, json, .. } => {
+            let input = turn::arguments(&json).unwrap_or_else(|sent| {
+                malformed.push((id.clone(), sent));
+                Value::Object(Map::new())
+            });
+            Some(Block::ToolUse { id, name, input })
+        }
+        Part::Opaque { mut raw, json } => {
+            if !json.is_empty() {
+                raw.insert("input".to_owned(), turn::arguments(&json).unwrap_or_default());
+            }
+            Some(Block::Thinking { text: String::new(), raw: Some(Value::Object(raw)) })
+        }
+    }
+}
+
+impl Decoder for AnthropicDecoder {
+    fn event(&mut self, _name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if data.trim().is_empty() || self.done {
+            return Ok(());
+        }
+        let event: StreamEvent<'_> = serde_json::from_str(data)
+            .map_err(|error| error::invalid(format!("an event that cannot be read: {error}")))?;
+        match &*event.kind {
+            "message_start" => {
+                self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
+            }
+            "content_block_start" => self.open(event.index, event.content_block.unwrap_or_default(), out)?,
+            "content_block_delta" => self.continue_block(event.index, event.delta.unwrap_or_default(), out),
+            "content_block_stop" => self.close(event.index, out),
+            "message_delta" => {
+                self.usage.update(event.usage.unwrap_or_default());
+                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
+                    self.stop = Some(stop_reason(&reason));
+                }
+            }
+            "message_stop" => self.finish(out),
+            "error" => return Err(error::in_stream(data)),
+            // Pings, and whatever is added later: the versioning policy asks to ignore them.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if self.done { Ok(()) } else { Err(error::cut_off()) }
+    }
+
+    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let Ok(message) = serde_json::from_str::<WholeMessage>(body) else {
+            return Err(error::in_stream(body));
+        };
+        self.usage.update(message.usage.unwrap_or_default());
+        self.stop = message.stop_reason.as_deref().map(stop_reason);
+        for (number, block) in (0..).zip(message.content) {
+            self.open(number, block, out)?;
+            self.close(number, out);
+        }
+        self.finish(out);
+        Ok(())
+    }
+}

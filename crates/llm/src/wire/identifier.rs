@@ -1,0 +1,68 @@
+//! Call ids and tool names as providers accept them.
+//!
+//! A history outlives the provider that wrote it, and a model may ask for a tool whose name no provider would
+//! accept. Sent as they are, either would make every later call fail.
+
+use std::borrow::Cow;
+
+/// Longest name that every provider accepts (OpenAI's limit).
+const LONGEST_NAME: usize = 64;
+
+/// Longest call id that every provider accepts (OpenAI's limit).
+const LONGEST_ID: usize = 40;
+
+/// A tool's name: letters, digits, `_` and `-`.
+pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
+    if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii() && is_plain(c as u8) { c } else { '_' })
+        .take(LONGEST_NAME)
+        .collect();
+    Cow::Owned(if plain.is_empty() { "unnamed".to_owned() } else { plain })
+}
+
+/// A call's id: letters, digits, `_` and `-`, the same wherever the same id stands. With `nine`, exactly nine
+/// letters or digits.
+pub(crate) fn call_id(id: &str, nine: bool) -> Cow<'_, str> {
+    let fits = if nine {
+        id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    } else {
+        !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(is_plain)
+    };
+    if fits { Cow::Borrowed(id) } else { Cow::Owned(digest(id, if nine { 9 } else { 16 })) }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// Hexadecimal digits that stand for `text` (FNV-1a, 64 bits).
+fn digest(text: &str, digits: usize) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut hex = format!("{hash:016x}");
+    hex.truncate(digits);
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_providers_accept_is_kept_and_the_rest_is_mended() {
+        assert_eq!(tool_name("create_note"), "create_note");
+        assert_eq!(tool_name("functions.create note"), "functions_create_note");
+        assert_eq!(tool_name(""), "unnamed");
+        assert_eq!(call_id("toolu_01A-b", false), "toolu_01A-b");
+        assert_eq!(call_id("yBvJuId6u", true), "yBvJuId6u");
+        assert_eq!(call_id("toolu_01A-b", true).len(), 9);
+        let mended = call_id("functions.get:0", false);
+        assert!(mended.bytes().all(is_plain) && mended == call_id("functions.get:0", false));
+        assert_ne!(mended, call_id("functions.get:1", false));
+    }
+}

@@ -1,0 +1,141 @@
+//! Wires: what providers speak. Each is a folder of functions free of I/O: `request` turns a
+//! [`Request`] into bytes, `stream` turns the data of stream events into [`Event`]s, and `response` holds the
+//! shapes both ways of answering share.
+
+pub(crate) mod anthropic;
+pub(crate) mod conversation;
+pub(crate) mod identifier;
+pub(crate) mod openai_chat;
+pub(crate) mod reasoning;
+
+use std::collections::VecDeque;
+
+use houston_domain::model::ModelError;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Description, Event, Request};
+
+/// What a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wire {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions, which most others speak too.
+    #[serde(rename = "openai_chat")]
+    OpenAiChat,
+}
+
+/// Where a provider departs from its wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    /// Whether the limit of the answer is called `max_completion_tokens` and not `max_tokens`.
+    pub max_completion_tokens: bool,
+    /// Whether it accepts `stream_options`.
+    pub stream_options: bool,
+    /// Whether call ids must be exactly nine letters or digits.
+    pub nine_character_ids: bool,
+    /// Whether it refuses a history whose tool calls come without `reasoning_content`, even an empty one.
+    pub wants_reasoning_back: bool,
+}
+
+impl Dialect {
+    /// What most providers that speak OpenAI's chat accept.
+    pub const COMPATIBLE: Self = Self {
+        max_completion_tokens: false,
+        stream_options: true,
+        nine_character_ids: false,
+        wants_reasoning_back: false,
+    };
+    /// OpenAI's reasoning models refuse `max_tokens`.
+    pub const OPENAI: Self = Self { max_completion_tokens: true, ..Self::COMPATIBLE };
+    /// Mistral refuses unknown fields and foreign call ids, and reports usage unasked.
+    pub const MISTRAL: Self = Self { stream_options: false, nine_character_ids: true, ..Self::COMPATIBLE };
+    /// DeepSeek thinks by default, and answers 400 when a tool call comes back without its reasoning.
+    pub const DEEPSEEK: Self = Self { wants_reasoning_back: true, ..Self::COMPATIBLE };
+}
+
+/// Reads one answer. It is told of every event, and says with [`Event::Done`] that the answer is complete.
+pub(crate) trait Decoder: Send {
+    /// Reads the data of one stream event and appends what it means to `out`.
+    ///
+    /// # Errors
+    /// What the provider reports, or `INVALID_RESPONSE` for what cannot be read.
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+
+    /// Takes note that nothing more will come.
+    ///
+    /// # Errors
+    /// `INVALID_RESPONSE` unless the wire's own end was seen.
+    fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+
+    /// Reads an answer that came in one piece, from a server that does not stream.
+    ///
+    /// # Errors
+    /// As [`event`](Self::event).
+    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+}
+
+impl Wire {
+    /// Where requests go, under `base`. An address without a path gets `/v1`, which every such server has;
+    /// Anthropic's own convention is to leave it out always. `None` when `base` is no HTTP address.
+    pub(crate) fn url(self, base: &str) -> Option<reqwest::Url> {
+        let mut url = reqwest::Url::parse(base.trim()).ok()?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return None;
+        }
+        let path = url.path().trim_end_matches('/');
+        let (operation, has_version) = match self {
+            Self::Anthropic => ("messages", path.ends_with("/v1")),
+            Self::OpenAiChat => ("chat/completions", !path.is_empty()),
+        };
+        let path = format!("{path}{}/{operation}", if has_version { "" } else { "/v1" });
+        url.set_path(&path);
+        Some(url)
+    }
+
+    /// The body of a request, JSON.
+    pub(crate) fn encode(self, model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
+        match self {
+            Self::Anthropic => anthropic::request::encode(model, request),
+            Self::OpenAiChat => openai_chat::request::encode(model, dialect, request),
+        }
+    }
+
+    /// A reader for one answer of `provider`.
+    pub(crate) fn decoder(self, provider: &str) -> Box<dyn Decoder> {
+        match self {
+            Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::default()),
+            Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_completed_as_its_owners_expect() {
+        for (wire, base, url) in [
+            (Wire::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+            (Wire::Anthropic, "https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
+            (
+                Wire::Anthropic,
+                "https://api.deepseek.com/anthropic",
+                "https://api.deepseek.com/anthropic/v1/messages",
+            ),
+            (Wire::OpenAiChat, "http://127.0.0.1:11434", "http://127.0.0.1:11434/v1/chat/completions"),
+            (Wire::OpenAiChat, "https://h/openai/v1", "https://h/openai/v1/chat/completions"),
+            (
+                Wire::OpenAiChat,
+                "https://h/d/gpt?api-version=1",
+                "https://h/d/gpt/chat/completions?api-version=1",
+            ),
+        ] {
+            assert_eq!(wire.url(base).unwrap().as_str(), url);
+        }
+        assert!(Wire::Anthropic.url("file:///etc/passwd").is_none());
+        assert!(Wire::Anthropic.url("127.0.0.1:80").is_none());
+    }
+}

@@ -1,0 +1,179 @@
+//! A request as OpenAI and its likes read it.
+
+use std::borrow::Cow;
+
+use houston_domain::history::{Block, Role};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::identifier::{call_id, tool_name};
+use super::super::{Dialect, reasoning};
+use super::NAME;
+use crate::model::{Description, Request};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Message<'a> {
+    System { content: String },
+    User { content: String },
+    Assistant(Assistant<'a>),
+    Tool { tool_call_id: Cow<'a, str>, content: &'a str },
+}
+
+#[derive(Default, Serialize)]
+struct Assistant<'a> {
+    /// Null beside tool calls.
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_details: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    /// JSON inside a JSON text.
+    arguments: String,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionDefinition<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionDefinition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+/// The body, JSON.
+pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
+    let limit = request.max_output_tokens;
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
+        kind: "function",
+        function: FunctionDefinition {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
+        },
+    });
+    let body = Body {
+        model: &model.model,
+        stream: true,
+        stream_options: dialect.stream_options.then_some(StreamOptions { include_usage: true }),
+        max_tokens: (!dialect.max_completion_tokens).then_some(limit),
+        max_completion_tokens: dialect.max_completion_tokens.then_some(limit),
+        messages: messages(model, dialect, request),
+        tools: tools.collect(),
+    };
+    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) -> Vec<Message<'a>> {
+    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
+    let judge = |block: &Block| match block {
+        Block::Thinking { raw: Some(raw), .. } if own(raw, &model.provider) => Use::SendBeforeOthers,
+        Block::Thinking { .. } => Use::Drop,
+        _ => Use::Send,
+    };
+    for turn in turns(request.entries, judge) {
+        match turn.role {
+            Role::User => push_user(&turn, dialect, &mut messages),
+            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect))),
+        }
+    }
+    messages
+}
+
+fn own(raw: &Value, provider: &str) -> bool {
+    reasoning::unwrap(raw, NAME, provider).is_some()
+}
+
+/// Each result is a message of its own; what the user said comes after them.
+fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'a>>) {
+    for block in &turn.blocks {
+        if let Block::ToolResult { tool_use_id, content, .. } = block {
+            let tool_call_id = call_id(tool_use_id, dialect.nine_character_ids);
+            messages.push(Message::Tool { tool_call_id, content });
+        }
+    }
+    messages.extend(joined(texts(turn).map(user_text)).map(|content| Message::User { content }));
+}
+
+fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect) -> Assistant<'a> {
+    let mut message = Assistant { content: joined(texts(turn)), ..Assistant::default() };
+    for block in &turn.blocks {
+        match block {
+            Block::ToolUse { id, name, input } => message.tool_calls.push(ToolCall {
+                id: call_id(id, dialect.nine_character_ids),
+                kind: "function",
+                function: Function { name: tool_name(name), arguments: input.to_string() },
+            }),
+            Block::Thinking { text, raw: Some(raw) } => {
+                message.reasoning_details = raw.get("reasoning_details");
+                match raw.get("field").and_then(Value::as_str) {
+                    Some("reasoning_content") => message.reasoning_content = Some(text),
+                    Some("reasoning") => message.reasoning = Some(text),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    if dialect.wants_reasoning_back && !message.tool_calls.is_empty() {
+        message.reasoning_content.get_or_insert("");
+    }
+    message
+}
+
+fn texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
+    turn.blocks.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// The texts with blank lines between them; `None` when there are none.
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
+}

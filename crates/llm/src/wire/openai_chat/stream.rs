@@ -1,0 +1,249 @@
+//! Chunks of a chat completion, put together.
+
+use std::collections::VecDeque;
+
+use houston_domain::history::Block;
+use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use serde_json::{Map, Value};
+
+use super::super::{Decoder, reasoning};
+use super::NAME;
+use super::response::{CallDelta, Chunk, Delta, stop_reason};
+use crate::error;
+use crate::model::Event;
+use crate::turn;
+
+/// Puts one answer together.
+pub(crate) struct ChatDecoder {
+    provider: Box<str>,
+    text: String,
+    thinking: String,
+    /// Under which name the reasoning came.
+    thinking_field: &'static str,
+    thinking_details: Vec<Value>,
+    calls: Vec<Call>,
+    refused: bool,
+    usage: Usage,
+    stop: Option<StopReason>,
+    done: bool,
+}
+
+/// A tool call under construction.
+struct Call {
+    /// The provider's number for it.
+    number: Option<u64>,
+    id: String,
+    name: String,
+    json: String,
+    /// Whether the start was told; arguments wait for it.
+    started: bool,
+}
+
+impl ChatDecoder {
+    pub(crate) fn new(provider: &str) -> Self {
+        Self {
+            provider: provider.into(),
+            text: String::new(),
+            thinking: String::new(),
+            thinking_field: "reasoning",
+            thinking_details: Vec::new(),
+            calls: Vec::new(),
+            refused: false,
+            usage: Usage::default(),
+            stop: None,
+            done: false,
+        }
+    }
+
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let chunk: Chunk<'_> = serde_json::from_str(data)
+            .map_err(|error| error::invalid(format!("a chunk that cannot be read: {error}")))?;
+        if chunk.error.is_some() || chunk.object.as_deref() == Some("error") {
+            return Err(error::in_stream(data));
+        }
+        if let Some(message) = chunk.x_groq.as_ref().and_then(|groq| groq.error.as_deref()) {
+            return Err(error::in_stream(&serde_json::json!({ "error": message }).to_string()));
+        }
+        if let Some(usage) = chunk.usage.or_else(|| chunk.x_groq.and_then(|groq| groq.usage)) {
+            self.usage = usage.normalised();
+        }
+        // The others were not asked for.
+        for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
+            self.delta(choice.delta, out);
+            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+                let stop = stop_reason(&reason);
+                self.stop = Some(stop.ok_or_else(|| error::invalid("the provider gave up in mid-answer"))?);
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
+        let (content, parts) =
+            delta.content.map_or_else(Default::default, |content| (content.text, content.thinking));
+        let named = [(delta.reasoning_content, "reasoning_content"), (delta.reasoning, "reasoning")];
+        let named =
+            named.into_iter().find_map(|(text, field)| text.filter(|text| !text.is_empty()).zip(Some(field)));
+        let (thinking, field) = named.unwrap_or((parts, "content"));
+        if !thinking.is_empty() {
+            self.thinking_field = field;
+            self.thinking.push_str(&thinking);
+            out.push_back(Event::Thinking(thinking));
+        }
+        for detail in delta.reasoning_details.into_iter().flatten() {
+            join_detail(&mut self.thinking_details, detail);
+        }
+        for text in [content, delta.refusal.inspect(|_| self.refused = true).unwrap_or_default()] {
+            if !text.is_empty() {
+                self.text.push_str(&text);
+                out.push_back(Event::Text(text));
+            }
+        }
+        for call in delta.tool_calls {
+            self.call(call, out);
+        }
+    }
+
+    fn call(&mut self, delta: CallDelta, out: &mut VecDeque<Event>) {
+        let id = delta.id.unwrap_or_default();
+        let name = delta.function.name.unwrap_or_default();
+        let index = self.place_of(delta.index, &id, &name);
+        let call = &mut self.calls[index];
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        if call.name.is_empty() {
+            call.name = name;
+        }
+        let mut news = delta.function.arguments.map(|arguments| arguments.0).unwrap_or_default();
+        call.json.push_str(&news);
+        if !call.started && !call.name.is_empty() {
+            call.started = true;
+            out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
+            news.clone_from(&call.json);
+        }
+        if call.started && !news.is_empty() {
+            out.push_back(Event::ToolArguments { index, json: news });
+        }
+    }
+
+    /// Which call a piece belongs to. Numbers decide, unless a new id and a name show that the number was used
+    /// twice; without a number, a name or a new id begins a call, and the rest continues the last one.
+    fn place_of(&mut self, number: Option<u64>, id: &str, name: &str) -> usize {
+        let known = match number {
+            Some(_) => self.calls.iter().rposition(|call| call.number == number),
+            None => self.calls.len().checked_sub(1),
+        };
+        let begins = |call: &Call| {
+            let another_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
+            let another_name = !name.is_empty() && !call.name.is_empty();
+            match number {
+                Some(_) => another_id && another_name,
+                None => another_id || (another_name && (id.is_empty() || call.id != id)),
+            }
+        };
+        match known {
+            Some(index) if !begins(&self.calls[index]) => index,
+            _ => {
+                self.calls.push(Call {
+                    number,
+                    id: String::new(),
+                    name: String::new(),
+                    json: String::new(),
+                    started: false,
+                });
+                self.calls.len() - 1
+            }
+        }
+    }
+
+    /// The answer, once its reason to stop is known.
+    fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if self.done {
+            return Ok(());
+        }
+        let mut stop = self.stop.ok_or_else(error::cut_off)?;
+        let (mut content, mut malformed) = (Vec::new(), Vec::new());
+        content.extend(self.thinking_block());
+        if !self.text.is_empty() {
+            content.push(Block::Text { text: std::mem::take(&mut self.text) });
+        }
+        for (index, call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
+            if !call.started {
+                out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
+            }
+            let input = turn::arguments(&call.json).unwrap_or_else(|sent| {
+                malformed.push((call.id.clone(), sent));
+                Value::Object(Map::new())
+            });
+            content.push(Block::ToolUse { id: call.id, name: call.name, input });
+        }
+        // Several servers say `stop` beside tool calls.
+        if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
+            stop = StopReason::ToolUse;
+        }
+        if stop == StopReason::EndTurn && self.refused {
+            stop = StopReason::Refusal;
+        }
+        self.done = true;
+        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage: self.usage })));
+        Ok(())
+    }
+
+    fn thinking_block(&mut self) -> Option<Block> {
+        if self.thinking.is_empty() && self.thinking_details.is_empty() {
+            return None;
+        }
+        let mut fields = Map::new();
+        if self.thinking_details.is_empty() {
+            fields.insert("field".to_owned(), self.thinking_field.into());
+        } else {
+            fields.insert("reasoning_details".to_owned(), std::mem::take(&mut self.thinking_details).into());
+        }
+        let raw = reasoning::wrap(NAME, &self.provider, fields);
+        Some(Block::Thinking { text: std::mem::take(&mut self.thinking), raw: Some(raw) })
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        match data.trim() {
+            "" => Ok(()),
+            "[DONE]" => self.finish(out),
+            _ if name == "error" => Err(error::in_stream(data)),
+            data => self.chunk(data, out),
+        }
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.finish(out)
+    }
+
+    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.chunk(body, out)?;
+        self.finish(out)
+    }
+}
+
+/// Adds a piece of OpenRouter's `reasoning_details`: pieces with the same type and index are one block, whose
+/// text grows and whose signature comes last.
+fn join_detail(details: &mut Vec<Value>, piece: Value) {
+    let same = |a: &Value, b: &Value| ["type", "index"].iter().all(|name| a.get(name) == b.get(name));
+    let known = details.last_mut().filter(|last| last.get("index").is_some() && same(last, &piece));
+    match (known, piece) {
+        (Some(Value::Object(known)), Value::Object(piece)) => {
+            for (name, value) in piece {
+                match (known.get_mut(&name), value) {
+                    (Some(Value::String(text)), Value::String(more))
+                        if matches!(&*name, "text" | "summary" | "data") =>
+                    {
+                        text.push_str(&more);
+                    }
+                    (Some(_), Value::Null) => {}
+                    (_, value) => drop(known.insert(name, value)),
+                }
+            }
+        }
+        (_, piece) => details.push(piece),
+    }
+}

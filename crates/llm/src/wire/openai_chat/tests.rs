@@ -1,0 +1,208 @@
+use std::collections::VecDeque;
+
+use houston_domain::history::{Block, Entry};
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
+use serde_json::{Value, json};
+
+use super::super::{Decoder as _, Dialect};
+use super::request::encode;
+use super::stream::ChatDecoder;
+use crate::model::{Description, Event, Request, SystemPart};
+
+/// Chunks with these deltas, then a chunk with `finish`, then the end.
+fn decode(deltas: &[Value], finish: Value) -> Result<(ModelTurn, Vec<Event>), ModelError> {
+    let (mut decoder, mut events) = (ChatDecoder::new("x"), VecDeque::new());
+    for delta in deltas {
+        let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}], "usage": null});
+        decoder.event("", &chunk.to_string(), &mut events)?;
+    }
+    if !finish.is_null() {
+        decoder.event("", &finish.to_string(), &mut events)?;
+    }
+    decoder.event("", "[DONE]", &mut events)?;
+    let Some(Event::Done(turn)) = events.pop_back() else { panic!("no end: {events:?}") };
+    Ok((*turn, events.into()))
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+fn piece(index: Value, id: Value, name: Value, arguments: Value) -> Value {
+    json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}})
+}
+
+fn calls(deltas: &[Value], reason: &str) -> Vec<(String, String, Value)> {
+    let deltas: Vec<Value> =
+        deltas.iter().map(|calls| json!({"content": null, "tool_calls": calls})).collect();
+    let (turn, _) = decode(&deltas, finish(reason)).unwrap();
+    assert_eq!(turn.stop, StopReason::ToolUse);
+    let calls = turn.content.into_iter().map(|block| match block {
+        Block::ToolUse { id, name, input } => (id, name, input),
+        other => panic!("{other:?}"),
+    });
+    calls.collect()
+}
+
+#[test]
+fn tool_calls_are_put_together_however_they_come() {
+    let null = || Value::Null;
+    let (one, two) = (json!({"n": 1}), json!({"n": 2}));
+    let expect = |id: &str, name: &str, input: &Value| (id.to_owned(), name.to_owned(), input.clone());
+
+    let interleaved = [
+        json!([piece(json!(0), json!("a"), json!("f"), json!(""))]),
+        json!([piece(json!(1), json!("b"), json!("g"), json!("{\"n\""))]),
+        json!([piece(json!(0), null(), null(), json!("{\"n\":"))]),
+        json!([
+            piece(json!(1), json!("b"), json!(""), json!(": 2}")),
+            piece(json!(0), null(), null(), json!(" 1}"))
+        ]),
+    ];
+    assert_eq!(calls(&interleaved, "tool_calls"), [expect("a", "f", &one), expect("b", "g", &two)]);
+
+    let one_number_for_two = [
+        json!([piece(json!(0), json!("a"), json!("f"), json!("{\"n\":1}"))]),
+        json!([piece(json!(0), json!("b"), json!("f"), json!("{\"n\":2}"))]),
+    ];
+    assert_eq!(calls(&one_number_for_two, "stop"), [expect("a", "f", &one), expect("b", "f", &two)]);
+
+    let no_numbers_no_ids = [
+        json!([piece(null(), null(), json!("f"), one.clone())]),
+        json!([piece(null(), null(), json!("g"), null())]),
+    ];
+    assert_eq!(calls(&no_numbers_no_ids, "stop"), [expect("", "f", &one), expect("", "g", &json!({}))]);
+
+    let name_after_arguments = [
+        json!([piece(json!(0), json!("a"), null(), json!("{\"n\""))]),
+        json!([piece(json!(0), null(), json!("f"), json!(":1}"))]),
+    ];
+    assert_eq!(calls(&name_after_arguments, "tool_calls"), [expect("a", "f", &one)]);
+}
+
+#[test]
+fn arguments_that_are_cut_off_are_kept_aside() {
+    let delta = json!({"tool_calls": [piece(json!(0), json!("a"), json!("f"), json!("{\"n\": 1"))]});
+    let (turn, _) = decode(&[delta], finish("length")).unwrap();
+    assert_eq!(turn.stop, StopReason::MaxTokens);
+    assert_eq!(turn.malformed, [("a".to_owned(), "{\"n\": 1".to_owned())]);
+    assert!(matches!(&turn.content[0], Block::ToolUse { input, .. } if *input == json!({})));
+}
+
+#[test]
+fn an_answer_without_a_finish_reason_is_none() {
+    let text = json!({"content": "hi"});
+    assert_eq!(
+        decode(std::slice::from_ref(&text), Value::Null).unwrap_err().code,
+        ModelErrorCode::InvalidResponse
+    );
+    assert_eq!(
+        decode(std::slice::from_ref(&text), finish("error")).unwrap_err().code,
+        ModelErrorCode::InvalidResponse
+    );
+
+    // Without `[DONE]`, but finished.
+    let (mut decoder, mut events) = (ChatDecoder::new("x"), VecDeque::new());
+    decoder.event("", &finish("stop").to_string(), &mut events).unwrap();
+    decoder.end(&mut events).unwrap();
+    assert!(matches!(events.back(), Some(Event::Done(_))));
+
+    // An error after the finish is still one.
+    let (mut decoder, mut events) = (ChatDecoder::new("x"), VecDeque::new());
+    decoder.event("", &finish("stop").to_string(), &mut events).unwrap();
+    let error = json!({"error": {"code": 429, "message": "slow down"}, "choices": []}).to_string();
+    assert_eq!(decoder.event("", &error, &mut events).unwrap_err().code, ModelErrorCode::RateLimited);
+}
+
+#[test]
+fn usage_is_read_from_every_place_and_made_sensible() {
+    let usage = |usage: Value| {
+        let mut chunk = finish("stop");
+        chunk.as_object_mut().unwrap().extend(usage.as_object().unwrap().clone());
+        decode(&[], chunk).unwrap().0.usage
+    };
+    assert_eq!(
+        usage(json!({"x_groq": {"id": "r", "usage": {"prompt_tokens": 3, "completion_tokens": 2}}})),
+        Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }
+    );
+    // More cached than sent, as recorded from xAI on Foundry; and reasoning that the output leaves out.
+    let nonsense = json!({"usage": {
+        "prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 32, "prompt_tokens_details": {"cached_tokens": 161},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }});
+    assert_eq!(
+        usage(nonsense),
+        Usage {
+            input_tokens: 7,
+            output_tokens: 25,
+            cache_read_tokens: 7,
+            cache_write_tokens: 0,
+            reasoning_tokens: 20
+        }
+    );
+    let nulls =
+        json!({"usage": {"prompt_tokens": 1, "completion_tokens": null, "prompt_tokens_details": null}});
+    assert_eq!(usage(nulls).input_tokens, 1);
+}
+
+#[test]
+fn text_in_parts_and_refusals_are_text() {
+    let parts = json!({"content": [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "yes"},
+    ]});
+    let (turn, events) = decode(&[parts], finish("stop")).unwrap();
+    assert_eq!(events, [Event::Thinking("hm".into()), Event::Text("yes".into())]);
+    assert_eq!(turn.content.len(), 2);
+    let (turn, _) = decode(&[json!({"refusal": "no"})], finish("stop")).unwrap();
+    assert_eq!((turn.stop, &turn.content[..]), (StopReason::Refusal, &[Block::text("no")][..]));
+}
+
+#[test]
+fn each_dialect_is_sent_what_it_accepts() {
+    let model = |provider: &str| Description {
+        provider: provider.into(),
+        model: "m".into(),
+        simulated: false,
+        supports_tools: true,
+    };
+    let system =
+        [SystemPart { text: "a".into(), cached: true }, SystemPart { text: "b".into(), cached: false }];
+    let entries = [
+        Entry::user(vec![Block::text("1")]),
+        Entry::user(vec![Block::text("2")]),
+        Entry::assistant(vec![Block::ToolUse {
+            id: "toolu_01".into(),
+            name: "f".into(),
+            input: json!({"n": 1}),
+        }]),
+        Entry::user(vec![Block::ToolResult {
+            tool_use_id: "toolu_01".into(),
+            content: "ok".into(),
+            is_error: false,
+        }]),
+        Entry::user(vec![Block::text("3")]),
+    ];
+    let sent = |dialect| -> Value {
+        let request = Request { system: &system, entries: &entries, tools: &[], max_output_tokens: 9 };
+        serde_json::from_slice(&encode(&model("x"), dialect, &request)).unwrap()
+    };
+    let openai = sent(Dialect::OPENAI);
+    assert_eq!((openai["max_completion_tokens"].as_u64(), openai.get("max_tokens")), (Some(9), None));
+    assert_eq!(
+        openai["messages"],
+        json!([
+            {"role": "system", "content": "a\n\nb"},
+            {"role": "user", "content": "1\n\n2"},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "toolu_01", "type": "function", "function": {"name": "f", "arguments": "{\"n\":1}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "toolu_01", "content": "ok"},
+            {"role": "user", "content": "3"},
+        ])
+    );
+    let mistral = sent(Dialect::MISTRAL);
+    assert!(mistral.get("stream_options").is_none());
+    let id = mistral["messages"][2]["tool_calls"][0]["id"].as_str().unwrap();
+    assert!(id.len() == 9 && mistral["messages"][3]["tool_call_id"] == id);
+}

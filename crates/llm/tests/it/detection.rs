@@ -1,0 +1,43 @@
+//! Which provider is chosen when nobody chose.
+
+use std::time::{Duration, Instant};
+
+use houston_llm::{Timeouts, detect};
+
+use crate::caller::http;
+use crate::server::server;
+
+#[tokio::test]
+async fn a_key_comes_before_a_local_server_and_that_before_the_simulated_model() {
+    let http = http(Timeouts::default());
+    let (base, requests) = server(|mut asked| {
+        asked.answer(
+            "200 OK",
+            "content-type: application/json\r\n",
+            r#"{"models":[{"name":"qwen3:8b"},{"name":"x"}]}"#,
+        );
+        asked.request
+    });
+    let with = |keys: &'static [&'static str], ollama: &str| {
+        let ollama = ollama.to_owned();
+        move |name: &str| match name {
+            "OLLAMA_BASE_URL" => Some(ollama.clone()),
+            name => keys.contains(&name).then(|| "key".to_owned()),
+        }
+    };
+    let keys = with(&["XAI_API_KEY", "GROQ_API_KEY"], &base);
+    assert_eq!(detect(&http, &keys).await.provider, "groq");
+    let keys = with(&["OPENAI_API_KEY", "ANTHROPIC_API_KEY"], &base);
+    assert_eq!(detect(&http, &keys).await.provider, "anthropic");
+
+    assert_eq!(detect(&http, &with(&[], &base)).await.to_string(), "ollama/qwen3:8b");
+    assert!(requests.recv().unwrap().starts_with("GET /api/tags "));
+
+    let (empty, _requests) = server(|mut asked| asked.answer("200 OK", "", r#"{"models":[]}"#));
+    assert_eq!(detect(&http, &with(&[], &empty)).await.to_string(), "simulated/simulated");
+
+    let (silent, _requests) = server(|mut asked| asked.wait_for_close());
+    let started = Instant::now();
+    assert_eq!(detect(&http, &with(&[], &silent)).await.provider, "simulated");
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
