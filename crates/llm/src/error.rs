@@ -65,7 +65,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> ModelError {
 
 /// The stream ended before the provider said that it was complete.
 pub(crate) fn cut_off() -> ModelError {
-    invalid("the answer ended before it was complete")
+    ModelError::new(Code::NetworkError, "the answer ended before it was complete")
 }
 
 /// The connection failed, or broke.

@@ -198,13 +198,15 @@ pub struct Choice {
     pub key: Option<Secret>,
     /// What it speaks, for a server that speaks something else than its row says.
     pub wire: Option<Wire>,
+    /// Whether it can call tools, for a model that differs from what its row says.
+    pub tools: Option<bool>,
 }
 
 impl Choice {
     /// A provider's model with everything else as its row says.
     #[must_use]
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
-        Self { provider: provider.into(), model: model.into(), base_url: None, key: None, wire: None }
+        Self { provider: provider.into(), model: model.into(), base_url: None, key: None, wire: None, tools: None }
     }
 
     /// Describes the model without connecting to it; for an unknown provider too, so that its failure has a
@@ -216,7 +218,7 @@ impl Choice {
             provider: row.map_or(&*self.provider, |row| row.name).to_owned(),
             model: self.model.clone(),
             simulated: row.is_some_and(|row| row.wire.is_none()),
-            supports_tools: row.is_none_or(|row| row.supports_tools),
+            supports_tools: self.tools.unwrap_or_else(|| row.is_none_or(|row| row.supports_tools)),
         }
     }
 }

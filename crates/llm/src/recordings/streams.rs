@@ -192,7 +192,7 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
             assert_eq!(error.is_none(), done, "{} after {count} events", recording.name);
             assert!(whole || !done, "{} after {count} events is taken for an answer", recording.name);
             if let Some(error) = error.filter(|_| !whole) {
-                assert_eq!(error.code, ModelErrorCode::InvalidResponse, "{}", recording.name);
+                assert_eq!(error.code, ModelErrorCode::NetworkError, "{}", recording.name);
             }
             if done { complete += 1 } else { cuts += 1 }
         }

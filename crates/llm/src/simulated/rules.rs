@@ -24,7 +24,7 @@ struct Step<'a> {
     failed: bool,
 }
 
-/// The last turn of the user that holds text, and everything since.
+/// The last entry of the user that holds text, and everything since.
 pub(super) struct Situation<'a> {
     pub(super) orders: Directives,
     asked: String,
@@ -38,12 +38,8 @@ impl<'a> Situation<'a> {
         let entries = request.entries;
         let is_text = |entry: &Entry| entry.content.iter().any(|block| matches!(block, Block::Text { .. }));
         let last = entries.iter().rposition(|entry| entry.role == Role::User && is_text(entry)).unwrap_or(0);
-        // Messages sent one after the other are one turn.
-        let first =
-            entries[..last].iter().rposition(|entry| entry.role == Role::Assistant).map_or(0, |at| at + 1);
-        let turn = entries.get(first..=last).unwrap_or_default();
-        let text =
-            turn.iter().map(Entry::text).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+        // Of earlier entries nothing counts, not even of unanswered ones: their orders were carried out, or cancelled.
+        let text = entries.get(last).map(Entry::text).unwrap_or_default();
         let (orders, asked) = Directives::read(&without_tags(&text));
         Self {
             orders,

@@ -141,5 +141,5 @@ fn an_error_event_and_a_missing_end_are_errors() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     assert_eq!(decode(&[overloaded]).unwrap_err().code, ModelErrorCode::RateLimited);
     let stopped = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
-    assert_eq!(decode(&[stopped]).unwrap_err().code, ModelErrorCode::InvalidResponse);
+    assert_eq!(decode(&[stopped]).unwrap_err().code, ModelErrorCode::NetworkError);
 }

@@ -94,7 +94,7 @@ fn an_answer_without_a_finish_reason_is_none() {
     let text = json!({"content": "hi"});
     assert_eq!(
         decode(std::slice::from_ref(&text), Value::Null).unwrap_err().code,
-        ModelErrorCode::InvalidResponse
+        ModelErrorCode::NetworkError
     );
     assert_eq!(
         decode(std::slice::from_ref(&text), finish("error")).unwrap_err().code,

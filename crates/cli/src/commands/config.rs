@@ -1,0 +1,50 @@
+//! `houston config show`.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::Context;
+use crate::output::print;
+
+/// Show the settings and where each comes from.
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print every setting
+    Show {
+        /// Also print where each comes from
+        #[arg(long)]
+        origin: bool,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Config {
+    pub(crate) fn run(self, context: &Context) -> ExitCode {
+        let Action::Show { origin, json } = self.action;
+        let shown = context.loaded.shown();
+        if json {
+            let object: serde_json::Map<String, serde_json::Value> = shown
+                .into_iter()
+                .map(|(key, value, from)| {
+                    let value = serde_json::from_str(&value).unwrap_or_default();
+                    (key, serde_json::json!({"value": value, "origin": from}))
+                })
+                .collect();
+            print(&serde_json::Value::Object(object).to_string());
+            return ExitCode::SUCCESS;
+        }
+        for (key, value, from) in shown {
+            print(&if origin { format!("{key} = {value}  # {from}") } else { format!("{key} = {value}") });
+        }
+        ExitCode::SUCCESS
+    }
+}

@@ -1,0 +1,159 @@
+//! `houston dev`: everything on this machine, with one command.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use houston_domain::id::{AgentableId, Ids, TenantId, UserId};
+use houston_store::Store;
+use houston_store::agentable::NewAgentable;
+use houston_store::user::User;
+
+use super::{Context, Failure, key, runtime};
+use crate::output::{print, tell};
+use crate::system::System;
+use crate::{connect, lifecycle, models};
+
+/// The tenant, user and goal of the demo.
+const DEMO: &str = "demo";
+
+/// Run everything on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Where to listen, `address:port` (also HOUSTON_SERVER__ADDRESS)
+    #[arg(long)]
+    address: Option<String>,
+}
+
+/// What a first visitor needs.
+struct Demo {
+    key: String,
+    user: UserId,
+    goal: AgentableId,
+}
+
+impl Dev {
+    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+        if let Some(address) = self.address {
+            context.loaded.settings.server.address = address;
+        }
+        let addresses = connect::find(&context.loaded.settings, &context.folder, true)?;
+        let code = runtime()?.block_on(Box::pin(develop(context, &addresses)))?;
+        if let Some(servers) = addresses.embedded {
+            servers.stop().context("the embedded servers did not stop cleanly")?;
+        }
+        Ok(code)
+    }
+}
+
+async fn develop(context: Context, addresses: &connect::Addresses) -> Result<ExitCode, Failure> {
+    let folder = context.folder.clone();
+    let store = connect::store(&context.loaded.settings, &addresses.database_url).await?;
+    store.migrate().await?;
+    let models = models::build(&context.loaded.settings).await.map_err(anyhow::Error::from)?;
+    let listener = connect::listen(&context.loaded.settings.server.address).await?;
+    let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
+    let demo = demo(&system.store, &system.ids, &folder).await?;
+    let signals = lifecycle::on_signals(system.stop.clone())?;
+    let running = system.start_worker(context.registry, models.by_use_case)?;
+    running.registered().await;
+    let url = format!("http://{}", listener.local_addr()?);
+    system.tracker.spawn(signals);
+    // `houston chat` finds the demo here.
+    let found = serde_json::json!({"url": url, "goal": demo.goal.shown("goal")});
+    std::fs::write(folder.join("demo.json"), found.to_string())?;
+    welcome(&url, &demo, &models.told, addresses, &folder);
+    let served = houston_api::serve(listener, system.api_state(), system.stop.clone());
+    let (served, worked) = tokio::join!(served, running.ended());
+    served?;
+    worked.context("the worker ended by itself")?;
+    system.close_quickly().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The demo's key, user and goal: found, or made.
+async fn demo(store: &Store, ids: &Ids, folder: &Path) -> Result<Demo, Failure> {
+    let tenant = store.ensure_tenant(ids.next(), DEMO).await?;
+    let key = demo_key(store, ids, folder).await?;
+    if let Some((user, Some(goal))) = store.user_by_external_id(tenant, DEMO).await? {
+        return Ok(Demo { key, user, goal });
+    }
+    let (user, goal) = demo_goal(store, ids, tenant).await?;
+    Ok(Demo { key, user, goal })
+}
+
+async fn demo_goal(store: &Store, ids: &Ids, tenant: TenantId) -> Result<(UserId, AgentableId), Failure> {
+    let now = ids.clock().now();
+    let user = User {
+        id: ids.next(),
+        external_id: Some(DEMO.to_owned()),
+        name: "Demo".to_owned(),
+        time_zone: "UTC".to_owned(),
+        created_at: now,
+    };
+    let agentable = |id, kind, title, description, status| NewAgentable {
+        id,
+        user: user.id,
+        kind,
+        title,
+        description,
+        status,
+        created_at: now,
+    };
+    let null = serde_json::Value::Null;
+    let own = agentable(ids.next(), "user_agent", "Demo", "", None);
+    store.create_user(tenant, &user, &own, None, &null).await?;
+    let goal = agentable(ids.next(), "goal", "Get to know Houston", "Try it out.", Some("waiting"));
+    store.create_agentable(tenant, &goal, None, &null).await?;
+    Ok((user.id, goal.id))
+}
+
+/// The key `dev` made before, if it still opens anything; else a new one, kept where only its owner reads it.
+async fn demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<String, Failure> {
+    let file = folder.join("key");
+    if let Ok(kept) = std::fs::read_to_string(&file) {
+        let kept = kept.trim().to_owned();
+        let hash = houston_store::api_key::hash(&kept);
+        if store.api_keys_like(&kept).await?.iter().any(|known| known.secret_sha256 == hash) {
+            return Ok(kept);
+        }
+    }
+    let (_, _, made) = key::create(store, ids, DEMO, "houston dev").await?;
+    std::fs::create_dir_all(folder)?;
+    keep(&file, &made)?;
+    Ok(made)
+}
+
+fn keep(file: &Path, key: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file =
+        std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(file)?;
+    writeln!(file, "{key}")
+}
+
+fn welcome(url: &str, demo: &Demo, models: &[String], addresses: &connect::Addresses, folder: &Path) {
+    let goal = demo.goal.shown("goal");
+    let servers = match &addresses.embedded {
+        Some(servers) if servers.is_owner() => format!("own Postgres and Redis in {}", folder.display()),
+        Some(_) => format!("attached to the Postgres and Redis of {}", folder.display()),
+        None => "Postgres and Redis by their URLs".to_owned(),
+    };
+    print(&format!("Houston is up at {url}  (development; {servers})"));
+    for told in models {
+        print(&format!("  model  {told}"));
+    }
+    print(&format!("  user   {}", demo.user));
+    print(&format!("  goal   {goal}"));
+    print(&format!("  key    {}", demo.key));
+    print("\nTalk to it in a second terminal:  houston chat\nor paste:\n");
+    let auth = format!("-H 'Authorization: Bearer {}'", demo.key);
+    print(&format!(
+        "  curl -s {url}/v1/goals/{goal}/messages {auth} -H 'Content-Type: application/json' \
+         -d '{{\"content\": \"Please create a note: buy milk\"}}'"
+    ));
+    print(&format!("  curl -sN {url}/v1/goals/{goal}/events {auth}"));
+    print(&format!("  curl -s {url}/v1/goals/{goal}/messages {auth}\n"));
+    tell("Ctrl-C stops it; what was accepted is kept.");
+}

@@ -1,0 +1,89 @@
+//! The commands, one file each.
+
+mod chat;
+mod config;
+mod dev;
+mod key;
+mod migrate;
+mod serve;
+mod work;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use houston_tools::Registry;
+
+use crate::config::Loaded;
+
+/// What a command works with.
+pub(crate) struct Context {
+    pub(crate) loaded: Loaded,
+    pub(crate) registry: Registry,
+    pub(crate) folder: PathBuf,
+}
+
+/// Why a command did not work, which decides the exit code.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Wrong usage or settings: 2.
+    Usage(anyhow::Error),
+    /// Anything else: 1.
+    Other(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<houston_store::Error> for Failure {
+    fn from(error: houston_store::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// What `houston` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything on this machine: API, worker, and, unless their URLs are set, Postgres and Redis
+    Dev(dev::Dev),
+    /// Serve the API (needs DATABASE_URL and HOUSTON_REDIS_URL)
+    Serve(serve::Serve),
+    /// Drive runs (needs DATABASE_URL and HOUSTON_REDIS_URL); start as many as you like
+    Work(work::Work),
+    /// Bring the database schema up to this binary
+    Migrate(migrate::Migrate),
+    /// Make, list and revoke API keys
+    Key(key::Key),
+    /// Talk with an agent in the terminal
+    Chat(chat::Chat),
+    /// Show the settings and where each comes from
+    Config(config::Config),
+}
+
+impl Command {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Dev(command) => command.run(context),
+            Self::Serve(command) => command.run(context),
+            Self::Work(command) => command.run(context),
+            Self::Migrate(command) => command.run(&context),
+            Self::Key(command) => command.run(&context),
+            Self::Chat(command) => command.run(&context),
+            Self::Config(command) => Ok(command.run(&context)),
+        }
+    }
+}
+
+/// A runtime for the whole process.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

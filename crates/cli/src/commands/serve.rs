@@ -1,0 +1,47 @@
+//! `houston serve`: the API alone.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::{Context, Failure, runtime};
+use crate::output::tell;
+use crate::system::System;
+use crate::{connect, lifecycle};
+
+/// Serve the API.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where to listen, `address:port` (also HOUSTON_SERVER__ADDRESS)
+    #[arg(long)]
+    address: Option<String>,
+    /// Start, or attach to, the embedded servers when their URLs are not set
+    #[arg(long)]
+    embedded: bool,
+}
+
+impl Serve {
+    pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+        if let Some(address) = self.address {
+            context.loaded.settings.server.address = address;
+        }
+        let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
+        runtime()?.block_on(async {
+            let settings = &context.loaded.settings;
+            let store = connect::store(settings, &addresses.database_url).await?;
+            connect::prepare_schema(&store, addresses.embedded.is_some()).await?;
+            if store.list_api_keys(None).await?.iter().all(|key| key.revoked_at.is_some()) {
+                return Err(Failure::Other(anyhow!("there is no API key: make one with `houston key create`")));
+            }
+            let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
+            let listener = connect::listen(&system.loaded.settings.server.address).await?;
+            tell(&format!("serving on http://{}", listener.local_addr()?));
+            let signals = lifecycle::on_signals(system.stop.clone())?;
+            system.tracker.spawn(signals);
+            houston_api::serve(listener, system.api_state(), system.stop.clone()).await?;
+            system.close_quickly().await;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}

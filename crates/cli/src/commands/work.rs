@@ -1,0 +1,43 @@
+//! `houston work`: a worker alone.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::{Context, Failure, runtime};
+use crate::output::tell;
+use crate::system::System;
+use crate::{connect, lifecycle, models};
+
+/// Drive runs.
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// Start, or attach to, the embedded servers when their URLs are not set
+    #[arg(long)]
+    embedded: bool,
+}
+
+impl Work {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let addresses = connect::find(&context.loaded.settings, &context.folder, self.embedded)?;
+        runtime()?.block_on(async {
+            let settings = &context.loaded.settings;
+            let store = connect::store(settings, &addresses.database_url).await?;
+            connect::prepare_schema(&store, addresses.embedded.is_some()).await?;
+            let models = models::build(settings).await.map_err(anyhow::Error::from)?;
+            for told in &models.told {
+                tell(&format!("model: {told}"));
+            }
+            let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
+            let signals = lifecycle::on_signals(system.stop.clone())?;
+            let running = system.start_worker(context.registry, models.by_use_case)?;
+            running.registered().await;
+            tell("working");
+            system.tracker.spawn(signals);
+            running.ended().await.context("the worker ended by itself")?;
+            system.close_quickly().await;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}

@@ -1,0 +1,378 @@
+//! Settings: the files of `jobs/` (embedded), over them a folder of the user's, over them the environment.
+//!
+//! # Add a setting
+//! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
+//! refused, so a typo cannot pass for a setting.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use figment::providers::{Env, Format, Toml};
+use houston_domain::agent::limits::Limits;
+use houston_domain::agentable::AgentType;
+use houston_domain::retry::DelayedRetry;
+use houston_engine::config::ContextConfig;
+use houston_worker::{LeaseConfig, SweepConfig, WorkerConfig};
+use serde::{Deserialize, Serialize};
+
+/// Files of `jobs/`: the key they stand under, and their text.
+const FILES: &[(&str, &str)] = &[
+    ("orchestrator", include_str!("../../../jobs/orchestrator.toml")),
+    ("server", include_str!("../../../jobs/server.toml")),
+    ("models", include_str!("../../../jobs/models.toml")),
+];
+
+/// The agent types that come with Houston.
+const AGENT_TYPES: &[(&str, &str)] = &[
+    ("goal", include_str!("../../../jobs/agents/goal.toml")),
+    ("task", include_str!("../../../jobs/agents/task.toml")),
+    ("user_agent", include_str!("../../../jobs/agents/user_agent.toml")),
+];
+
+/// Variables that begin like settings but belong to others: to `houston chat`, to the providers, to tests.
+const NOT_SETTINGS: &[&str] =
+    &["url", "api_key", "local_url", "local_key", "test_database_url", "test_redis_url", "jobs", "folder"];
+
+/// Everything that can be set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// `HOUSTON_REDIS_URL`.
+    #[serde(default, skip_serializing)]
+    pub redis_url: Option<String>,
+    /// `HOUSTON_MODEL`: `provider/model` for all use cases.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// `HOUSTON_MODEL_TOOLS`: `false` for a model that cannot call tools: its text is the reply.
+    #[serde(default)]
+    pub model_tools: Option<bool>,
+    /// `HOUSTON_LOG`: what to log, as in `info,houston_engine=debug`.
+    #[serde(default)]
+    pub log: Option<String>,
+    /// `HOUSTON_LOG_FORMAT`: `text` or `json`; by default text on a terminal.
+    #[serde(default)]
+    pub log_format: Option<LogFormat>,
+    /// `jobs/orchestrator.toml`.
+    pub orchestrator: Orchestrator,
+    /// `jobs/server.toml`.
+    pub server: houston_api::Config,
+    /// `jobs/models.toml`.
+    pub models: BTreeMap<String, String>,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// `jobs/orchestrator.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Orchestrator {
+    /// The bounds of a run.
+    pub limits: Limits,
+    /// What enters prompt and history.
+    pub context: ContextConfig,
+    /// Both tiers.
+    pub retry: Retry,
+    /// Time-outs of a model call.
+    pub model: ModelTimeouts,
+    /// The lease of a worker.
+    pub lease: LeaseConfig,
+    /// How often Postgres is searched.
+    pub sweep: SweepConfig,
+    /// What one worker takes.
+    pub worker: WorkerConfig,
+}
+
+/// Both tiers of retries.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Within a model call.
+    pub immediate: ImmediateRetry,
+    /// Across attempts of a run.
+    pub delayed: DelayedRetry,
+}
+
+/// Retries of a model call before its first token.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImmediateRetry {
+    /// How many.
+    pub attempts: u32,
+    /// The pause before each, in ms.
+    pub delay_ms: u64,
+    /// The longest wait a provider may ask for, in ms.
+    pub max_wait_ms: u64,
+}
+
+/// Time-outs of a model call, in seconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelTimeouts {
+    /// Until the connection stands.
+    pub connect_timeout_s: u64,
+    /// Until the first byte.
+    pub first_byte_timeout_s: u64,
+    /// Between bytes.
+    pub idle_timeout_s: u64,
+}
+
+/// A setting that cannot be used: which, from where, and what is allowed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A key or value of `jobs/*.toml` or of the environment.
+    #[error("{key} ({origin}): {reason}")]
+    Setting {
+        /// The key, as in `orchestrator.limits.max_iterations`.
+        key: String,
+        /// The file or variable it comes from.
+        origin: String,
+        /// What is wrong, and what is allowed.
+        reason: String,
+    },
+    /// An agent type's file.
+    #[error("{}: {reason}", .path.display())]
+    AgentType {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+    /// A folder that cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Folder {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Everything that was read.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// The agent types, by kind.
+    pub agent_types: BTreeMap<String, AgentType>,
+    figment: Figment,
+}
+
+/// Reads everything; `jobs` is the user's folder.
+///
+/// # Errors
+/// [`ConfigError`] names the key, its origin and what is allowed.
+pub fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
+    let mut figment = Figment::new();
+    for (name, text) in FILES {
+        figment = figment.merge(Named { name, inner: Toml::string(text), shown: format!("jobs/{name}.toml") });
+    }
+    if let Some(folder) = jobs {
+        for (name, _) in FILES {
+            let path = folder.join(format!("{name}.toml"));
+            if path.is_file() {
+                let shown = path.display().to_string();
+                figment = figment.merge(Named { name, inner: Toml::file_exact(path), shown });
+            }
+        }
+    }
+    figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
+    let settings: Settings = figment.extract().map_err(explain)?;
+    check(&settings, &figment)?;
+    Ok(Loaded { settings, agent_types: agent_types(jobs)?, figment })
+}
+
+/// A TOML source under the key of its file.
+struct Named<'n, P> {
+    name: &'n str,
+    inner: P,
+    shown: String,
+}
+
+impl<P: figment::Provider> figment::Provider for Named<'_, P> {
+    fn metadata(&self) -> figment::Metadata {
+        figment::Metadata::named(self.shown.clone())
+    }
+
+    fn data(&self) -> Result<figment::value::Map<figment::Profile, figment::value::Dict>, figment::Error> {
+        let data = self.inner.data()?;
+        Ok(data
+            .into_iter()
+            .map(|(profile, values)| {
+                let under = figment::value::Dict::from([(self.name.to_owned(), values.into())]);
+                (profile, under)
+            })
+            .collect())
+    }
+}
+
+/// What figment found, as one readable line.
+fn explain(error: figment::Error) -> ConfigError {
+    let key = error.path.join(".");
+    let origin = origin_of(&error.metadata, &key);
+    let reason = error.kind.to_string();
+    let key = if key.is_empty() { "settings".to_owned() } else { key };
+    ConfigError::Setting { key, origin, reason }
+}
+
+fn origin_of(metadata: &Option<figment::Metadata>, key: &str) -> String {
+    match metadata {
+        Some(metadata) if metadata.name.contains("environment") => variable(key),
+        Some(metadata) => metadata.name.to_string(),
+        None => "not set anywhere".to_owned(),
+    }
+}
+
+fn variable(key: &str) -> String {
+    format!("HOUSTON_{}", key.replace('.', "__").to_uppercase())
+}
+
+/// Rules between settings.
+fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
+    let refuse = |key: &str, reason: String| {
+        let origin = origin_of(&figment.find_metadata(key).cloned(), key);
+        Err(ConfigError::Setting { key: key.to_owned(), origin, reason })
+    };
+    let orchestrator = &settings.orchestrator;
+    if orchestrator.lease.trust_s >= orchestrator.lease.ttl_s {
+        let ttl = orchestrator.lease.ttl_s;
+        return refuse("orchestrator.lease.trust_s", format!("must be less than ttl_s ({ttl})"));
+    }
+    if orchestrator.lease.renew_s == 0 || orchestrator.lease.renew_s >= orchestrator.lease.trust_s {
+        return refuse("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s".to_owned());
+    }
+    for (key, value) in [
+        ("orchestrator.limits.max_iterations", u64::from(orchestrator.limits.max_iterations)),
+        ("orchestrator.limits.max_same_tool", u64::from(orchestrator.limits.max_same_tool)),
+        ("orchestrator.worker.slots", orchestrator.worker.slots as u64),
+        ("orchestrator.worker.database_connections", u64::from(orchestrator.worker.database_connections)),
+        ("server.max_body_bytes", settings.server.max_body_bytes as u64),
+    ] {
+        if value == 0 {
+            return refuse(key, "must be at least 1".to_owned());
+        }
+    }
+    if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
+        return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());
+    }
+    Ok(())
+}
+
+/// The built-in agent types, replaced and joined by those of the user's folder.
+fn agent_types(jobs: Option<&Path>) -> Result<BTreeMap<String, AgentType>, ConfigError> {
+    let mut types = BTreeMap::new();
+    for (kind, text) in AGENT_TYPES {
+        let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
+        types.insert((*kind).to_owned(), agent_type(&path, kind, text)?);
+    }
+    let Some(folder) = jobs.map(|jobs| jobs.join("agents")).filter(|folder| folder.is_dir()) else {
+        return Ok(types);
+    };
+    let fail = |source| ConfigError::Folder { path: folder.clone(), source };
+    for entry in std::fs::read_dir(&folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let Some(kind) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
+            types.insert(kind.to_owned(), agent_type(&path, kind, &text)?);
+        }
+    }
+    Ok(types)
+}
+
+fn agent_type(path: &Path, kind: &str, text: &str) -> Result<AgentType, ConfigError> {
+    let refuse = |reason: String| ConfigError::AgentType { path: path.to_owned(), reason };
+    let agent_type: AgentType = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
+    if agent_type.kind != kind {
+        return Err(refuse(format!("kind is `{}`, but the file is called {kind}.toml", agent_type.kind)));
+    }
+    Ok(agent_type)
+}
+
+impl Loaded {
+    /// Every setting as `key`, value and origin, for `houston config show --origin`.
+    #[must_use]
+    pub fn shown(&self) -> Vec<(String, String, String)> {
+        let mut lines = Vec::new();
+        if let Ok(value) = serde_json::to_value(&self.settings) {
+            flatten(String::new(), &value, &mut lines);
+        }
+        lines
+            .into_iter()
+            .map(|(key, value)| {
+                let origin = origin_of(&self.figment.find_metadata(&key).cloned(), &key);
+                (key, value, origin)
+            })
+            .collect()
+    }
+}
+
+fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                flatten(key, value, lines);
+            }
+        }
+        serde_json::Value::Null => {}
+        value => lines.push((prefix, value.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ships_can_be_read() {
+        let loaded = load(None).unwrap();
+        assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
+        assert_eq!(loaded.agent_types.len(), 3);
+        assert!(loaded.agent_types["goal"].conversational);
+        assert!(loaded.shown().iter().any(|(key, value, origin)| {
+            key == "orchestrator.lease.ttl_s" && value == "30" && origin == "jobs/orchestrator.toml"
+        }));
+    }
+
+    #[test]
+    fn a_wrong_key_or_value_names_itself_its_file_and_what_is_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("orchestrator.toml", "[limits]\nmax_iteration = 3");
+        let error = load(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("max_iteration") && error.contains("orchestrator.toml"), "{error}");
+        assert!(error.contains("max_iterations"), "{error}");
+
+        write("orchestrator.toml", "[limits]\nmax_iterations = \"many\"");
+        let error = load(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("orchestrator.limits.max_iterations") && error.contains("many"), "{error}");
+
+        write("orchestrator.toml", "[lease]\ntrust_s = 40");
+        let error = load(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("trust_s") && error.contains("less than ttl_s (30)"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_adds_a_kind_with_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("agents")).unwrap();
+        let file = folder.path().join("agents/project.toml");
+        let text = AGENT_TYPES[0].1.replace("kind = \"goal\"", "kind = \"project\"");
+        std::fs::write(&file, &text).unwrap();
+        assert!(load(Some(folder.path())).unwrap().agent_types.contains_key("project"));
+
+        std::fs::write(&file, text.replace("archives", "archive")).unwrap();
+        let error = load(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("project.toml") && error.contains("archives") && error.contains("line"), "{error}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The one binary: wiring, commands, lifecycle.
+//!
+//! # Invariants
+//! - The environment is read here and nowhere else; everything is built once and handed down, nothing is global.
+//! - `serve` and `work` never start a database of their own unless told to: a missing variable must not begin an
+//!   empty installation.
+//! - Data goes to stdout, talk to stderr. Exit codes: 0 ok, 1 failure, 2 wrong usage or settings.
+//!
+//! # Deliberately absent
+//! Decisions about runs (`engine`), SQL (`store`), HTTP (`api`).
+//!
+//! # Add a command
+//! A file `commands/<command>.rs` with its arguments and a `run`, a variant in [`commands::Command`]. To add a tool
+//! of your own, build a binary like `examples/custom_tool.rs`.
+
+mod app;
+mod commands;
+mod config;
+mod connect;
+mod lifecycle;
+mod models;
+mod output;
+mod system;
+mod telemetry;
+
+pub use app::App;

@@ -1,0 +1,136 @@
+//! [`System`]: API and worker over one store, one bus, one set of models; the same wiring for every command and
+//! for tests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use houston_domain::clock::{Clock, SystemClock};
+use houston_domain::id::Ids;
+use houston_engine::{Config as EngineConfig, Engine, Parts};
+use houston_llm::Model;
+use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
+use houston_store::Store;
+use houston_tools::Registry;
+use houston_worker::{Running, Worker};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::commands::Failure;
+use crate::config::Loaded;
+
+/// Everything shared by the roles of one process.
+pub(crate) struct System {
+    pub(crate) loaded: Loaded,
+    pub(crate) store: Store,
+    pub(crate) database_url: String,
+    pub(crate) redis: Redis,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) bus: DeltaBus,
+    pub(crate) hints: HintSender,
+    pub(crate) tracker: TaskTracker,
+    /// Drains.
+    pub(crate) stop: CancellationToken,
+    /// Cancelled when nothing is driven or served any more.
+    pub(crate) gone: CancellationToken,
+}
+
+impl System {
+    /// Wires the parts every role needs.
+    pub(crate) fn new(
+        loaded: Loaded,
+        store: Store,
+        database_url: &str,
+        redis_url: &str,
+    ) -> Result<Self, Failure> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let ids = Arc::new(Ids::new(Arc::clone(&clock)));
+        let redis = Redis::open(redis_url, DEFAULT_PREFIX, clock).map_err(|error| Failure::Usage(error.into()))?;
+        let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
+        let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone());
+        let hints = HintSender::start(Some(redis.clone()), &tracker, gone.clone());
+        Ok(Self {
+            loaded,
+            store,
+            database_url: database_url.to_owned(),
+            redis,
+            ids,
+            bus,
+            hints,
+            tracker,
+            stop: CancellationToken::new(),
+            gone,
+        })
+    }
+
+    /// Starts driving runs.
+    pub(crate) fn start_worker(
+        &self,
+        registry: Registry,
+        models: BTreeMap<String, Arc<dyn Model>>,
+    ) -> Result<Running, Failure> {
+        let orchestrator = &self.loaded.settings.orchestrator;
+        let engine = Engine::new(Parts {
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            hints: self.hints.clone(),
+            ids: Arc::clone(&self.ids),
+            config: EngineConfig {
+                limits: orchestrator.limits,
+                context: orchestrator.context,
+                delayed: orchestrator.retry.delayed,
+                max_crashes: orchestrator.lease.max_crashes,
+            },
+            agent_types: self.loaded.agent_types.values().cloned().collect(),
+            tools: registry,
+            models,
+        })
+        .map_err(|error| Failure::Usage(error.into()))?;
+        let worker = Worker {
+            engine: Arc::new(engine),
+            store: self.store.clone(),
+            database_url: self.database_url.clone(),
+            redis: Some(self.redis.clone()),
+            hints: self.hints.clone(),
+            bus: self.bus.clone(),
+            ids: Arc::clone(&self.ids),
+            name: format!("{}-{}", host(), std::process::id()),
+            lease: orchestrator.lease,
+            sweep: orchestrator.sweep,
+            worker: orchestrator.worker,
+        };
+        let running = worker
+            .start(&self.tracker, self.stop.clone(), CancellationToken::new())
+            .context("the worker could not be started")?;
+        Ok(running)
+    }
+
+    /// What the API works with.
+    pub(crate) fn api_state(&self) -> houston_api::State {
+        houston_api::State {
+            config: self.loaded.settings.server.clone(),
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            hints: self.hints.clone(),
+            redis: self.bus.health(),
+            ids: Arc::clone(&self.ids),
+            agent_types: Arc::new(self.loaded.agent_types.clone()),
+            draining: self.stop.clone(),
+        }
+    }
+
+    /// Ends what is left, within a moment.
+    pub(crate) async fn close_quickly(&self) {
+        self.gone.cancel();
+        self.tracker.close();
+        let _ = tokio::time::timeout(Duration::from_secs(3), self.tracker.wait()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.store.close()).await;
+    }
+}
+
+/// This machine's name, for operators.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
+}
