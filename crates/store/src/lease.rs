@@ -47,6 +47,12 @@ impl LeaseConnection {
         Ok(Self { connection, worker, lease })
     }
 
+    /// Whose lease it carries.
+    #[must_use]
+    pub fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
     /// Puts the worker's row in place: from now on it may claim.
     ///
     /// # Errors

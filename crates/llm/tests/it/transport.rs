@@ -123,7 +123,7 @@ async fn a_server_that_is_not_there_is_a_network_error() {
 async fn a_broken_answer_is_an_error_and_a_finished_one_is_not() {
     for (case, code) in [
         ("broken", Some(Code::NetworkError)),
-        ("ended", Some(Code::InvalidResponse)),
+        ("ended", Some(Code::NetworkError)),
         ("garbage", Some(Code::InvalidResponse)),
         ("endless line", Some(Code::InvalidResponse)),
         ("finished without a mark", None),

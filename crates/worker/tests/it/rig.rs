@@ -1,0 +1,283 @@
+//! One throw-away installation: servers, a user with a goal, and workers that share nothing but the servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::agent::limits::Limits;
+use houston_domain::agentable::AgentType;
+use houston_domain::clock::SystemClock;
+use houston_domain::history::{Entry, validate};
+use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId};
+use houston_domain::message::Source;
+use houston_domain::retry::DelayedRetry;
+use houston_domain::run::RunStatus;
+use houston_engine::config::ContextConfig;
+use houston_engine::{Config, Engine, Parts};
+use houston_llm::{Model, Simulated};
+use houston_queue::{DEFAULT_PREFIX, DeltaBus, Hint, HintSender, Lane, Redis};
+use houston_store::agentable::NewAgentable;
+use houston_store::idempotency::Created;
+use houston_store::message::{NewPost, Posted};
+use houston_store::run::Run;
+use houston_store::user::User;
+use houston_store::{Config as StoreConfig, Store};
+use houston_testkit::servers::TestServers;
+use houston_tools::{Registry, SharedTool, builtin};
+use houston_worker::{LeaseConfig, Running, SweepConfig, Worker, WorkerConfig};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(crate) struct Rig {
+    pub(crate) servers: TestServers,
+    pub(crate) store: Store,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) tenant: TenantId,
+    pub(crate) goal: AgentableId,
+    pub(crate) hints: HintSender,
+    pub(crate) bus: DeltaBus,
+    tracker: TaskTracker,
+    gone: CancellationToken,
+}
+
+/// A worker of the rig, with its own pool and connections.
+pub(crate) struct TestWorker {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) running: Running,
+    pub(crate) stop: CancellationToken,
+    pub(crate) kill: CancellationToken,
+}
+
+pub(crate) fn agent_types() -> Vec<AgentType> {
+    [
+        include_str!("../../../../jobs/agents/goal.toml"),
+        include_str!("../../../../jobs/agents/task.toml"),
+        include_str!("../../../../jobs/agents/user_agent.toml"),
+    ]
+    .map(|text| toml::from_str(text).unwrap())
+    .to_vec()
+}
+
+impl Rig {
+    pub(crate) async fn start() -> Self {
+        let servers = TestServers::start().unwrap();
+        let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
+        let store = open(&servers);
+        store.migrate().await.unwrap();
+        let tenant = store.ensure_tenant(ids.next(), "test").await.unwrap();
+        let tracker = TaskTracker::new();
+        let gone = CancellationToken::new();
+        let redis = redis(&servers);
+        let hints = HintSender::start(Some(redis.clone()), &tracker, gone.clone());
+        let bus = DeltaBus::start(Some(redis), ids.next(), &tracker, gone.clone());
+        let goal = make_goal(&store, &ids, tenant).await;
+        Self { servers, store, ids, tenant, goal, hints, bus, tracker, gone }
+    }
+
+    pub(crate) async fn new_goal(&self) -> AgentableId {
+        make_goal(&self.store, &self.ids, self.tenant).await
+    }
+
+    pub(crate) fn worker(&self) -> TestWorker {
+        self.worker_with(simulated(), vec![])
+    }
+
+    pub(crate) fn worker_with(&self, model: Arc<dyn Model>, tools: Vec<SharedTool>) -> TestWorker {
+        let mut registry = Registry::default();
+        let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
+        for tool in builtin::all().into_iter().chain(tools) {
+            registry.add(tool).unwrap();
+        }
+        let mut types = agent_types();
+        for agent_type in &mut types {
+            agent_type.tools.extend(extra.iter().cloned());
+        }
+        let (store, redis) = (open(&self.servers), redis(&self.servers));
+        let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
+        let hints = HintSender::start(Some(redis.clone()), &self.tracker, self.gone.clone());
+        let engine = Arc::new(
+            Engine::new(Parts {
+                store: store.clone(),
+                bus: bus.clone(),
+                hints: hints.clone(),
+                ids: Arc::clone(&self.ids),
+                config: config(),
+                agent_types: types,
+                tools: registry,
+                models: BTreeMap::from([("agent".to_owned(), model)]),
+            })
+            .unwrap(),
+        );
+        let worker = Worker {
+            engine: Arc::clone(&engine),
+            store,
+            database_url: self.servers.database_url().to_owned(),
+            redis: Some(redis),
+            hints,
+            bus,
+            ids: Arc::clone(&self.ids),
+            name: "test".into(),
+            lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
+            sweep: SweepConfig { every_ms: 500, without_redis_ms: 200, reap_every_ms: 200, limit: 500 },
+            worker: WorkerConfig { slots: 2000, database_connections: 20, drain_s: 5 },
+        };
+        let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
+        let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
+        TestWorker { engine, running, stop, kill }
+    }
+
+    /// Posts and rings, as the API does.
+    pub(crate) async fn post(&self, goal: AgentableId, content: &str) -> Posted {
+        let posted = self.post_silently(goal, content).await;
+        self.hints.send(Lane::Interactive, Hint::run(goal));
+        posted
+    }
+
+    /// Posts without a hint, as if it were lost.
+    pub(crate) async fn post_silently(&self, goal: AgentableId, content: &str) -> Posted {
+        let post = NewPost {
+            id: self.ids.next(),
+            run: self.ids.next(),
+            content,
+            metadata: &Value::Object(serde_json::Map::new()),
+        };
+        match self.store.post_message(self.tenant, goal, &post, None).await.unwrap() {
+            Created::New(posted) => posted,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The run once it is over.
+    pub(crate) async fn ended(&self, run: RunId) -> Run {
+        eventually("the run ends", || async {
+            let found = self.store.run(self.tenant, run).await.ok()?;
+            found.status.is_terminal().then_some(found)
+        })
+        .await
+    }
+
+    /// What the agent said, oldest first.
+    pub(crate) async fn said(&self, goal: AgentableId) -> Vec<String> {
+        let mut messages = self.store.messages(self.tenant, goal, None, 1000).await.unwrap();
+        messages.reverse();
+        messages
+            .into_iter()
+            .filter(|m| m.message.source == Source::Agent && m.message.message_type.as_str() == "text")
+            .map(|m| m.message.content)
+            .collect()
+    }
+
+    /// The whole history; every prefix must be one a provider accepts, and no epoch may go backwards.
+    pub(crate) async fn history(&self, goal: AgentableId) -> Vec<Entry> {
+        let placed = self.store.history(self.tenant, goal, 0, 10_000).await.unwrap();
+        assert!(placed.is_sorted_by_key(|entry| entry.epoch), "a zombie wrote");
+        let entries: Vec<Entry> = placed.into_iter().map(|placed| placed.entry).collect();
+        for end in 0..=entries.len() {
+            validate(&entries[..end]).unwrap();
+        }
+        entries
+    }
+
+    /// The events; their positions must have no gap.
+    pub(crate) async fn events(&self, goal: AgentableId) -> Vec<houston_domain::event::Committed> {
+        let events = self.store.events_after(goal, 0, 10_000).await.unwrap();
+        for (event, seq) in events.iter().zip(1..) {
+            assert_eq!(event.seq, seq, "the stream has a gap");
+        }
+        events
+    }
+
+    pub(crate) async fn message(&self, id: MessageId) -> houston_store::message::ThreadMessage {
+        self.store.message(self.tenant, id).await.unwrap()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.gone.cancel();
+    }
+}
+
+impl TestWorker {
+    /// Drains and waits for the end.
+    pub(crate) async fn drain(self) {
+        self.stop.cancel();
+        self.running.ended().await.unwrap();
+    }
+}
+
+pub(crate) fn simulated() -> Arc<dyn Model> {
+    Arc::new(Simulated::new().with_delay(Duration::ZERO))
+}
+
+fn open(servers: &TestServers) -> Store {
+    let config = StoreConfig {
+        url: servers.database_url().to_owned(),
+        max_connections: 20,
+        acquire_timeout: Duration::from_secs(5),
+    };
+    Store::open(&config).unwrap()
+}
+
+fn redis(servers: &TestServers) -> Redis {
+    Redis::open(servers.redis_url(), DEFAULT_PREFIX, Arc::new(SystemClock)).unwrap()
+}
+
+fn config() -> Config {
+    Config {
+        limits: Limits {
+            max_iterations: 20,
+            max_same_tool: 5,
+            max_duration_s: 600,
+            max_history_entries: 0,
+            max_output_tokens: 1000,
+        },
+        context: ContextConfig { notes: 20, max_tool_result_bytes: 262_144 },
+        delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
+        max_crashes: 3,
+    }
+}
+
+async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
+    let now = ids.clock().now();
+    let user = User {
+        id: ids.next(),
+        external_id: None,
+        name: "Ann".into(),
+        time_zone: "UTC".into(),
+        created_at: now,
+    };
+    let new = |id, kind| NewAgentable {
+        id,
+        user: user.id,
+        kind,
+        title: "Tokyo",
+        description: "",
+        status: None,
+        created_at: now,
+    };
+    store.create_user(tenant, &user, &new(ids.next(), "user_agent"), None, &Value::Null).await.unwrap();
+    let goal = new(ids.next(), "goal");
+    store.create_agentable(tenant, &goal, None, &Value::Null).await.unwrap();
+    goal.id
+}
+
+/// Asks again until there is an answer, for at most 30 s.
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> T {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "it never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn assert_status(run: &Run, status: RunStatus) {
+    assert_eq!(run.status, status, "{run:?}");
+}
