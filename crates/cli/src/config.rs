@@ -37,34 +37,34 @@ const NOT_SETTINGS: &[&str] =
 /// Everything that can be set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// `HOUSTON_REDIS_URL`.
     #[serde(default, skip_serializing)]
-    pub redis_url: Option<String>,
+    pub(crate) redis_url: Option<String>,
     /// `HOUSTON_MODEL`: `provider/model` for all use cases.
     #[serde(default)]
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// `HOUSTON_MODEL_TOOLS`: `false` for a model that cannot call tools: its text is the reply.
     #[serde(default)]
-    pub model_tools: Option<bool>,
+    pub(crate) model_tools: Option<bool>,
     /// `HOUSTON_LOG`: what to log, as in `info,houston_engine=debug`.
     #[serde(default)]
-    pub log: Option<String>,
+    pub(crate) log: Option<String>,
     /// `HOUSTON_LOG_FORMAT`: `text` or `json`; by default text on a terminal.
     #[serde(default)]
-    pub log_format: Option<LogFormat>,
+    pub(crate) log_format: Option<LogFormat>,
     /// `jobs/orchestrator.toml`.
-    pub orchestrator: Orchestrator,
+    pub(crate) orchestrator: Orchestrator,
     /// `jobs/server.toml`.
-    pub server: houston_api::Config,
+    pub(crate) server: houston_api::Config,
     /// `jobs/models.toml`.
-    pub models: BTreeMap<String, String>,
+    pub(crate) models: BTreeMap<String, String>,
 }
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     Text,
     /// One object a line.
@@ -74,60 +74,60 @@ pub enum LogFormat {
 /// `jobs/orchestrator.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Orchestrator {
+pub(crate) struct Orchestrator {
     /// The bounds of a run.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// What enters prompt and history.
-    pub context: ContextConfig,
+    pub(crate) context: ContextConfig,
     /// Both tiers.
-    pub retry: Retry,
+    pub(crate) retry: Retry,
     /// Time-outs of a model call.
-    pub model: ModelTimeouts,
+    pub(crate) model: ModelTimeouts,
     /// The lease of a worker.
-    pub lease: LeaseConfig,
+    pub(crate) lease: LeaseConfig,
     /// How often Postgres is searched.
-    pub sweep: SweepConfig,
+    pub(crate) sweep: SweepConfig,
     /// What one worker takes.
-    pub worker: WorkerConfig,
+    pub(crate) worker: WorkerConfig,
 }
 
 /// Both tiers of retries.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Retry {
+pub(crate) struct Retry {
     /// Within a model call.
-    pub immediate: ImmediateRetry,
+    pub(crate) immediate: ImmediateRetry,
     /// Across attempts of a run.
-    pub delayed: DelayedRetry,
+    pub(crate) delayed: DelayedRetry,
 }
 
 /// Retries of a model call before its first token.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ImmediateRetry {
+pub(crate) struct ImmediateRetry {
     /// How many.
-    pub attempts: u32,
+    pub(crate) attempts: u32,
     /// The pause before each, in ms.
-    pub delay_ms: u64,
+    pub(crate) delay_ms: u64,
     /// The longest wait a provider may ask for, in ms.
-    pub max_wait_ms: u64,
+    pub(crate) max_wait_ms: u64,
 }
 
 /// Time-outs of a model call, in seconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ModelTimeouts {
+pub(crate) struct ModelTimeouts {
     /// Until the connection stands.
-    pub connect_timeout_s: u64,
+    pub(crate) connect_timeout_s: u64,
     /// Until the first byte.
-    pub first_byte_timeout_s: u64,
+    pub(crate) first_byte_timeout_s: u64,
     /// Between bytes.
-    pub idle_timeout_s: u64,
+    pub(crate) idle_timeout_s: u64,
 }
 
 /// A setting that cannot be used: which, from where, and what is allowed.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// A key or value of `jobs/*.toml` or of the environment.
     #[error("{key} ({origin}): {reason}")]
     Setting {
@@ -158,11 +158,11 @@ pub enum ConfigError {
 
 /// Everything that was read.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// The settings.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// The agent types, by kind.
-    pub agent_types: BTreeMap<String, AgentType>,
+    pub(crate) agent_types: BTreeMap<String, AgentType>,
     figment: Figment,
 }
 
@@ -170,10 +170,11 @@ pub struct Loaded {
 ///
 /// # Errors
 /// [`ConfigError`] names the key, its origin and what is allowed.
-pub fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
+pub(crate) fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
     let mut figment = Figment::new();
     for (name, text) in FILES {
-        figment = figment.merge(Named { name, inner: Toml::string(text), shown: format!("jobs/{name}.toml") });
+        figment =
+            figment.merge(Named { name, inner: Toml::string(text), shown: format!("jobs/{name}.toml") });
     }
     if let Some(folder) = jobs {
         for (name, _) in FILES {
@@ -301,7 +302,7 @@ fn agent_type(path: &Path, kind: &str, text: &str) -> Result<AgentType, ConfigEr
 impl Loaded {
     /// Every setting as `key`, value and origin, for `houston config show --origin`.
     #[must_use]
-    pub fn shown(&self) -> Vec<(String, String, String)> {
+    pub(crate) fn shown(&self) -> Vec<(String, String, String)> {
         let mut lines = Vec::new();
         if let Ok(value) = serde_json::to_value(&self.settings) {
             flatten(String::new(), &value, &mut lines);
@@ -373,6 +374,9 @@ mod tests {
 
         std::fs::write(&file, text.replace("archives", "archive")).unwrap();
         let error = load(Some(folder.path())).unwrap_err().to_string();
-        assert!(error.contains("project.toml") && error.contains("archives") && error.contains("line"), "{error}");
+        assert!(
+            error.contains("project.toml") && error.contains("archives") && error.contains("line"),
+            "{error}"
+        );
     }
 }

@@ -49,7 +49,8 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
     };
     let servers = Servers::start(&config, &mut |line| tell(line))
         .with_context(|| format!("the embedded servers in {} could not be started", folder.display()))?;
-    let url = |set: Option<String>, own: Option<&str>| set.or_else(|| own.map(str::to_owned)).unwrap_or_default();
+    let url =
+        |set: Option<String>, own: Option<&str>| set.or_else(|| own.map(str::to_owned)).unwrap_or_default();
     Ok(Addresses {
         database_url: url(database_url, servers.database_url()),
         redis_url: url(redis_url, servers.redis_url()),
@@ -111,6 +112,8 @@ pub(crate) async fn prepare_schema(store: &Store, embedded: bool) -> Result<(), 
 /// When it is taken or no address: which one, and what to do.
 pub(crate) async fn listen(address: &str) -> Result<tokio::net::TcpListener, Failure> {
     tokio::net::TcpListener::bind(address).await.map_err(|error| {
-        Failure::Other(anyhow!("cannot listen on {address}: {error}; choose another with --address 127.0.0.1:8081"))
+        Failure::Other(anyhow!(
+            "cannot listen on {address}: {error}; choose another with --address 127.0.0.1:8081"
+        ))
     })
 }

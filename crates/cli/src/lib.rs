@@ -24,3 +24,9 @@ mod system;
 mod telemetry;
 
 pub use app::App;
+
+/// What a tool of one's own is made of.
+pub mod tool {
+    pub use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+    pub use houston_tools::{CallContext, Happened, InvalidInput, Plan, SharedTool, Tool};
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::model::ModelError;
-use houston_llm::{Choice, Http, Model, RetryPolicy, Retrying, Timeouts, Unavailable, connect, detect, parse_choice};
+use houston_llm::{
+    Choice, Http, Model, RetryPolicy, Retrying, Timeouts, Unavailable, connect, detect, parse_choice,
+};
 
 use crate::config::Settings;
 

@@ -46,7 +46,8 @@ impl System {
     ) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids = Arc::new(Ids::new(Arc::clone(&clock)));
-        let redis = Redis::open(redis_url, DEFAULT_PREFIX, clock).map_err(|error| Failure::Usage(error.into()))?;
+        let redis =
+            Redis::open(redis_url, DEFAULT_PREFIX, clock).map_err(|error| Failure::Usage(error.into()))?;
         let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
         let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone());
         let hints = HintSender::start(Some(redis.clone()), &tracker, gone.clone());
@@ -113,7 +114,7 @@ impl System {
             store: self.store.clone(),
             bus: self.bus.clone(),
             hints: self.hints.clone(),
-            redis: self.bus.health(),
+            redis: self.bus.health().clone(),
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types.clone()),
             draining: self.stop.clone(),

@@ -167,11 +167,7 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn open_iteration_at(
-        &self,
-        agentable: AgentableId,
-        seq: i64,
-    ) -> Result<Option<OpenIteration>> {
+    pub async fn open_iteration_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<OpenIteration>> {
         let row = sqlx::query!(
             r#"-- store::event::open_iteration_at
             with begun as (

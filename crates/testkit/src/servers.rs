@@ -8,10 +8,11 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use houston_embedded::{Config, Servers};
 use tempfile::TempDir;
+
+use crate::signal::signal;
 
 /// Throw-away servers; dropping them stops them and removes their folder.
 #[derive(Debug)]
@@ -39,6 +40,18 @@ impl TestServers {
     ///
     /// When PostgreSQL or Redis is not installed or does not come up, or `change` left one of them out.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> io::Result<Self> {
+        Self::start_telling(change, &mut |_| {})
+    }
+
+    /// The same, telling `progress` in plain lines of what takes time: an installation, if `change` allowed one.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL or Redis is not installed or does not come up, or `change` left one of them out.
+    pub fn start_telling(
+        change: impl FnOnce(&mut Config),
+        progress: &mut dyn FnMut(&str),
+    ) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("houston-test-").tempdir()?;
         // Under root, Postgres runs as another user, who must be able to pass.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
@@ -46,7 +59,7 @@ impl TestServers {
         config.path = std::env::var_os("PATH");
         config.fsync = false;
         change(&mut config);
-        let servers = Servers::start(&config, &mut |_| {}).map_err(io::Error::other)?;
+        let servers = Servers::start(&config, progress).map_err(io::Error::other)?;
         let (Some(database_url), Some(redis_url)) = (servers.database_url(), servers.redis_url()) else {
             return Err(io::Error::other("test servers are always both"));
         };
@@ -143,18 +156,6 @@ impl Drop for TestServers {
     fn drop(&mut self) {
         // A stalled Redis would not hear that it should stop. A dead one does not matter.
         let _ = self.resume_redis();
-    }
-}
-
-/// Through the shell, whose `kill` is built in: this crate has no unsafe code, and slim images have no `kill`.
-fn signal(name: &str, pid: Option<u32>) -> io::Result<()> {
-    let pid = pid.ok_or(io::ErrorKind::NotFound)?.to_string();
-    let output =
-        Command::new("/bin/sh").args(["-c", "kill -s \"$1\" \"$2\"", "kill", name, &pid]).output()?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
     }
 }
 

@@ -35,7 +35,7 @@ impl Config {
             let object: serde_json::Map<String, serde_json::Value> = shown
                 .into_iter()
                 .map(|(key, value, from)| {
-                    let value = serde_json::from_str(&value).unwrap_or_default();
+                    let value: serde_json::Value = serde_json::from_str(&value).unwrap_or_default();
                     (key, serde_json::json!({"value": value, "origin": from}))
                 })
                 .collect();

@@ -65,8 +65,7 @@ async fn develop(context: Context, addresses: &connect::Addresses) -> Result<Exi
     std::fs::write(folder.join("demo.json"), found.to_string())?;
     welcome(&url, &demo, &models.told, addresses, &folder);
     let served = houston_api::serve(listener, system.api_state(), system.stop.clone());
-    let (served, worked) = tokio::join!(served, running.ended());
-    served?;
+    let ((), worked) = tokio::join!(served, running.ended());
     worked.context("the worker ended by itself")?;
     system.close_quickly().await;
     Ok(ExitCode::SUCCESS)

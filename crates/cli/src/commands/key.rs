@@ -88,7 +88,10 @@ impl Key {
                     for key in store.list_api_keys(None).await? {
                         let state = if key.revoked_at.is_some() { "revoked" } else { "active" };
                         let made = key.created_at.format("%Y-%m-%d %H:%M");
-                        print(&format!("{}  {}…  {state}  {made}  {}  {}", key.id, key.prefix, key.tenant, key.name));
+                        print(&format!(
+                            "{}  {}…  {state}  {made}  {}  {}",
+                            key.id, key.prefix, key.tenant, key.name
+                        ));
                     }
                 }
                 Action::Revoke { id } => {

@@ -32,14 +32,16 @@ impl Serve {
             let store = connect::store(settings, &addresses.database_url).await?;
             connect::prepare_schema(&store, addresses.embedded.is_some()).await?;
             if store.list_api_keys(None).await?.iter().all(|key| key.revoked_at.is_some()) {
-                return Err(Failure::Other(anyhow!("there is no API key: make one with `houston key create`")));
+                return Err(Failure::Other(anyhow!(
+                    "there is no API key: make one with `houston key create`"
+                )));
             }
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
             tell(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             system.tracker.spawn(signals);
-            houston_api::serve(listener, system.api_state(), system.stop.clone()).await?;
+            houston_api::serve(listener, system.api_state(), system.stop.clone()).await;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)
         })

@@ -1,0 +1,156 @@
+//! Request bodies: JSON of a known shape, read within limits, with every way to get it wrong named.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use crate::error::{ApiError, Fault};
+use crate::idempotency::Key;
+use crate::state::App;
+
+/// How long a body may take to arrive.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
+/// The body of a request that makes something, with the key under which it may be repeated.
+#[derive(Debug)]
+pub(crate) struct Creation<T> {
+    pub(crate) value: T,
+    pub(crate) key: Option<Key>,
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Creation<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            return Err(ApiError::UnsupportedMediaType);
+        }
+        let (parts, body) = request.into_parts();
+        let limit = app.state.config.max_body_bytes;
+        let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+            return Err(ApiError::BodyTooLarge { limit });
+        }
+        let bytes = read(body, limit).await?;
+        let key = Key::of(&parts, &bytes)?;
+        Ok(Self { value: parse(&bytes)?, key })
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
+    match tokio::time::timeout(ARRIVES_WITHIN, Limited::new(body, limit).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge { limit }),
+        _ => Err(ApiError::BodyMissing),
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().iter().map(segment).collect::<String>();
+        refusal(error.inner(), path)
+    })?;
+    json.end().map_err(|error| refusal(&error, String::new()))?;
+    Ok(value)
+}
+
+fn segment(segment: &serde_path_to_error::Segment) -> String {
+    use serde_path_to_error::Segment;
+    match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { .. } | Segment::Unknown => String::new(),
+    }
+}
+
+fn refusal(error: &serde_json::Error, mut pointer: String) -> ApiError {
+    let told = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let detail = told.strip_suffix(&place).unwrap_or(&told).to_owned();
+    if error.classify() != Category::Data {
+        return ApiError::InvalidJson { line: error.line(), column: error.column(), reason: detail };
+    }
+    // What is missing has no place of its own.
+    if let Some(field) = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        pointer = format!("{pointer}/{field}");
+    }
+    ApiError::InvalidRequest { errors: vec![Fault::at(pointer, detail)] }
+}
+
+/// Postgres stores every character but this one.
+pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
+    if text.contains('\0') {
+        return Err(ApiError::field(pointer, "the character U+0000 cannot be stored"));
+    }
+    Ok(())
+}
+
+/// A short text that must say something.
+pub(crate) fn check_line(pointer: &str, text: &str, most_chars: usize) -> Result<(), ApiError> {
+    check_text(pointer, text)?;
+    if text.trim().is_empty() {
+        return Err(ApiError::field(pointer, "may not be empty"));
+    }
+    if text.chars().count() > most_chars {
+        return Err(ApiError::field(pointer, format!("may have {most_chars} characters at most")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Shape {
+        #[expect(dead_code, reason = "only its type matters")]
+        name: String,
+        #[expect(dead_code, reason = "only its type matters")]
+        #[serde(default)]
+        list: Vec<u8>,
+    }
+
+    fn fault(body: &str) -> (String, String) {
+        match parse::<Shape>(body.as_bytes()).unwrap_err() {
+            ApiError::InvalidRequest { errors } => (errors[0].pointer.clone().unwrap(), errors[0].detail.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_wrong_shape_is_shown_where_it_is_wrong() {
+        assert_eq!(fault("{}"), ("/name".into(), "missing field `name`".into()));
+        assert_eq!(fault(r#"{"name": 1}"#).0, "/name");
+        assert_eq!(fault(r#"{"name": "a", "list": [1, "b"]}"#).0, "/list/1");
+        let (pointer, detail) = fault(r#"{"name": "a", "nmae": 1}"#);
+        assert!(pointer == "/nmae" && detail.contains("unknown field `nmae`"), "{pointer} {detail}");
+        assert_eq!(fault("[]").0, "");
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        for (body, at) in [("", (1, 0)), ("{\n\"name\" 1}", (2, 8)), (r#"{"name": "a"} x"#, (1, 15))] {
+            match parse::<Shape>(body.as_bytes()).unwrap_err() {
+                ApiError::InvalidJson { line, column, .. } => assert_eq!((line, column), at, "{body}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(matches!(parse::<Shape>(b"{\"name\": \"\xff\"}"), Err(ApiError::InvalidJson { .. })));
+    }
+}

@@ -1,0 +1,61 @@
+//! `jobs/server.toml`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How the server listens and streams.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen, `host:port`.
+    pub address: String,
+    /// Bytes of one request's body at most.
+    pub max_body_bytes: usize,
+    /// Seconds of silence after which a stream sends a heartbeat.
+    pub heartbeat_s: u64,
+    /// What a stream's client is told to wait before it comes back, in ms.
+    pub retry_ms: u32,
+    /// Seconds an API key is trusted without asking Postgres again.
+    pub key_cache_s: u64,
+    /// How often Postgres is asked whether a stream missed something, in ms.
+    pub poll_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:8080".to_owned(),
+            max_body_bytes: 1024 * 1024,
+            heartbeat_s: 8,
+            retry_ms: 2_000,
+            key_cache_s: 5,
+            poll_ms: 1_000,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn heartbeat(&self) -> Duration {
+        Duration::from_secs(self.heartbeat_s.max(1))
+    }
+
+    pub(crate) fn key_cache(&self) -> Duration {
+        Duration::from_secs(self.key_cache_s)
+    }
+
+    pub(crate) fn poll(&self) -> Duration {
+        Duration::from_millis(self.poll_ms.max(10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_file_is_the_default() {
+        let shipped: Config = toml::from_str(include_str!("../../../jobs/server.toml")).unwrap();
+        assert_eq!(shipped, Config::default());
+    }
+}

@@ -1,0 +1,107 @@
+//! What all endpoints have in common: the request's id, the body of a refusal, `no-store`, one line in the log.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::error::ApiError;
+use crate::events::stream::Aborted;
+use crate::problem::Refused;
+use crate::state::App;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Wraps every endpoint, and what is answered where there is none.
+pub(crate) async fn envelope(
+    axum::extract::State(app): axum::extract::State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let id = given_id(request.headers())
+        .unwrap_or_else(|| format!("req_{}", app.state.ids.next::<Uuid>().simple()));
+    let line = Line::new(&request);
+    let resumes_stream = request.headers().contains_key("last-event-id");
+    let mut response = next.run(request).await;
+
+    let refused = response.extensions_mut().remove::<Refused>();
+    if let Some(refused) = &refused {
+        refused.write(&line.path, &id, &mut response);
+        if resumes_stream && response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            // An EventSource that is answered with a status never comes back; a broken connection it mends.
+            *response.body_mut() = Body::new(Aborted);
+        }
+    }
+    let headers = response.headers_mut();
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    line.write(&id, response.status(), began, refused.as_ref().map(Refused::error));
+    response
+}
+
+/// The id the client gave, if it is one: up to 128 visible ASCII characters.
+fn given_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(&REQUEST_ID)?.to_str().ok()?;
+    let valid = !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
+    valid.then(|| id.to_owned())
+}
+
+/// The wide line of one request.
+struct Line {
+    method: Method,
+    path: String,
+    route: Option<MatchedPath>,
+}
+
+impl Line {
+    fn new(request: &Request) -> Self {
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+        }
+    }
+
+    /// Probes come each second and say nothing: they are not logged.
+    fn is_probe(&self) -> bool {
+        matches!(self.path.as_str(), "/livez" | "/readyz" | "/healthz")
+    }
+
+    fn write(&self, request_id: &str, status: StatusCode, began: Instant, error: Option<&ApiError>) {
+        if self.is_probe() {
+            return;
+        }
+        let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
+        let (method, path, status) = (self.method.as_str(), self.path.as_str(), status.as_u16());
+        let duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        match error {
+            None => tracing::info!(request_id, method, route, path, status, duration_us, "request"),
+            Some(error) => {
+                let code = error.code();
+                match error {
+                    ApiError::Internal(cause) => {
+                        let error = cause.to_string();
+                        tracing::error!(
+                            request_id, method, route, path, status, duration_us, code, error, "request"
+                        );
+                    }
+                    ApiError::Unavailable(Some(cause)) => {
+                        let error = cause.to_string();
+                        tracing::warn!(
+                            request_id, method, route, path, status, duration_us, code, error, "request"
+                        );
+                    }
+                    _ => tracing::info!(request_id, method, route, path, status, duration_us, code, "request"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Why a request was refused: one enum, one stable `code` for each variant.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use houston_domain::run::RunStatus;
+use serde::Serialize;
+
+use crate::problem::Refused;
+
+/// One thing that is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// Where in the body: a JSON Pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// Which query parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl Fault {
+    /// A fault of the body, at this JSON Pointer.
+    pub(crate) fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: Some(pointer.into()), parameter: None, detail: detail.into() }
+    }
+}
+
+/// Why a request was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// No key, or none that is known.
+    #[error("this needs a valid API key: `Authorization: Bearer hou_…`")]
+    Unauthorized,
+    /// Nothing of that name that the caller may see.
+    #[error("there is no such {what}")]
+    NotFound {
+        /// `goal`, `message`, `route`, …
+        what: &'static str,
+    },
+    /// The route has other methods.
+    #[error("this route does not take this method; `Allow` names those it takes")]
+    MethodNotAllowed,
+    /// The body is no JSON.
+    #[error("the body is not valid JSON: {reason}, at line {line}, column {column}")]
+    InvalidJson {
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// What the parser found.
+        reason: String,
+    },
+    /// The body, or the query, is not of the expected shape.
+    #[error("the request does not have the expected shape")]
+    InvalidRequest {
+        /// What is wrong.
+        errors: Vec<Fault>,
+    },
+    /// The body is of another type.
+    #[error("the body must be sent as `Content-Type: application/json`")]
+    UnsupportedMediaType,
+    /// The body is too long.
+    #[error("the body is longer than the {limit} bytes that are allowed")]
+    BodyTooLarge {
+        /// In bytes.
+        limit: usize,
+    },
+    /// The body did not arrive in time, or broke off.
+    #[error("the body did not arrive")]
+    BodyMissing,
+    /// The message is too long.
+    #[error("the message has {bytes} bytes of UTF-8; {limit} are allowed")]
+    MessageTooLarge {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// The message says nothing.
+    #[error("the message is empty")]
+    EmptyMessage,
+    /// The cursor is none of ours.
+    #[error("the cursor is not one that this list gave out")]
+    InvalidCursor,
+    /// The stream position is none of ours.
+    #[error("`{given}` is not a stream position: use the `id` of the last event you have, or 0")]
+    InvalidPosition {
+        /// As given, shortened.
+        given: String,
+    },
+    /// The idempotency key is empty, too long or unprintable.
+    #[error("an Idempotency-Key has 1 to 255 visible ASCII characters")]
+    InvalidIdempotencyKey,
+    /// The key was used for something else.
+    #[error("this Idempotency-Key was used before, for another request")]
+    IdempotencyKeyReused,
+    /// There is such a thing already.
+    #[error("a {what} with this {field} exists already")]
+    AlreadyExists {
+        /// `user`, …
+        what: &'static str,
+        /// Which of its fields must be unique.
+        field: &'static str,
+    },
+    /// The run is over.
+    #[error("the run is {}: that cannot be changed any more", status.as_str())]
+    InvalidState {
+        /// How it ended.
+        status: RunStatus,
+    },
+    /// Postgres does not answer, or the process is about to go.
+    #[error("the service cannot answer at the moment; try again in a second")]
+    Unavailable(#[source] Option<houston_store::Error>),
+    /// Our fault.
+    #[error("something went wrong here; the request id will help to find out what")]
+    Internal(#[source] houston_store::Error),
+}
+
+impl ApiError {
+    /// The stable name of the variant.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::NotFound { .. } => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::InvalidJson { .. } => "invalid_json",
+            Self::InvalidRequest { .. } => "invalid_request",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::BodyMissing => "body_missing",
+            Self::MessageTooLarge { .. } => "message_too_large",
+            Self::EmptyMessage => "empty_message",
+            Self::InvalidCursor => "invalid_cursor",
+            Self::InvalidPosition { .. } => "invalid_position",
+            Self::InvalidIdempotencyKey => "invalid_idempotency_key",
+            Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::AlreadyExists { .. } => "already_exists",
+            Self::InvalidState { .. } => "invalid_state",
+            Self::Unavailable(_) => "unavailable",
+            Self::Internal(_) => "internal",
+        }
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::NotFound { .. } => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::InvalidJson { .. } => StatusCode::BAD_REQUEST,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyMissing => StatusCode::REQUEST_TIMEOUT,
+            Self::InvalidRequest { .. }
+            | Self::EmptyMessage
+            | Self::InvalidCursor
+            | Self::InvalidPosition { .. }
+            | Self::InvalidIdempotencyKey
+            | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::AlreadyExists { .. } | Self::InvalidState { .. } => StatusCode::CONFLICT,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// A query parameter that cannot be used.
+    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
+        let fault = Fault { pointer: None, parameter: Some(name.to_owned()), detail: detail.into() };
+        Self::InvalidRequest { errors: vec![fault] }
+    }
+
+    /// One field of the body that cannot be used.
+    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![Fault::at(pointer, detail)] }
+    }
+}
+
+impl From<houston_store::Error> for ApiError {
+    fn from(error: houston_store::Error) -> Self {
+        match error {
+            houston_store::Error::NotFound { what } => Self::NotFound { what },
+            error if error.is_transient() => Self::Unavailable(Some(error)),
+            error => Self::Internal(error),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// The status only; the envelope around all endpoints writes the body, since it knows the request's id.
+    fn into_response(self) -> Response {
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(Refused::from(self));
+        response
+    }
+}

@@ -1,0 +1,297 @@
+//! Random lives of an agentable: what was committed and what was streamed, in the order in which it was published.
+
+use chrono::DateTime;
+use houston_domain::event::{Committed, Delta, Event as Durable, MessageBody, Part};
+use houston_domain::id::{MessageId, RunId};
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// One thing that was published.
+#[derive(Debug, Clone)]
+pub(super) enum Item {
+    Delta(Delta),
+    Batch(Vec<Committed>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Iteration {
+    reasoning: Vec<String>,
+    text: Vec<String>,
+    /// Streamed, but not part of the message that was committed.
+    excess: String,
+    tools: usize,
+    /// Whether the reasoning is committed at all.
+    keeps_thought: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    Crash,
+    Retry,
+    HandOver,
+    Finish { status: RunStatus, notice: bool },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    iterations: Vec<Iteration>,
+    end: End,
+    /// How far its last iteration comes.
+    cut: usize,
+}
+
+pub(super) type Script = (Vec<Vec<Attempt>>, Vec<bool>);
+
+fn chunks() -> impl Strategy<Value = Vec<String>> {
+    proptest::collection::vec("[a-cäß€𝄞 \n\"]{1,5}", 0..5)
+}
+
+fn iteration() -> impl Strategy<Value = Iteration> {
+    let excess = prop_oneof![6 => Just(String::new()), 1 => Just("…?".to_owned())];
+    (chunks(), chunks(), excess, 0..3usize, proptest::bool::weighted(0.9)).prop_map(
+        |(reasoning, text, excess, tools, keeps_thought)| {
+            let excess = if text.is_empty() { String::new() } else { excess };
+            Iteration { reasoning, text, excess, tools, keeps_thought }
+        },
+    )
+}
+
+fn end() -> impl Strategy<Value = End> {
+    let status = prop_oneof![
+        Just(RunStatus::Completed),
+        Just(RunStatus::MessageSent),
+        Just(RunStatus::Cancelled),
+        Just(RunStatus::Failed),
+        Just(RunStatus::MaxIterations),
+    ];
+    prop_oneof![
+        Just(End::Crash),
+        Just(End::Retry),
+        Just(End::HandOver),
+        (status, any::<bool>()).prop_map(|(status, notice)| End::Finish { status, notice }),
+    ]
+}
+
+pub(super) fn script() -> impl Strategy<Value = Script> {
+    let attempt = (proptest::collection::vec(iteration(), 1..4), end(), 0..12usize)
+        .prop_map(|(iterations, end, cut)| Attempt { iterations, end, cut });
+    let run = proptest::collection::vec(attempt, 1..4);
+    (proptest::collection::vec(run, 1..3), proptest::collection::vec(proptest::bool::weighted(0.15), 1..40))
+}
+
+/// Writes the script down.
+pub(super) fn play((runs, posts): &Script) -> Vec<Item> {
+    let mut stage = Stage { posts: posts.clone(), ..Stage::default() };
+    for run in runs {
+        stage.run(run);
+    }
+    stage.items
+}
+
+#[derive(Default)]
+struct Stage {
+    items: Vec<Item>,
+    seq: i64,
+    ids: u128,
+    run: u128,
+    number: u32,
+    message: Option<MessageId>,
+    posts: Vec<bool>,
+    moments: usize,
+}
+
+impl Stage {
+    fn id(&mut self) -> MessageId {
+        self.ids += 1;
+        MessageId(Uuid::from_u128(self.ids))
+    }
+
+    fn committed(&mut self, event: Durable, body: Option<MessageBody>) -> Committed {
+        self.seq += 1;
+        let run_id = RunId(Uuid::from_u128(self.run));
+        Committed { seq: self.seq, run_id, at: DateTime::UNIX_EPOCH, event, body }
+    }
+
+    fn publish(&mut self, events: Vec<(Durable, Option<MessageBody>)>) {
+        let over = events.iter().any(|(event, _)| matches!(event, Durable::RunFinished { .. }));
+        let batch = events.into_iter().map(|(event, body)| self.committed(event, body)).collect();
+        self.items.push(Item::Batch(batch));
+        if !over {
+            self.moment();
+        }
+    }
+
+    /// Somebody may write at any moment of a run.
+    fn moment(&mut self) {
+        self.moments += 1;
+        if self.posts[self.moments % self.posts.len()] {
+            let (event, body) = self.posted();
+            let batch = vec![self.committed(event, body)];
+            self.items.push(Item::Batch(batch));
+        }
+    }
+
+    fn posted(&mut self) -> (Durable, Option<MessageBody>) {
+        let message_id = self.id();
+        (Durable::MessagePosted { message_id }, Some(said(Source::User, "and?".into())))
+    }
+
+    fn run(&mut self, attempts: &[Attempt]) {
+        self.run += 1;
+        self.number = 1;
+        let posted = self.posted();
+        self.publish(vec![(Durable::RunQueued {}, None), posted]);
+        let last = attempts.len() - 1;
+        let mut takeover = false;
+        for (at, attempt) in attempts.iter().enumerate() {
+            let end = match attempt.end {
+                End::Finish { .. } if at < last => End::Crash,
+                end @ End::Finish { .. } => end,
+                _ if at == last => End::Finish { status: RunStatus::Completed, notice: false },
+                end => end,
+            };
+            self.attempt(attempt, end, i32::try_from(at).unwrap() + 1, takeover);
+            takeover = matches!(end, End::Crash);
+        }
+    }
+
+    fn attempt(&mut self, attempt: &Attempt, end: End, number: i32, takeover: bool) {
+        let next_message_id = self.id();
+        self.message = Some(next_message_id);
+        let iteration = self.number;
+        let begun = Durable::AttemptStarted { attempt: number, iteration, next_message_id, takeover };
+        self.publish(vec![(begun, None)]);
+        let last = attempt.iterations.len() - 1;
+        for (at, iteration) in attempt.iterations.iter().enumerate() {
+            if at < last {
+                self.iteration(iteration, None);
+                continue;
+            }
+            let whole = matches!(end, End::Finish { status, .. }
+                if !matches!(status, RunStatus::Cancelled | RunStatus::Failed));
+            let closing = self.closing(end);
+            if whole {
+                self.iteration(iteration, Some(closing));
+            } else {
+                self.broken_iteration(iteration, attempt.cut);
+                if !closing.is_empty() {
+                    self.publish(closing);
+                }
+            }
+        }
+    }
+
+    fn closing(&mut self, end: End) -> Vec<(Durable, Option<MessageBody>)> {
+        let iteration = self.number;
+        match end {
+            End::Crash => vec![],
+            End::Retry => vec![(
+                Durable::RetryScheduled {
+                    attempt: 1,
+                    of: 3,
+                    retry_at: DateTime::UNIX_EPOCH,
+                    code: "TIMEOUT".into(),
+                    message: "slow".into(),
+                    iteration,
+                },
+                None,
+            )],
+            End::HandOver => vec![(Durable::HandedOver { iteration }, None)],
+            End::Finish { status, notice } => {
+                let mut events = Vec::new();
+                if notice {
+                    let message_id = self.id();
+                    events.push((Durable::MessageSent { message_id }, Some(said(Source::Error, "Sorry.".into()))));
+                }
+                let (message, code) = (None, None);
+                let usage = Usage::default();
+                events.push((
+                    Durable::RunFinished { status, iteration: Some(iteration), usage, message, code },
+                    None,
+                ));
+                events
+            }
+        }
+    }
+
+    /// Streams up to `most` pieces; says whether that was all.
+    fn stream(&mut self, iteration: &Iteration, most: usize) -> bool {
+        let Some(message_id) = self.message else { return true };
+        let count = |text: &str| u32::try_from(text.chars().count()).unwrap();
+        let reasoning_chars = iteration.reasoning.iter().map(|chunk| count(chunk)).sum();
+        let mut pieces = Vec::new();
+        let parts = [(Part::Reasoning, &iteration.reasoning, 0), (Part::Message, &iteration.text, reasoning_chars)];
+        for (part, chunks, reasoning_chars) in parts {
+            let mut offset = 0;
+            for text in chunks.iter().chain((part == Part::Message).then_some(&iteration.excess)) {
+                pieces.push(Delta { message_id, part, reasoning_chars, offset, text: text.clone() });
+                offset += count(text);
+            }
+        }
+        let all = pieces.len() <= most;
+        for piece in pieces.into_iter().take(most) {
+            self.items.push(Item::Delta(piece));
+            self.moment();
+        }
+        all
+    }
+
+    fn turn(&mut self, iteration: &Iteration, cells: &[MessageId]) -> Vec<(Durable, Option<MessageBody>)> {
+        let mut events = Vec::new();
+        if !iteration.reasoning.is_empty() && iteration.keeps_thought {
+            events.push((Durable::Thought { text: iteration.reasoning.concat() }, None));
+        }
+        for message_id in cells {
+            let (call_id, name) = ("call_1_1".to_owned(), "create_note".to_owned());
+            let event = Durable::ToolCalled { call_id, name, input: json!({"a": 1}), message_id: *message_id };
+            events.push((event, Some(said(Source::Agent, "Note".into()))));
+        }
+        events
+    }
+
+    fn iteration(&mut self, iteration: &Iteration, closing: Option<Vec<(Durable, Option<MessageBody>)>>) {
+        self.stream(iteration, usize::MAX);
+        let cells: Vec<MessageId> = (0..iteration.tools).map(|_| self.id()).collect();
+        let mut events = self.turn(iteration, &cells);
+        if !cells.is_empty() {
+            self.publish(std::mem::take(&mut events));
+            for message_id in &cells {
+                let (call_id, content) = ("call_1_1".to_owned(), "done".to_owned());
+                let event =
+                    Durable::ToolReturned { call_id, content, is_error: false, message_id: *message_id };
+                events.push((event, None));
+            }
+        }
+        if let (false, Some(message_id)) = (iteration.text.is_empty(), self.message) {
+            let body = said(Source::Agent, iteration.text.concat());
+            events.push((Durable::MessageSent { message_id }, Some(body)));
+        }
+        match closing {
+            Some(closing) => events.extend(closing),
+            None => {
+                let next_message_id = self.id();
+                self.message = Some(next_message_id);
+                events.push((Durable::StepFinished { iteration: self.number, next_message_id }, None));
+                self.number += 1;
+            }
+        }
+        self.publish(events);
+    }
+
+    /// An iteration that comes as far as `cut` pieces, or as far as its tools' intents.
+    fn broken_iteration(&mut self, iteration: &Iteration, cut: usize) {
+        if self.stream(iteration, cut) && iteration.tools > 0 {
+            let cells: Vec<MessageId> = (0..iteration.tools).map(|_| self.id()).collect();
+            let turn = self.turn(iteration, &cells);
+            self.publish(turn);
+        }
+    }
+}
+
+fn said(source: Source, content: String) -> MessageBody {
+    MessageBody { source, message_type: MessageType::Text, content, metadata: Value::Null }
+}

@@ -1,0 +1,132 @@
+//! All open streams of the process: the poll that finds what the bus has lost, and the door to Postgres that
+//! keeps them from crowding out everybody else.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use houston_domain::id::AgentableId;
+use houston_store::Store;
+use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
+
+use crate::state::App;
+
+/// How many streams may read from Postgres at once.
+const READS_AT_ONCE: usize = 8;
+/// How many agentables are asked about in one query.
+const POLL_BATCH: usize = 1_000;
+
+/// The streams that are open, by agentable.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    open: Mutex<HashMap<AgentableId, Vec<Arc<Watch>>>>,
+    /// To be held while reading.
+    pub(crate) reads: Semaphore,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self { open: Mutex::default(), reads: Semaphore::new(READS_AT_ONCE) }
+    }
+}
+
+/// What the poll knows of one stream.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    seq: AtomicI64,
+    behind: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Watch {
+    /// The stream has sent every event up to `seq`.
+    pub(crate) fn reached(&self, seq: i64) {
+        self.seq.store(seq, Ordering::Relaxed);
+    }
+
+    /// Whether Postgres has more than the stream has sent; asked once, it is forgotten. Wakes `cx` when it
+    /// becomes so.
+    pub(crate) fn take_behind(&self, cx: &Context<'_>) -> bool {
+        self.waker.register(cx.waker());
+        self.behind.swap(false, Ordering::AcqRel)
+    }
+
+    fn told(&self, last_seq: i64) {
+        if self.seq.load(Ordering::Relaxed) < last_seq {
+            self.behind.store(true, Ordering::Release);
+            self.waker.wake();
+        }
+    }
+}
+
+/// Keeps a stream in the register for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    app: Arc<App>,
+    agentable: AgentableId,
+    watch: Arc<Watch>,
+}
+
+impl Registered {
+    /// A stream of `agentable` that has sent every event up to `seq`.
+    pub(crate) fn new(app: Arc<App>, agentable: AgentableId, seq: i64) -> Self {
+        let (seq, behind) = (AtomicI64::new(seq), AtomicBool::new(false));
+        let watch = Arc::new(Watch { seq, behind, waker: AtomicWaker::new() });
+        app.streams.lock().entry(agentable).or_default().push(Arc::clone(&watch));
+        Self { app, agentable, watch }
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut open = self.app.streams.lock();
+        if let Some(watches) = open.get_mut(&self.agentable) {
+            watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));
+            if watches.is_empty() {
+                open.remove(&self.agentable);
+            }
+        }
+    }
+}
+
+impl Streams {
+    /// Asks Postgres, each `period`, which streams are behind, and wakes them. Never ends.
+    pub(crate) async fn poll(&self, store: &Store, period: Duration) {
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.poll_once(store).await;
+        }
+    }
+
+    async fn poll_once(&self, store: &Store) {
+        let ids: Vec<uuid::Uuid> = self.lock().keys().map(|id| id.0).collect();
+        for batch in ids.chunks(POLL_BATCH) {
+            match store.last_seqs(batch).await {
+                Ok(seqs) => seqs.into_iter().for_each(|(agentable, last_seq)| self.tell(agentable, last_seq)),
+                Err(error) => {
+                    tracing::debug!(%error, "streams could not be polled");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tell(&self, agentable: AgentableId, last_seq: i64) {
+        let open = self.lock();
+        open.get(&agentable).into_iter().flatten().for_each(|watch| watch.told(last_seq));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, Vec<Arc<Watch>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

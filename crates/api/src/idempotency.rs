@@ -1,0 +1,101 @@
+//! `Idempotency-Key`: the same request sent again is answered the same, byte for byte, and makes nothing twice.
+
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use houston_store::Error;
+use houston_store::idempotency::{Created, IdempotencyKey};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::ApiError;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const MOST_CHARS: usize = 255;
+
+/// A client's key for one request.
+#[derive(Debug)]
+pub(crate) struct Key {
+    key: String,
+    request_sha256: [u8; 32],
+}
+
+impl Key {
+    /// The key of a request with this body, if it has one.
+    pub(crate) fn of(parts: &Parts, body: &[u8]) -> Result<Option<Self>, ApiError> {
+        let Some(value) = parts.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+        let key = value.to_str().map_err(|_| ApiError::InvalidIdempotencyKey)?.trim();
+        // A structured-fields string, or bare as most clients send it.
+        let key = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
+        if key.is_empty() || key.len() > MOST_CHARS || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+            return Err(ApiError::InvalidIdempotencyKey);
+        }
+        let mut hash = Sha256::new();
+        for part in [parts.method.as_str().as_bytes(), parts.uri.path().as_bytes(), body] {
+            hash.update(part.len().to_be_bytes());
+            hash.update(part);
+        }
+        Ok(Some(Self { key: key.to_owned(), request_sha256: hash.finalize().into() }))
+    }
+
+    pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {
+        IdempotencyKey { key: &self.key, request_sha256: &self.request_sha256 }
+    }
+}
+
+/// What was made, and whether it was made by an earlier request.
+pub(crate) fn made<T>(created: Created<T>) -> Result<(T, bool), ApiError> {
+    match created {
+        Created::New(made) => Ok((made, false)),
+        Created::Replayed(made) => Ok((made, true)),
+        Created::KeyReused => Err(ApiError::IdempotencyKeyReused),
+    }
+}
+
+/// The answer as it was stored, in the shape it had: the database keeps no order of fields.
+pub(crate) fn stored_answer<T: DeserializeOwned>(stored: Value) -> Result<T, ApiError> {
+    serde_json::from_value(stored).map_err(|source| {
+        let row = "an earlier request".to_owned();
+        ApiError::Internal(Error::Inconsistent { table: "idempotency_keys", column: "response", row, source })
+    })
+}
+
+/// The answer, marked when it is a replay.
+pub(crate) fn answer(response: impl IntoResponse, replayed: bool) -> Response {
+    let mut response = response.into_response();
+    if replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    fn key(path: &str, value: &str, body: &str) -> Result<Key, ApiError> {
+        let request = Request::post(path).header("Idempotency-Key", value).body(()).unwrap();
+        Key::of(&request.into_parts().0, body.as_bytes()).map(Option::unwrap)
+    }
+
+    #[test]
+    fn a_key_may_be_quoted_and_stands_for_one_request() {
+        let bare = key("/v1/users", "a b", "{}").unwrap();
+        let quoted = key("/v1/users", "\"a b\"", "{}").unwrap();
+        assert_eq!((&bare.key, bare.request_sha256), (&quoted.key, quoted.request_sha256));
+        assert_ne!(bare.request_sha256, key("/v1/users", "a b", "{} ").unwrap().request_sha256);
+        assert_ne!(bare.request_sha256, key("/v1/goals", "a b", "{}").unwrap().request_sha256);
+    }
+
+    #[test]
+    fn a_key_has_a_length_and_can_be_printed() {
+        assert!(key("/", &"k".repeat(255), "").is_ok());
+        for bad in ["", "\"\"", &"k".repeat(256), "a\tb"] {
+            assert!(matches!(key("/", bad, ""), Err(ApiError::InvalidIdempotencyKey)), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `POST /v1/{kinds}/{id}/messages`: commit, then answer; then tell the streams and ring a worker, neither of
+//! which is waited for. A hint that is lost costs seconds, since the stored message is what workers look for.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use houston_domain::event::{Committed, Event, MessageBody};
+use houston_domain::message::{MAX_MESSAGE_BYTES, MessageStatus, MessageType, Source};
+use houston_store::message::{NewPost, Posted};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::auth::Caller;
+use crate::body::{Creation, check_text};
+use crate::error::ApiError;
+use crate::idempotency::{Key, answer, made};
+use crate::messages::Shown;
+use crate::place::{Owner, Place};
+use crate::rfc3339::Time;
+use crate::state::App;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Body {
+    content: String,
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct Accepted {
+    #[serde(flatten)]
+    message: Shown,
+    /// Where its run is streamed, from its first event.
+    events_url: String,
+}
+
+pub(crate) async fn post(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    place: Place,
+    request: Creation<Body>,
+) -> Result<Response, ApiError> {
+    let Creation { value: body, key } = request;
+    if !place.conversational {
+        return Err(ApiError::NotFound { what: "conversation" });
+    }
+    check(&body)?;
+    app.confirm(caller, &place).await?;
+    let content = body.content;
+    let metadata = Value::Object(body.metadata);
+    let post = NewPost {
+        id: app.state.ids.next(),
+        run: app.state.ids.next(),
+        content: &content,
+        metadata: &metadata,
+    };
+    let key = key.as_ref().map(Key::as_stored);
+    let (posted, replayed) = made(app.store().post_message(caller.tenant, place.id, &post, key).await?)?;
+    if !replayed {
+        app.announce(place.id, events(&posted, &content, &metadata));
+        app.ring(place.id, place.urgency);
+    }
+    let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
+    let body = accepted(&place, &posted, content, metadata);
+    Ok(answer((StatusCode::ACCEPTED, location, Json(body)), replayed))
+}
+
+fn check(body: &Body) -> Result<(), ApiError> {
+    let bytes = body.content.len();
+    if bytes > MAX_MESSAGE_BYTES {
+        return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
+    }
+    if body.content.trim().is_empty() {
+        return Err(ApiError::EmptyMessage);
+    }
+    check_text("/content", &body.content)?;
+    check_storable("/metadata", &body.metadata)
+}
+
+/// Looks for what Postgres cannot store in any text of `object`, names included.
+fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiError> {
+    fn walk(pointer: &str, value: &Value) -> Result<(), ApiError> {
+        match value {
+            Value::String(text) => check_text(pointer, text),
+            Value::Array(items) => items.iter().try_for_each(|item| walk(pointer, item)),
+            Value::Object(fields) => check_storable(pointer, fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        }
+    }
+    object.iter().try_for_each(|(name, value)| {
+        check_text(pointer, name)?;
+        walk(pointer, value)
+    })
+}
+
+/// The events that were committed with the message.
+fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
+    let committed = |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };
+    let body = MessageBody {
+        source: Source::User,
+        message_type: MessageType::Text,
+        content: content.to_owned(),
+        metadata: if metadata == &Value::Object(Map::new()) { Value::Null } else { metadata.clone() },
+    };
+    let message = committed(posted.seq, Event::MessagePosted { message_id: posted.id }, Some(body));
+    if posted.opened {
+        vec![committed(posted.seq - 1, Event::RunQueued {}, None), message]
+    } else {
+        vec![message]
+    }
+}
+
+/// The answer: the same for a replay, whatever became of the message since.
+fn accepted(place: &Place, posted: &Posted, content: String, metadata: Value) -> Accepted {
+    let message = Shown {
+        id: posted.id,
+        owner: Owner { kind: place.kind.clone(), id: place.id },
+        source: Source::User,
+        message_type: MessageType::Text,
+        content,
+        metadata,
+        status: Some(MessageStatus::Pending),
+        run_id: Some(posted.run),
+        seq: posted.seq,
+        created_at: Time(posted.created_at),
+        processed_at: None,
+    };
+    Accepted { message, events_url: format!("{}/events?after={}", place.path(), posted.run_seq - 1) }
+}

@@ -1,0 +1,113 @@
+//! `/v1/{kinds}/{id}`: an agentable by the plural of its kind and its id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
+use houston_store::Store;
+use serde::{Serialize, Serializer};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// An agentable as a path names it. Whether it exists, and for this caller, only Postgres knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) kind: String,
+    pub(crate) id: AgentableId,
+    pub(crate) urgency: Urgency,
+    /// Whether it takes messages.
+    pub(crate) conversational: bool,
+}
+
+impl Place {
+    fn find(types: &BTreeMap<String, AgentType>, kinds: &str, id: &str) -> Option<Self> {
+        let kind = types.get(kinds.strip_suffix('s')?)?;
+        let id = parse_prefixed(&kind.kind, id).ok()?.into();
+        let (urgency, conversational) = (kind.urgency, kind.conversational);
+        Some(Self { kind: kind.kind.clone(), id, urgency, conversational })
+    }
+
+    /// The id as the API shows it.
+    pub(crate) fn shown(&self) -> String {
+        self.id.shown(&self.kind)
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> String {
+        format!("/v1/{}s/{}", self.kind, self.shown())
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Place {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        const NOWHERE: ApiError = ApiError::NotFound { what: "agentable" };
+        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOWHERE)?;
+        let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
+        Self::find(&app.state.agent_types, param("kinds"), param("id")).ok_or(NOWHERE)
+    }
+}
+
+/// Places that are known to exist: of what kind an agentable is and whose, never changes.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPlaces(Mutex<HashMap<AgentableId, (TenantId, String)>>);
+
+/// How many places are remembered; one more, and all are looked up anew.
+const MOST_PLACES: usize = 50_000;
+
+impl KnownPlaces {
+    /// Whether the caller has such an agentable, of that kind.
+    pub(crate) async fn confirm(&self, store: &Store, caller: Caller, place: &Place) -> Result<(), ApiError> {
+        let known = self.lock().get(&place.id).is_some_and(|(tenant, kind)| {
+            // An agentable of somebody else, or under another kind's name, is looked up and not found.
+            *tenant == caller.tenant && *kind == place.kind
+        });
+        if !known {
+            store.agentable(caller.tenant, &place.kind, place.id).await?;
+            let mut places = self.lock();
+            if places.len() >= MOST_PLACES {
+                places.clear();
+            }
+            places.insert(place.id, (caller.tenant, place.kind.clone()));
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, (TenantId, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last id of a path, of a kind that has one name: `/v1/runs/{id}`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Id<T>(pub(crate) T);
+
+impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        const NOWHERE: ApiError = ApiError::NotFound { what: "resource" };
+        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOWHERE)?;
+        let id = params.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| id.parse().ok());
+        id.map(Self).ok_or(NOWHERE)
+    }
+}
+
+/// `"goal_id": "goal_…"`, under whatever kind it is of; flattened into the resource it belongs to.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) kind: String,
+    pub(crate) id: AgentableId,
+}
+
+impl Serialize for Owner {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(format!("{}_id", self.kind), self.id.shown(&self.kind))])
+    }
+}

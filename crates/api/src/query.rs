@@ -1,0 +1,24 @@
+//! Query strings, with what is wrong in them named.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// The query, as the endpoint expects it.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
+            let told = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            // The parser names the parameter in its text, and nowhere else.
+            let name = told.split(['`', ':']).nth(usize::from(told.starts_with("unknown field"))).unwrap_or("");
+            ApiError::parameter(name, told.clone())
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! `POST /v1/runs/{id}/cancel`: asks whoever drives the run to stop. Asking twice is asking once; a run that was
+//! cancelled is what was asked for; one that ended otherwise can no longer be.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use houston_domain::agentable::Urgency;
+use houston_domain::event::{Live, LiveItem};
+use houston_domain::id::RunId;
+use houston_domain::run::RunStatus;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::runs::Shown;
+use crate::state::App;
+
+pub(crate) async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let asked = app.store().cancel_run(caller.tenant, id).await?;
+    if let Some((agentable, kind)) = &asked {
+        let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
+        app.state.bus.publish_control(LiveItem { agentable: *agentable, live: Live::CancelRequested(id) });
+        app.ring(*agentable, urgency);
+    }
+    let run = app.store().run(caller.tenant, id).await?;
+    if asked.is_none() && run.status != RunStatus::Cancelled {
+        return Err(ApiError::InvalidState { status: run.status });
+    }
+    Ok((StatusCode::ACCEPTED, Json(Shown::from(run))))
+}

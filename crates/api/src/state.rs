@@ -1,0 +1,83 @@
+//! What the endpoints work with: given from outside once, and what the crate keeps beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::event::{Committed, Live};
+use houston_domain::id::{AgentableId, Ids};
+use houston_queue::{DeltaBus, Hint, HintSender, Lane, RedisHealth};
+use houston_store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{Caller, KeyCache};
+use crate::config::Config;
+use crate::error::ApiError;
+use crate::events::streams::Streams;
+use crate::place::{KnownPlaces, Place};
+
+/// What the server needs from its surroundings.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// `jobs/server.toml`.
+    pub config: Config,
+    /// Postgres.
+    pub store: Store,
+    /// Where live streams listen, and hear of what is posted here.
+    pub bus: DeltaBus,
+    /// Where workers are rung.
+    pub hints: HintSender,
+    /// What `/readyz` says about Redis: the health of the process' longest-lived connection.
+    pub redis: RedisHealth,
+    /// Makes ids, and holds the clock.
+    pub ids: Arc<Ids>,
+    /// The kinds of agentables, by name.
+    pub agent_types: Arc<BTreeMap<String, AgentType>>,
+    /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
+    /// clients come back elsewhere; everything else is served on.
+    pub draining: CancellationToken,
+}
+
+/// The state as endpoints see it.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) state: State,
+    pub(crate) keys: KeyCache,
+    pub(crate) places: KnownPlaces,
+    pub(crate) streams: Streams,
+}
+
+impl App {
+    pub(crate) fn new(state: State) -> Arc<Self> {
+        let keys = KeyCache::new(state.config.key_cache());
+        Arc::new(Self { state, keys, places: KnownPlaces::default(), streams: Streams::default() })
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.state.store
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.state.ids.clock().now()
+    }
+
+    /// Whether the caller has such an agentable, of that kind.
+    pub(crate) async fn confirm(&self, caller: Caller, place: &Place) -> Result<(), ApiError> {
+        self.places.confirm(&self.state.store, caller, place).await
+    }
+
+    /// Tells a worker to look at `agentable`. Never waits, never fails.
+    pub(crate) fn ring(&self, agentable: AgentableId, urgency: Urgency) {
+        let lane = match urgency {
+            Urgency::Interactive => Lane::Interactive,
+            Urgency::Background => Lane::Background,
+        };
+        self.state.hints.send(lane, Hint::run(agentable));
+    }
+
+    /// Tells live streams of what was committed here.
+    pub(crate) fn announce(&self, agentable: AgentableId, events: Vec<Committed>) {
+        self.state.bus.publish(agentable, Live::Committed(events));
+    }
+}

@@ -1,0 +1,69 @@
+//! A Houston with a tool of one's own: everything `houston` does, and agents may ring a bell.
+//!
+//! ```sh
+//! cargo run --example custom_tool -- dev --jobs my-jobs
+//! ```
+//! where `my-jobs/agents/goal.toml` is a copy of `jobs/agents/goal.toml` with `"ring_bell"` among its tools.
+//! Ringing appends a line to the file named by `BELL_LEDGER`, and takes as long as the caller wishes: the fault
+//! tests use it as an act on the outside world.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_cli::tool::{
+    CallContext, EffectClass, InvalidInput, Plan, Tool, ToolDefinition, ToolErrorCode, ToolResponse,
+};
+use serde_json::{Value, json};
+
+struct RingBell(ToolDefinition);
+
+impl Default for RingBell {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: "ring_bell".to_owned(),
+            description: "Ring the bell on the desk. Everybody hears it; it cannot be taken back.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {"seconds": {"type": "number", "description": "How long; 0 when left out."}},
+                "additionalProperties": false,
+            }),
+            // It acts on the world, so a crash in the middle must not ring it again.
+            effect: EffectClass::Effect,
+            timeout: Duration::from_secs(60),
+        })
+    }
+}
+
+impl Tool for RingBell {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let seconds = input["seconds"].as_f64().unwrap_or(0.0);
+        if !(0.0..=60.0).contains(&seconds) {
+            return Err(InvalidInput(format!("ring_bell: `seconds` is {seconds}, allowed are 0 to 60")));
+        }
+        let line = json!({"key": context.idempotency_key, "run": context.run}).to_string();
+        Ok(Plan::Execute(Box::pin(async move {
+            if let Err(error) = note_down(&line) {
+                return ToolResponse::failure(ToolErrorCode::IoError, format!("the bell is broken: {error}"));
+            }
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+            ToolResponse::success("The bell was rung.")
+        })))
+    }
+}
+
+fn note_down(line: &str) -> std::io::Result<()> {
+    let Some(path) = std::env::var_os("BELL_LEDGER") else { return Ok(()) };
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+    writeln!(file, "{line}")?;
+    file.sync_all()
+}
+
+fn main() -> ExitCode {
+    houston_cli::App::default().with_tool(Arc::new(RingBell::default())).main()
+}

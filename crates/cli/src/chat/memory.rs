@@ -1,0 +1,110 @@
+//! What this folder knows of goals: `chat.json`, the last goal talked with on each server, and `demo.json`, the
+//! goal `houston dev` made. Both may be missing or broken: then nothing is known.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The demo of `houston dev`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Demo {
+    pub(crate) url: String,
+    pub(crate) goal: String,
+}
+
+impl Demo {
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(folder.join("demo.json")).ok()?;
+        serde_json::from_str::<Self>(&text).ok().map(|demo| Self { url: address(&demo.url), ..demo })
+    }
+}
+
+/// A server's address as it is compared and joined with paths.
+pub(crate) fn address(url: &str) -> String {
+    url.trim().trim_end_matches('/').to_owned()
+}
+
+/// The last goals.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    file: PathBuf,
+    kept: Kept,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    /// By the server's address.
+    #[serde(default)]
+    last_goals: BTreeMap<String, String>,
+}
+
+impl Memory {
+    pub(crate) fn read(folder: &Path) -> Self {
+        let file = folder.join("chat.json");
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        Self { kept: serde_json::from_str(&text).unwrap_or_default(), file }
+    }
+
+    pub(crate) fn last_goal(&self, url: &str) -> Option<&str> {
+        self.kept.last_goals.get(url).map(String::as_str)
+    }
+
+    /// Keeps a goal, readable by its owner only.
+    ///
+    /// # Errors
+    /// When the folder cannot be written to.
+    pub(crate) fn keep(&mut self, url: &str, goal: &str) -> std::io::Result<()> {
+        if self.last_goal(url) == Some(goal) {
+            return Ok(());
+        }
+        self.kept.last_goals.insert(url.to_owned(), goal.to_owned());
+        if let Some(folder) = self.file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        // Another chat may read it at any time: it is replaced as a whole.
+        let fresh = self.file.with_extension(format!("json.{}", std::process::id()));
+        let mut file =
+            std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
+        writeln!(file, "{}", serde_json::to_string_pretty(&self.kept)?)?;
+        std::fs::rename(fresh, &self.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn goals_are_kept_for_each_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("new");
+        let mut memory = Memory::read(&folder);
+        assert_eq!(memory.last_goal("http://a"), None);
+        memory.keep("http://a", "goal_1").unwrap();
+        memory.keep("http://b", "goal_2").unwrap();
+        memory.keep("http://a", "goal_3").unwrap();
+        let memory = Memory::read(&folder);
+        assert_eq!((memory.last_goal("http://a"), memory.last_goal("http://b")), (Some("goal_3"), Some("goal_2")));
+        let file = folder.join("chat.json");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+
+        std::fs::write(&file, "{oops").unwrap();
+        assert_eq!(Memory::read(&folder).last_goal("http://a"), None);
+    }
+
+    #[test]
+    fn the_demo_is_read_if_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Demo::read(folder.path()).is_none());
+        std::fs::write(folder.path().join("demo.json"), r#"{"url":"http://127.0.0.1:1/","goal":"goal_1","more":1}"#)
+            .unwrap();
+        let demo = Demo::read(folder.path()).unwrap();
+        assert_eq!((demo.url.as_str(), demo.goal.as_str()), ("http://127.0.0.1:1", "goal_1"));
+    }
+}

@@ -1,0 +1,44 @@
+//! Wrong usage and wrong settings are told what is wrong, where, and what to do; exit code 2.
+
+use std::process::{Command, Output};
+
+use crate::house::houston;
+
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command: Command = houston();
+    command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL").args(arguments);
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+fn refused(arguments: &[&str], variables: &[(&str, &str)], words: &[&str]) {
+    let output = run(arguments, variables);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for word in words {
+        assert!(told.contains(word), "`{told}` does not say `{word}`");
+    }
+}
+
+#[test]
+fn serve_and_work_do_not_embed_unless_told_to() {
+    refused(&["serve"], &[], &["DATABASE_URL", "--embedded"]);
+    refused(&["work"], &[("DATABASE_URL", "postgres://x@localhost/x")], &["HOUSTON_REDIS_URL", "--embedded"]);
+}
+
+#[test]
+fn a_wrong_setting_names_its_key_its_origin_and_what_is_allowed() {
+    let show = ["config", "show"];
+    let variable = "HOUSTON_ORCHESTRATOR__LIMITS__MAX_ITERATIONS";
+    refused(&show, &[(variable, "many")], &["orchestrator.limits.max_iterations", variable, "many"]);
+    refused(&show, &[("HOUSTON_ORCHESTRATOR__LIMIT", "3")], &["limit", "limits"]);
+    refused(&show, &[("HOUSTON_SERVER__ADDRESS", "here")], &["server.address", "127.0.0.1:8080"]);
+    refused(&show, &[("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", "30")], &["trust_s", "less than ttl_s"]);
+}
+
+#[test]
+fn settings_are_shown_with_where_they_come_from() {
+    let output = run(&["config", "show", "--origin"], &[("HOUSTON_SERVER__HEARTBEAT_S", "3")]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("orchestrator.limits.max_iterations = 20  # jobs/orchestrator.toml"), "{shown}");
+    assert!(shown.contains("server.heartbeat_s = 3  # HOUSTON_SERVER__HEARTBEAT_S"), "{shown}");
+}

@@ -1,0 +1,266 @@
+//! One installation made of processes: `serve` and any number of `work`, on throw-away servers.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use houston_testkit::process::Process;
+use houston_testkit::servers::TestServers;
+use serde_json::{Value, json};
+
+/// How long anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct House {
+    pub(crate) servers: Mutex<TestServers>,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) key: String,
+    pub(crate) address: SocketAddr,
+    client: reqwest::Client,
+    _serve: Process,
+}
+
+/// The binary with the bell among its tools.
+fn with_bell() -> PathBuf {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_houston"));
+    let example = binary.parent().unwrap().join("examples/custom_tool");
+    assert!(example.exists(), "{} is missing: build the examples", example.display());
+    example
+}
+
+pub(crate) fn houston() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_houston"))
+}
+
+/// A port nobody has just now.
+fn free_port() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+impl House {
+    pub(crate) fn start() -> Self {
+        let servers = TestServers::start().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        jobs(folder.path());
+        let run = |arguments: &[&str]| {
+            let output = environment(houston(), &servers, folder.path()).args(arguments).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        run(&["migrate"]);
+        let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
+        let address = free_port();
+        let mut command = environment(houston(), &servers, folder.path());
+        command.args(["serve", "--address", &address.to_string()]);
+        let mut serve = Process::spawn(&mut command).unwrap();
+        serve.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { servers: Mutex::new(servers), folder, key, address, client, _serve: serve }
+    }
+
+    /// Starts one more worker and waits until it may claim.
+    pub(crate) fn worker(&self) -> Process {
+        self.worker_with(&[])
+    }
+
+    pub(crate) fn worker_with(&self, variables: &[(&str, &str)]) -> Process {
+        let mut command =
+            environment(Command::new(with_bell()), &self.servers.lock().unwrap(), self.folder.path());
+        command.arg("work").env("BELL_LEDGER", self.ledger()).envs(variables.iter().copied());
+        let process = Process::spawn(&mut command).unwrap();
+        process.wait_for_line(PATIENCE, |line| line == "working").unwrap();
+        process
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.folder.path().join("bell")
+    }
+
+    /// How often the bell was rung.
+    pub(crate) fn rings(&self) -> usize {
+        std::fs::read_to_string(self.ledger()).unwrap_or_default().lines().count()
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await.unwrap();
+        response.json().await.unwrap()
+    }
+
+    /// Posts, trying again with the same key as a client would, until it is accepted.
+    pub(crate) async fn create(&self, path: &str, key: &str, body: &Value) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let request = self.client.post(self.url(path)).bearer_auth(&self.key);
+            let sent = request.header("Idempotency-Key", key).json(body).send().await;
+            match sent {
+                Ok(response) if response.status().is_success() => return response.json().await.unwrap(),
+                Ok(response) if response.status().as_u16() < 500 => {
+                    panic!("{path}: {} {}", response.status(), response.text().await.unwrap())
+                }
+                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+            assert!(Instant::now() < deadline, "{path} was never accepted");
+        }
+    }
+
+    pub(crate) async fn goal(&self, name: &str) -> String {
+        let user = self.create("/v1/users", &format!("user {name}"), &json!({"name": name})).await;
+        let body = json!({"user_id": user["id"], "title": name});
+        let goal = self.create("/v1/goals", &format!("goal {name}"), &body).await;
+        goal["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn post(&self, goal: &str, key: &str, content: &str) -> Value {
+        self.create(&format!("/v1/goals/{goal}/messages"), key, &json!({"content": content})).await
+    }
+
+    pub(crate) async fn cancel(&self, run: &str) {
+        let request = self.client.post(self.url(&format!("/v1/runs/{run}/cancel"))).bearer_auth(&self.key);
+        assert!(request.send().await.unwrap().status().is_success());
+    }
+
+    /// Waits until a resource says what is wanted.
+    pub(crate) async fn until(&self, path: &str, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await;
+            let mut last = Value::Null;
+            if let Ok(response) = response {
+                last = response.json().await.unwrap_or_default();
+                if is_it(&last) {
+                    return last;
+                }
+            }
+            assert!(Instant::now() < deadline, "{path} never came to {what}: {last}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a posted message is answered.
+    pub(crate) async fn answered(&self, message: &Value) -> Value {
+        let path = format!("/v1/messages/{}", message["id"].as_str().unwrap());
+        self.until(&path, "answered", |found| found["status"] == "answered" || found["status"] == "failed")
+            .await
+    }
+
+    /// The agent's texts in a thread, oldest first.
+    pub(crate) async fn said(&self, goal: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.get(&format!("/v1/goals/{goal}/messages?limit=100{cursor}")).await;
+            for message in page["data"].as_array().unwrap() {
+                if message["source"] == "agent" && message["message_type"] == "text" {
+                    texts.push(message["content"].as_str().unwrap().to_owned());
+                }
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        texts.reverse();
+        texts
+    }
+
+    /// Reads an event stream to its clean end: the text messages a client ends up with, by id, and the types of
+    /// all events. A connection that breaks is resumed, as often as it must be.
+    pub(crate) async fn watch(&self, path: &str) -> Watched {
+        let mut watched = Watched::default();
+        let deadline = Instant::now() + PATIENCE;
+        let mut last_id = String::new();
+        loop {
+            let mut request = self.client.get(self.url(path)).bearer_auth(&self.key);
+            if !last_id.is_empty() {
+                request = request.header("Last-Event-ID", &last_id);
+            }
+            if let Ok(mut response) = request.send().await {
+                if response.status().as_u16() == 204 {
+                    return watched;
+                }
+                let mut pending = String::new();
+                loop {
+                    match response.chunk().await {
+                        Ok(Some(bytes)) => pending.push_str(&String::from_utf8(bytes.to_vec()).unwrap()),
+                        Ok(None) => return watched,
+                        Err(_) => break,
+                    }
+                    while let Some(end) = pending.find("\n\n") {
+                        let frame: String = pending.drain(..end + 2).collect();
+                        for line in frame.lines() {
+                            if let Some(id) = line.strip_prefix("id: ") {
+                                id.clone_into(&mut last_id);
+                            } else if let Some(data) = line.strip_prefix("data: ") {
+                                watched.take(&serde_json::from_str(data).unwrap());
+                            }
+                        }
+                    }
+                }
+            }
+            assert!(Instant::now() < deadline, "the stream never ended: {watched:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// What a client of a stream has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    pub(crate) texts: Vec<(String, String)>,
+    pub(crate) types: Vec<String>,
+    open: Option<String>,
+}
+
+impl Watched {
+    fn take(&mut self, event: &Value) {
+        let kind = event["type"].as_str().unwrap().to_owned();
+        let id = || event["messageId"].as_str().unwrap().to_owned();
+        match kind.as_str() {
+            "TEXT_MESSAGE_START" => {
+                assert_eq!(self.open, None, "two messages are open");
+                self.open = Some(id());
+                self.texts.push((id(), String::new()));
+            }
+            "TEXT_MESSAGE_CONTENT" => {
+                assert_eq!(self.open, Some(id()), "text for a message that is not open");
+                self.texts.last_mut().unwrap().1.push_str(event["delta"].as_str().unwrap());
+            }
+            "TEXT_MESSAGE_END" => assert_eq!(self.open.take(), Some(id())),
+            "MESSAGES_SNAPSHOT" => {
+                let kept: Vec<&Value> = event["messages"].as_array().unwrap().iter().collect();
+                self.texts.retain(|(text, _)| kept.iter().any(|message| message["id"] == text.as_str()));
+            }
+            "RUN_FINISHED" => assert_eq!(self.open, None, "a message is open at the end"),
+            _ => {}
+        }
+        self.types.push(kind);
+    }
+}
+
+/// Agent types that may ring the bell.
+fn jobs(folder: &Path) {
+    std::fs::create_dir_all(folder.join("agents")).unwrap();
+    let goal = include_str!("../../../../jobs/agents/goal.toml");
+    let goal = goal.replace("tools = [", "tools = [\"ring_bell\", ");
+    std::fs::write(folder.join("agents/goal.toml"), goal).unwrap();
+}
+
+/// The environment of every process of a house.
+pub(crate) fn environment(mut command: Command, servers: &TestServers, folder: &Path) -> Command {
+    command
+        .env("DATABASE_URL", servers.database_url())
+        .env("HOUSTON_REDIS_URL", servers.redis_url())
+        .env("HOUSTON_MODEL", "simulated")
+        .env("HOUSTON_LOG_FORMAT", "text");
+    // Only the binary with the bell knows the tool.
+    if command.get_program() == with_bell().as_os_str() {
+        command.env("HOUSTON_JOBS", folder);
+    }
+    command
+}

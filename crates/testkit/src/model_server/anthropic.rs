@@ -1,0 +1,104 @@
+//! An answer as Anthropic's messages stream it.
+
+use serde_json::{Value, json};
+
+use super::plan::Rendered;
+use super::reply::{Answer, Part, cut};
+
+/// The events of `answer` to the call `number`.
+pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
+    let (mut pieces, mut calls) = (Vec::new(), 0);
+    for (index, part) in answer.parts.iter().enumerate() {
+        let (block, deltas, closing) = match part {
+            Part::Thinking(text) => {
+                let signed = json!({"type": "signature_delta", "signature": "c2NyaXB0ZWQ="});
+                let thinking = |piece: &str| json!({"type": "thinking_delta", "thinking": piece});
+                let block = json!({"type": "thinking", "thinking": "", "signature": ""});
+                (block, deltas(text, answer.pieces, thinking), Some(signed))
+            }
+            Part::Text(text) => {
+                let delta = |piece: &str| json!({"type": "text_delta", "text": piece});
+                (json!({"type": "text", "text": ""}), deltas(text, answer.pieces, delta), None)
+            }
+            Part::Tool { name, arguments } => {
+                let id = format!("toolu_{number}_{calls}");
+                calls += 1;
+                let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+                let delta = |piece: &str| json!({"type": "input_json_delta", "partial_json": piece});
+                (block, deltas(&arguments.to_string(), answer.pieces, delta), None)
+            }
+        };
+        block_events(index, &block, deltas, closing, &mut pieces);
+    }
+    let reason = match (answer.cut_short, calls) {
+        (true, _) => "max_tokens",
+        (false, 0) => "end_turn",
+        (false, _) => "tool_use",
+    };
+    let (input, output) = answer.usage;
+    let message = json!({
+        "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "scripted",
+        "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": {"input_tokens": input, "output_tokens": 1},
+    });
+    let stop = json!({
+        "type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
+        "usage": {"output_tokens": output},
+    });
+    Rendered {
+        opening: event(&json!({"type": "message_start", "message": message}))
+            + &event(&json!({"type": "ping"})),
+        pieces,
+        ending: event(&stop) + &event(&json!({"type": "message_stop"})),
+    }
+}
+
+fn deltas(text: &str, pieces: usize, delta: impl Fn(&str) -> Value) -> Vec<Value> {
+    cut(text, pieces).into_iter().map(delta).collect()
+}
+
+/// A block's events, one piece per delta: its start goes with the first, its end with the last.
+fn block_events(
+    index: usize,
+    block: &Value,
+    deltas: Vec<Value>,
+    closing: Option<Value>,
+    pieces: &mut Vec<String>,
+) {
+    let delta_event =
+        |delta: Value| event(&json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    let mut start =
+        Some(event(&json!({"type": "content_block_start", "index": index, "content_block": block})));
+    for delta in deltas {
+        pieces.push(start.take().unwrap_or_default() + &delta_event(delta));
+    }
+    if let Some(last) = pieces.last_mut() {
+        if let Some(closing) = closing {
+            last.push_str(&delta_event(closing));
+        }
+        last.push_str(&event(&json!({"type": "content_block_stop", "index": index})));
+    }
+}
+
+fn event(data: &Value) -> String {
+    let name = data["type"].as_str().unwrap_or_default();
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+/// An error inside a stream.
+pub(crate) fn error_event() -> String {
+    event(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}))
+}
+
+/// The body of a refusal.
+pub(crate) fn refusal(status: u16) -> String {
+    let (kind, message) = match status {
+        401 => ("authentication_error", "invalid x-api-key"),
+        404 => ("not_found_error", "model: scripted"),
+        429 => ("rate_limit_error", "This request would exceed your rate limit"),
+        529 => ("overloaded_error", "Overloaded"),
+        400..=499 => ("invalid_request_error", "The request is invalid"),
+        _ => ("api_error", "Internal server error"),
+    };
+    json!({"type": "error", "error": {"type": kind, "message": message}}).to_string()
+}

@@ -1,0 +1,178 @@
+//! A request, as a script reads it.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// Which wire a request came over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// OpenAI's chat completions.
+    OpenAiChat,
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+/// One request to the model. Its body is parsed when it is first looked into.
+#[derive(Debug)]
+pub struct Call {
+    /// Which call it is for this server, from 0.
+    pub number: usize,
+    /// Over which connection it came, from 0.
+    pub connection: usize,
+    /// Which wire it speaks.
+    pub wire: Wire,
+    /// When its last byte had arrived.
+    pub at: Instant,
+    /// The body as it came.
+    pub body: Bytes,
+    pub(crate) json: OnceLock<Value>,
+}
+
+/// What a tool answered, as the model is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The call it belongs to.
+    pub id: String,
+    /// What it says.
+    pub content: String,
+}
+
+impl Call {
+    /// The body; null when it is no JSON.
+    pub fn json(&self) -> &Value {
+        self.json.get_or_init(|| serde_json::from_slice(&self.body).unwrap_or_default())
+    }
+
+    /// The model it is for.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        self.json()["model"].as_str().unwrap_or_default()
+    }
+
+    /// What the user said, message by message, oldest first. Tool results are not among them.
+    #[must_use]
+    pub fn user_texts(&self) -> Vec<String> {
+        self.messages()
+            .iter()
+            .filter(|message| message["role"] == "user")
+            .flat_map(|message| texts(&message["content"]))
+            .collect()
+    }
+
+    /// What the user said last; empty when nothing.
+    #[must_use]
+    pub fn last_user_text(&self) -> String {
+        self.user_texts().pop().unwrap_or_default()
+    }
+
+    /// The system prompt.
+    #[must_use]
+    pub fn system(&self) -> String {
+        match self.wire {
+            Wire::Anthropic => texts(&self.json()["system"]).join("\n"),
+            Wire::OpenAiChat => {
+                let system = self.messages().iter().filter(|message| message["role"] == "system");
+                system.flat_map(|message| texts(&message["content"])).collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    /// The names of the tools it offers.
+    #[must_use]
+    pub fn tools(&self) -> Vec<String> {
+        let tools = self.json()["tools"].as_array().map_or(&[][..], Vec::as_slice);
+        let name = |tool: &Value| match self.wire {
+            Wire::OpenAiChat => tool["function"]["name"].as_str().map(str::to_owned),
+            Wire::Anthropic => tool["name"].as_str().map(str::to_owned),
+        };
+        tools.iter().filter_map(name).collect()
+    }
+
+    /// The results of the tools the model asked for last, in order: those after its last message.
+    #[must_use]
+    pub fn tool_results(&self) -> Vec<ToolResult> {
+        let messages = self.messages();
+        let after =
+            messages.iter().rposition(|message| message["role"] == "assistant").map_or(0, |at| at + 1);
+        messages[after..].iter().flat_map(results).collect()
+    }
+
+    /// Whether the last thing that happened is that tools answered.
+    #[must_use]
+    pub fn has_tool_results(&self) -> bool {
+        !self.tool_results().is_empty()
+    }
+
+    fn messages(&self) -> &[Value] {
+        self.json()["messages"].as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The texts of a content: a string, or the text blocks of a list.
+fn texts(content: &Value) -> Vec<String> {
+    match content {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(blocks) => {
+            let text = |block: &Value| block["text"].as_str().map(str::to_owned);
+            blocks.iter().filter(|block| block["type"] == "text").filter_map(text).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The results in a message: OpenAI's is one, Anthropic's has them among its blocks.
+fn results(message: &Value) -> Vec<ToolResult> {
+    let result = |id: &Value, content: &Value| ToolResult {
+        id: id.as_str().unwrap_or_default().to_owned(),
+        content: texts(content).join("\n"),
+    };
+    if message["role"] == "tool" {
+        return vec![result(&message["tool_call_id"], &message["content"])];
+    }
+    let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let blocks = blocks.iter().filter(|block| block["type"] == "tool_result");
+    blocks.map(|block| result(&block["tool_use_id"], &block["content"])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(wire: Wire, body: &Value) -> Call {
+        let body = Bytes::from(body.to_string());
+        Call { number: 0, connection: 0, wire, at: Instant::now(), body, json: OnceLock::new() }
+    }
+
+    #[test]
+    fn both_wires_read_alike() {
+        let openai = json!({"model": "m", "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "a"}]},
+            {"role": "tool", "tool_call_id": "a", "content": "12"},
+            {"role": "user", "content": [{"type": "text", "text": "two"}]},
+        ], "tools": [{"type": "function", "function": {"name": "clock"}}]});
+        let anthropic = json!({"model": "m", "system": [{"type": "text", "text": "be brief"}], "messages": [
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "12"}, {"type": "text", "text": "two"},
+            ]},
+        ], "tools": [{"name": "clock"}]});
+        for (wire, body) in [(Wire::OpenAiChat, openai), (Wire::Anthropic, anthropic)] {
+            let call = call(wire, &body);
+            assert_eq!(call.model(), "m");
+            assert_eq!(call.system(), "be brief");
+            assert_eq!(call.user_texts(), ["one", "two"]);
+            assert_eq!(call.last_user_text(), "two");
+            assert_eq!(call.tools(), ["clock"]);
+            assert_eq!(call.tool_results(), [ToolResult { id: "a".into(), content: "12".into() }]);
+        }
+        assert!(!call(Wire::OpenAiChat, &json!([])).has_tool_results());
+    }
+}

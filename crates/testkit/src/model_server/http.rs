@@ -1,0 +1,72 @@
+//! As much of HTTP/1.1 as a client of a model needs: requests with a length, one after the other.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+/// Longer than any head.
+const LONGEST_HEAD: usize = 64 << 10;
+/// Longer than any request to a model.
+const LONGEST_BODY: usize = 64 << 20;
+
+/// A request as it came.
+#[derive(Debug)]
+pub(crate) struct Request {
+    head: Bytes,
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    /// `POST`, and the path without its query.
+    pub(crate) fn method_and_path(&self) -> (&str, &str) {
+        let line = std::str::from_utf8(&self.head).unwrap_or_default().lines().next().unwrap_or_default();
+        let mut words = line.split(' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        (method, target.split('?').next().unwrap_or_default())
+    }
+
+    /// A header's value.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        header(std::str::from_utf8(&self.head).ok()?, name)
+    }
+}
+
+fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    head.lines().skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.trim().eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+/// The next request of a connection; `None` when the client has closed it.
+pub(crate) async fn read(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Option<Request>> {
+    let head = loop {
+        if let Some(end) = find(buffer, b"\r\n\r\n") {
+            break buffer.split_to(end + 4).freeze();
+        }
+        if buffer.len() > LONGEST_HEAD {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if socket.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let text = std::str::from_utf8(&head).map_err(io::Error::other)?;
+    let length = header(text, "content-length").map_or(Ok(0), str::parse).map_err(io::Error::other)?;
+    if length > LONGEST_BODY || header(text, "transfer-encoding").is_some() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    buffer.reserve(length.saturating_sub(buffer.len()));
+    while buffer.len() < length {
+        if socket.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Request { head, body: buffer.split_to(length).freeze() }))
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}

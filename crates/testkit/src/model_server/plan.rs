@@ -1,0 +1,182 @@
+//! From an answer to what is done on the socket: few writes, the pauses between them, and an end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use super::call::Wire;
+use super::reply::{Answer, Fault, Gate, Kind, Refusal, Reply};
+use super::{anthropic, openai_chat};
+
+/// The events of an answer, as text: what comes first, the pieces of content, the end mark.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) opening: String,
+    pub(crate) pieces: Vec<String>,
+    pub(crate) ending: String,
+}
+
+/// One thing to do on the socket.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    Write(Bytes),
+    Pause(Duration),
+    Wait(Gate),
+    /// Until the client gives up.
+    Hang,
+    /// Closes the connection in mid-answer.
+    Cut,
+}
+
+/// Everything to be done for one answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) actions: Vec<Action>,
+    pending: BytesMut,
+}
+
+/// A reply rendered once, for one wire, and sent as often as wanted. Ids in it are the same each time.
+#[derive(Debug)]
+pub struct Prepared(pub(crate) Plan);
+
+impl Prepared {
+    /// Renders `reply` for `wire`.
+    #[must_use]
+    pub fn new(reply: &Reply, wire: Wire) -> Arc<Self> {
+        match &reply.0 {
+            Kind::Prepared(prepared) => prepared.clone(),
+            Kind::Answer(answer) => Arc::new(Self(Plan::of(answer, wire, 0))),
+            Kind::Refusal(refusal) => Arc::new(Self(Plan::of_refusal(refusal, wire))),
+        }
+    }
+}
+
+const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
+                           cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
+
+impl Plan {
+    /// What `answer` to the call `number` means on the socket.
+    pub(crate) fn of(answer: &Answer, wire: Wire, number: usize) -> Self {
+        let mut plan = Self::default();
+        plan.pause(answer.delay);
+        if let Some((None, gate)) = &answer.gate {
+            plan.actions.push(Action::Wait(gate.clone()));
+        }
+        if answer.fault == Some(Fault::Hang) {
+            plan.actions.push(Action::Hang);
+            return plan;
+        }
+        let rendered = match wire {
+            Wire::OpenAiChat => openai_chat::render(answer, number),
+            Wire::Anthropic => anthropic::render(answer, number),
+        };
+        plan.pending.extend_from_slice(STREAM_HEAD.as_bytes());
+        if let Some(Fault::CutAfterBytes(count)) = answer.fault {
+            let text = rendered.opening + &rendered.pieces.concat() + &rendered.ending;
+            let count = count.min(text.len());
+            plan.pending.extend_from_slice(format!("{:x}\r\n", text.len()).as_bytes());
+            plan.pending.extend_from_slice(&text.as_bytes()[..count]);
+            plan.act(Action::Cut);
+            return plan;
+        }
+        plan.chunk(&rendered.opening);
+        for (index, piece) in rendered.pieces.iter().enumerate() {
+            plan.hold(answer, index);
+            if plan.fail(answer, wire, index) {
+                return plan;
+            }
+            plan.pause(answer.pace);
+            plan.chunk(piece);
+        }
+        plan.hold(answer, rendered.pieces.len());
+        // A fault that lies beyond the last chunk happens after it.
+        if !plan.fail(answer, wire, usize::MAX) {
+            plan.chunk(&rendered.ending);
+            plan.end();
+        }
+        plan
+    }
+
+    /// What a refusal means on the socket.
+    pub(crate) fn of_refusal(refusal: &Refusal, wire: Wire) -> Self {
+        let body = match (refusal.body.as_str(), wire) {
+            ("", Wire::OpenAiChat) => openai_chat::refusal(refusal.status),
+            ("", Wire::Anthropic) => anthropic::refusal(refusal.status),
+            (body, _) => body.to_owned(),
+        };
+        let headers: String =
+            refusal.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let mut plan = Self::default();
+        plan.pending.extend_from_slice(
+            format!(
+                "HTTP/1.1 {} Scripted\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+                refusal.status,
+                body.len()
+            )
+            .as_bytes(),
+        );
+        plan.flush();
+        plan
+    }
+
+    fn hold(&mut self, answer: &Answer, before: usize) {
+        if let Some((Some(chunks), gate)) = &answer.gate
+            && *chunks == before
+        {
+            self.act(Action::Wait(gate.clone()));
+        }
+    }
+
+    /// Does what the answer's fault says if it is due after `chunks` pieces; returns whether that is the end.
+    fn fail(&mut self, answer: &Answer, wire: Wire, chunks: usize) -> bool {
+        let is_due = |after: usize| after == chunks || chunks == usize::MAX;
+        match answer.fault {
+            Some(Fault::Stall(after)) if is_due(after) => self.act(Action::Hang),
+            Some(Fault::CutAfterChunks(after)) if is_due(after) => self.act(Action::Cut),
+            Some(Fault::EndEarly(after)) if is_due(after) => self.end(),
+            Some(Fault::Garbage(after)) if is_due(after) => {
+                self.chunk("data: {\"choices\": [oops\n\n");
+                self.end();
+            }
+            Some(Fault::ErrorEvent(after)) if is_due(after) => {
+                let error = match wire {
+                    Wire::OpenAiChat => openai_chat::error_event(),
+                    Wire::Anthropic => anthropic::error_event(),
+                };
+                self.chunk(&error);
+                self.end();
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Adds one HTTP chunk to what is written next.
+    fn chunk(&mut self, text: &str) {
+        self.pending.extend_from_slice(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());
+    }
+
+    /// Ends the body as it should be.
+    fn end(&mut self) {
+        self.pending.extend_from_slice(b"0\r\n\r\n");
+        self.flush();
+    }
+
+    fn pause(&mut self, time: Duration) {
+        if !time.is_zero() {
+            self.act(Action::Pause(time));
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.flush();
+        self.actions.push(action);
+    }
+
+    fn flush(&mut self) {
+        if !self.pending.is_empty() {
+            self.actions.push(Action::Write(self.pending.split().freeze()));
+        }
+    }
+}

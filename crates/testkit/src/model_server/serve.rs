@@ -1,0 +1,163 @@
+//! Connections: read a request, ask the script, do what the plan says.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::call::{Call, Wire};
+use super::http::{self, Request};
+use super::journal::{Ending, Journal};
+use super::plan::{Action, Plan};
+use super::reply::{Kind, Reply};
+
+/// What all connections share.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) script: Arc<dyn Fn(&Call) -> Reply + Send + Sync>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Accepts until it is told to stop.
+pub(crate) async fn accept(listener: TcpListener, server: Server, tasks: TaskTracker) {
+    let mut connection = 0;
+    loop {
+        let accepted = tokio::select! {
+            () = server.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        // Out of descriptors, for instance: the next moment may be better.
+        let Ok((socket, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let server = server.clone();
+        tasks.spawn(async move {
+            let stop = server.stop.clone();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                // A connection that breaks is the client's affair; the journal says how its exchange ended.
+                _ = server.connection(socket, connection) => {}
+            }
+        });
+        connection += 1;
+    }
+}
+
+impl Server {
+    async fn connection(&self, mut socket: TcpStream, connection: usize) -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        let mut buffer = BytesMut::new();
+        while let Some(request) = http::read(&mut socket, &mut buffer).await? {
+            let wire = match request.method_and_path() {
+                ("POST", path) if path.ends_with("/chat/completions") => Wire::OpenAiChat,
+                ("POST", path) if path.ends_with("/messages") => Wire::Anthropic,
+                other => {
+                    let answer = aside(other);
+                    socket.write_all(answer.as_bytes()).await?;
+                    continue;
+                }
+            };
+            // An answer may be held for long: give back what the request took.
+            buffer = BytesMut::from(&buffer[..]);
+            if self.exchange(&mut socket, request, wire, connection).await != Ending::Answered {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One call from its arrival to its end.
+    async fn exchange(
+        &self,
+        socket: &mut TcpStream,
+        request: Request,
+        wire: Wire,
+        connection: usize,
+    ) -> Ending {
+        let at = Instant::now();
+        let number = self.journal.begin();
+        // Dropped in mid-answer when the server stops: it ends all the same.
+        let mut open = Open { journal: &self.journal, number, ending: Ending::Cut };
+        let key = request.header("authorization").or_else(|| request.header("x-api-key")).map(str::to_owned);
+        let call = Call { number, connection, wire, at, body: request.body, json: OnceLock::new() };
+        self.journal.note(&call, key.as_deref());
+        let plan = match (self.script)(&call).0 {
+            Kind::Prepared(prepared) => prepared.0.clone(),
+            Kind::Answer(answer) => Plan::of(&answer, wire, number),
+            Kind::Refusal(refusal) => Plan::of_refusal(&refusal, wire),
+        };
+        drop(call);
+        open.ending = carry_out(socket, &plan).await;
+        open.ending
+    }
+}
+
+/// An exchange that ends when this is dropped.
+struct Open<'j> {
+    journal: &'j Journal,
+    number: usize,
+    ending: Ending,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.journal.end(self.number, self.ending);
+    }
+}
+
+async fn carry_out(socket: &mut TcpStream, plan: &Plan) -> Ending {
+    for action in &plan.actions {
+        match action {
+            Action::Write(bytes) => {
+                if socket.write_all(bytes).await.is_err() {
+                    return Ending::ClientLeft;
+                }
+            }
+            Action::Cut => return Ending::Cut,
+            Action::Hang => {
+                client_left(socket).await;
+                return Ending::ClientLeft;
+            }
+            Action::Pause(time) => {
+                tokio::select! {
+                    () = tokio::time::sleep(*time) => {}
+                    () = client_left(socket) => return Ending::ClientLeft,
+                }
+            }
+            Action::Wait(gate) => {
+                tokio::select! {
+                    () = gate.opened() => {}
+                    () = client_left(socket) => return Ending::ClientLeft,
+                }
+            }
+        }
+    }
+    Ending::Answered
+}
+
+/// Waits until the client closes. One that sends its next request before the answer is not noticed.
+async fn client_left(socket: &TcpStream) {
+    if let Ok(1..) = socket.peek(&mut [0]).await {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What else clients ask a model server.
+fn aside((method, path): (&str, &str)) -> String {
+    let (status, body) = match (method, path.rsplit('/').next().unwrap_or_default()) {
+        ("GET", "models") => ("200 OK", r#"{"object":"list","data":[{"id":"scripted","object":"model"}]}"#),
+        ("GET", "health") => ("200 OK", r#"{"status":"ok"}"#),
+        _ => ("404 Not Found", r#"{"error":{"message":"not found","type":"invalid_request_error"}}"#),
+    };
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
