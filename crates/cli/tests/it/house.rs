@@ -56,6 +56,7 @@ impl House {
         command.args(["serve", "--address", &address.to_string()]);
         let mut serve = Process::spawn(&mut command).unwrap();
         serve.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { servers: Mutex::new(servers), folder, key, address, client, _serve: serve }
     }
@@ -89,7 +90,7 @@ impl House {
 
     pub(crate) async fn get(&self, path: &str) -> Value {
         let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await.unwrap();
-        response.json().await.unwrap()
+        json(response).await
     }
 
     /// Posts, trying again with the same key as a client would, until it is accepted.
@@ -97,9 +98,10 @@ impl House {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let request = self.client.post(self.url(path)).bearer_auth(&self.key);
-            let sent = request.header("Idempotency-Key", key).json(body).send().await;
+            let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
+            let sent = request.body(body.to_string()).send().await;
             match sent {
-                Ok(response) if response.status().is_success() => return response.json().await.unwrap(),
+                Ok(response) if response.status().is_success() => return json(response).await,
                 Ok(response) if response.status().as_u16() < 500 => {
                     panic!("{path}: {} {}", response.status(), response.text().await.unwrap())
                 }
@@ -132,7 +134,7 @@ impl House {
             let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await;
             let mut last = Value::Null;
             if let Ok(response) = response {
-                last = response.json().await.unwrap_or_default();
+                last = json(response).await;
                 if is_it(&last) {
                     return last;
                 }
@@ -207,6 +209,10 @@ impl House {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+async fn json(response: reqwest::Response) -> Value {
+    serde_json::from_slice(&response.bytes().await.unwrap_or_default()).unwrap_or_default()
 }
 
 /// What a client of a stream has seen.

@@ -13,8 +13,7 @@ async fn a_thousand_runs_at_once_on_twenty_connections_are_all_answered() {
     }
     let _worker = house.worker_with(&[("HOUSTON_ORCHESTRATOR__WORKER__DATABASE_CONNECTIONS", "20")]);
     // The model thinks for two seconds, a thousand times side by side.
-    let posts =
-        goals.iter().map(|goal| house.post(goal, &format!("key {goal}"), "/sim hold_ms=2000 chunks=3"));
+    let posts = goals.iter().map(|goal| house.post(goal, goal, "/sim hold_ms=2000 chunks=3"));
     let messages: Vec<_> = futures_util::stream::iter(posts).buffer_unordered(50).collect().await;
     for message in &messages {
         assert_eq!(house.answered(message).await["status"], "answered");

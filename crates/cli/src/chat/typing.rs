@@ -1,0 +1,23 @@
+//! Lines a person types, or a pipe brings: read on a thread of their own, since no runtime can wait for them.
+
+use std::io::BufRead as _;
+
+use tokio::sync::mpsc;
+
+/// The lines of stdin, until its end.
+pub(crate) fn lines() -> mpsc::Receiver<String> {
+    let (lines, typed) = mpsc::channel(64);
+    // Nobody waits for this thread: it may stay in a read for ever.
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut line = Vec::new();
+        while matches!(stdin.read_until(b'\n', &mut line), Ok(length) if length > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned();
+            line.clear();
+            if lines.blocking_send(text).is_err() {
+                break;
+            }
+        }
+    });
+    typed
+}
