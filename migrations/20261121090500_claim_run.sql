@@ -8,7 +8,7 @@ create function houston.claim_run(
 ) returns table (
     epoch bigint, tenant_id uuid, user_id uuid, kind text, title text, description text, parent_id uuid,
     run_id uuid, attempt integer, iterations integer, crash_count integer, failed_attempts integer,
-    cancel_seq bigint, seq bigint, at timestamptz, takeover boolean
+    cancel_seq bigint, usage bigint[], seq bigint, at timestamptz, takeover boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -33,7 +33,9 @@ begin
        set status = 'running', attempt = r.attempt + 1, epoch = l.epoch + 1, worker_id = p_worker,
            started_at = coalesce(r.started_at, at)
      where r.id = l.run_id
-    returning r.attempt, r.iterations, r.cancel_seq into attempt, iterations, cancel_seq;
+    returning r.attempt, r.iterations, r.cancel_seq,
+              array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens]
+         into attempt, iterations, cancel_seq, usage;
 
     if l.wake then
         select max(m.seq), jsonb_agg(jsonb_build_object('type', 'text', 'text', m.content) order by m.seq)
@@ -64,7 +66,7 @@ begin
 
     return query
     select l.epoch + 1, l.tenant_id, a.user_id, a.kind, a.title, a.description, a.parent_id, l.run_id, attempt,
-           iterations, l.crash_count + 1, l.failed_attempts, cancel_seq, l.last_seq + 1, at, takeover
+           iterations, l.crash_count + 1, l.failed_attempts, cancel_seq, usage, l.last_seq + 1, at, takeover
       from houston.agentables a where a.id = p_agentable;
 end;
 $$;

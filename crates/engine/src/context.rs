@@ -9,6 +9,7 @@ use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::MessageId;
+use houston_domain::model::Usage;
 use houston_llm::SystemPart;
 use houston_store::Store;
 use houston_store::claim::Claimed;
@@ -32,6 +33,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) next_message: MessageId,
     /// The iteration that is open in the streams, from 1.
     pub(crate) open_step: u32,
+    /// Tokens of the run so far, all attempts.
+    pub(crate) usage: Usage,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
 }
@@ -53,6 +56,7 @@ impl<'e> Driving<'e> {
             holder,
             next_message: claimed.next_message,
             open_step: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
+            usage: claimed.usage,
             claimed,
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),

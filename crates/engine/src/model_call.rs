@@ -45,6 +45,7 @@ impl Driving<'_> {
         match outcome {
             Outcome::Answered(turn) => {
                 let usage = turn.usage;
+                self.usage += usage;
                 match self.run.on_model(*turn) {
                     Ok(turn) => self.commit_turn(turn, reasoning, message, usage).await,
                     Err(empty) => {

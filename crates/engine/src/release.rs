@@ -68,7 +68,7 @@ impl Driving<'_> {
         Event::RunFinished {
             status,
             iteration: Some(self.open_step),
-            usage: Usage::default(),
+            usage: self.usage,
             message: error
                 .map(|error| error.message.clone())
                 .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),

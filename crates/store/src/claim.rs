@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
+use houston_domain::model::Usage;
 
 use crate::error::Result;
 use crate::pool::Store;
@@ -47,6 +48,8 @@ pub struct Claimed {
     pub failed_attempts: i32,
     /// Where the stream stood when somebody asked to cancel the run.
     pub cancel_seq: Option<i64>,
+    /// Tokens used by earlier attempts.
+    pub usage: Usage,
     /// The id a message of the first iteration will have.
     pub next_message: MessageId,
     /// The event that was committed with the claim.
@@ -72,7 +75,7 @@ impl Store {
             select epoch as "epoch!", tenant_id as "tenant_id!", user_id as "user_id!", kind as "kind!",
                    title as "title!", description as "description!", parent_id, run_id as "run_id!",
                    attempt as "attempt!", iterations as "iterations!", crash_count as "crash_count!",
-                   failed_attempts as "failed_attempts!", cancel_seq, seq as "seq!", at as "at!: DateTime<Utc>",
+                   failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
                    takeover as "takeover!"
               from houston.claim_run($1, $2, $3, $4)"#,
             agentable.0,
@@ -96,6 +99,7 @@ impl Store {
             crash_count: row.crash_count,
             failed_attempts: row.failed_attempts,
             cancel_seq: row.cancel_seq,
+            usage: usage(&row.usage),
             next_message,
             event: Committed {
                 seq: row.seq,
@@ -110,5 +114,17 @@ impl Store {
                 body: None,
             },
         }))
+    }
+}
+
+/// Tokens as the database keeps them: in, out, cache read, cache write, reasoning.
+fn usage(tokens: &[i64]) -> Usage {
+    let at = |index: usize| tokens.get(index).and_then(|tokens| u64::try_from(*tokens).ok()).unwrap_or(0);
+    Usage {
+        input_tokens: at(0),
+        output_tokens: at(1),
+        cache_read_tokens: at(2),
+        cache_write_tokens: at(3),
+        reasoning_tokens: at(4),
     }
 }

@@ -29,7 +29,7 @@ pub struct OpenIteration {
     pub message: MessageId,
     /// Its number.
     pub number: u32,
-    /// Whether its thought was committed by then.
+    /// Whether its thought was committed by then, or something that comes after it.
     pub thought: bool,
     /// Whether its message was.
     pub said: bool,
@@ -179,7 +179,7 @@ impl Store {
             select b.data as "data!: Json<Event>",
                    exists (select from houston.events e
                             where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
-                              and e.data ->> 'type' = 'thought') as "thought!",
+                              and e.data ->> 'type' in ('thought', 'tool_called', 'message_sent')) as "thought!",
                    exists (select from houston.events e
                             where e.agentable_id = $1 and e.seq > b.seq and e.seq <= $2
                               and e.data ->> 'type' = 'message_sent'

@@ -52,6 +52,7 @@ mod tests {
             crash_count: 1,
             failed_attempts: 0,
             cancel_seq: None,
+            usage: houston_domain::model::Usage::default(),
             next_message: MessageId(id),
             event: Committed {
                 seq: 1,
