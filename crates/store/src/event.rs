@@ -35,6 +35,11 @@ pub struct OpenIteration {
     pub said: bool,
 }
 
+/// Metadata as streams carry it: none rather than an empty object.
+pub(crate) fn said(metadata: Value) -> Value {
+    if metadata.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { metadata }
+}
+
 struct EventRow {
     seq: i64,
     run_id: Uuid,
@@ -53,10 +58,7 @@ impl From<EventRow> for Committed {
                 source: source(&from),
                 message_type: message_type(&kind),
                 content,
-                metadata: row
-                    .metadata
-                    .filter(|m| m.as_object().is_none_or(|m| !m.is_empty()))
-                    .unwrap_or_default(),
+                metadata: said(row.metadata.unwrap_or_default()),
             }),
             _ => None,
         };

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::claim::Fence;
 use crate::error::{Error, Result};
+use crate::event::said;
 use crate::pool::Store;
 
 /// A message the step adds to the thread.
@@ -333,7 +334,7 @@ fn committed(step: &Step, first: i64, at: DateTime<Utc>, went_on: bool, opened: 
                 source: message.source,
                 message_type: message.message_type,
                 content: message.content.clone(),
-                metadata: message.metadata.clone(),
+                metadata: said(message.metadata.clone()),
             });
         }
     }

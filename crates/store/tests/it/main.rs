@@ -1,0 +1,5 @@
+//! The store on a real Postgres.
+
+mod fresh;
+mod post;
+mod step;
