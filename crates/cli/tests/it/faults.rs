@@ -159,3 +159,30 @@ async fn a_cancel_reaches_a_tool_and_leaves_a_valid_history() {
     let next = house.post(&goal, "2", "hello").await;
     assert_eq!(house.answered(&next).await["status"], "answered");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_slept_through_its_lease_changes_nothing_and_begins_anew() {
+    let house = House::start();
+    let goal = house.goal("zombie").await;
+    let short = [
+        ("HOUSTON_ORCHESTRATOR__LEASE__TTL_S", "3"),
+        ("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", "2"),
+        ("HOUSTON_ORCHESTRATOR__LEASE__RENEW_S", "1"),
+    ];
+    let mut sleeper = house.worker_with(&short);
+    let message = house.post(&goal, "1", "/sim chunks=100 delay_ms=20").await;
+    let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
+    house.until(&run, "running", |run| run["status"] == "running").await;
+    sleeper.pause().unwrap();
+    let _rescuer = house.worker_with(&short);
+    assert_eq!(house.answered(&message).await["status"], "answered");
+    sleeper.resume().unwrap();
+    sleeper.wait_for_line(Duration::from_secs(20), |line| line.contains("beginning anew")).unwrap();
+    let next = house.post(&goal, "2", "hello").await;
+    assert_eq!(house.answered(&next).await["status"], "answered");
+    assert_eq!(house.said(&goal).await.len(), 2);
+    let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
+    assert_valid(&history);
+    assert_eq!(history["data"].as_array().unwrap().len(), 6, "two questions, two messages, two results");
+    assert_eq!(house.get(&run).await["attempt"], 2);
+}

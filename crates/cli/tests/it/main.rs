@@ -1,6 +1,11 @@
 //! Houston as its users meet it: real processes, real servers, real faults.
 
+// `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
 mod house;
+#[cfg(test)]
 mod load;

@@ -1,5 +1,9 @@
 //! The store on a real Postgres.
 
+// `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
 mod fresh;
+#[cfg(test)]
 mod post;
+#[cfg(test)]
 mod step;

@@ -83,3 +83,23 @@ async fn only_one_of_many_claims_is_granted_and_a_zombie_cannot_write() {
     rig.history(rig.goal).await;
     rescuer.drain().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_drops_everything_leaves_its_run_to_another() {
+    let rig = Rig::start().await;
+    let doomed = rig.worker();
+    let posted = rig.post(rig.goal, "/sim chunks=100 delay_ms=20").await;
+    eventually("the run starts", || async {
+        (rig.store.run(rig.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
+    })
+    .await;
+    doomed.kill.cancel();
+    let rescuer = rig.worker();
+    let run = rig.ended(posted.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert_eq!(run.attempt, 2);
+    assert_eq!(rig.said(rig.goal).await.len(), 1);
+    rig.history(rig.goal).await;
+    rig.events(rig.goal).await;
+    rescuer.drain().await;
+}

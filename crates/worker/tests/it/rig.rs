@@ -36,14 +36,12 @@ pub(crate) struct Rig {
     pub(crate) tenant: TenantId,
     pub(crate) goal: AgentableId,
     pub(crate) hints: HintSender,
-    pub(crate) bus: DeltaBus,
     tracker: TaskTracker,
     gone: CancellationToken,
 }
 
 /// A worker of the rig, with its own pool and connections.
 pub(crate) struct TestWorker {
-    pub(crate) engine: Arc<Engine>,
     pub(crate) running: Running,
     pub(crate) stop: CancellationToken,
     pub(crate) kill: CancellationToken,
@@ -69,10 +67,9 @@ impl Rig {
         let tracker = TaskTracker::new();
         let gone = CancellationToken::new();
         let redis = redis(&servers);
-        let hints = HintSender::start(Some(redis.clone()), &tracker, gone.clone());
-        let bus = DeltaBus::start(Some(redis), ids.next(), &tracker, gone.clone());
+        let hints = HintSender::start(Some(redis), &tracker, gone.clone());
         let goal = make_goal(&store, &ids, tenant).await;
-        Self { servers, store, ids, tenant, goal, hints, bus, tracker, gone }
+        Self { servers, store, ids, tenant, goal, hints, tracker, gone }
     }
 
     pub(crate) async fn new_goal(&self) -> AgentableId {
@@ -110,7 +107,7 @@ impl Rig {
             .unwrap(),
         );
         let worker = Worker {
-            engine: Arc::clone(&engine),
+            engine,
             store,
             database_url: self.servers.database_url().to_owned(),
             redis: Some(redis),
@@ -124,7 +121,7 @@ impl Rig {
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
-        TestWorker { engine, running, stop, kill }
+        TestWorker { running, stop, kill }
     }
 
     /// Posts and rings, as the API does.
