@@ -186,3 +186,21 @@ async fn a_worker_that_slept_through_its_lease_changes_nothing_and_begins_anew()
     assert_eq!(history["data"].as_array().unwrap().len(), 6, "two questions, two messages, two results");
     assert_eq!(house.get(&run).await["attempt"], 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_key_fails_the_run_visibly_and_names_the_variable() {
+    let house = House::start();
+    let goal = house.goal("no key").await;
+    let _worker =
+        house.worker_with(&[("HOUSTON_MODEL", "anthropic/claude-sonnet-5-5"), ("ANTHROPIC_API_KEY", "")]);
+    let message = house.post(&goal, "1", "hello").await;
+    assert_eq!(house.answered(&message).await["status"], "failed");
+    let run = house.get(&format!("/v1/runs/{}", message["run_id"].as_str().unwrap())).await;
+    assert_eq!(run["status"], "failed", "{run}");
+    let thread = house.get(&format!("/v1/goals/{goal}/messages")).await;
+    let told = &thread["data"][0];
+    assert_eq!(told["source"], "error");
+    assert!(told["content"].as_str().unwrap().contains("ANTHROPIC_API_KEY"), "{told}");
+    let watched = house.watch(&format!("/v1/goals/{goal}/events")).await;
+    assert_eq!(watched.types.last().map(String::as_str), Some("RUN_ERROR"));
+}

@@ -1,0 +1,53 @@
+// A proxy that cuts connections at any byte, as bad networks do: in the head, in the middle of a frame, of a
+// character, between two frames.
+import net from 'node:net';
+
+// mulberry32: the same cuts in each run of a test.
+export function seeded(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+// Stands before `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of answer.
+export async function cutter(target, { cuts, longest, seed }) {
+  const { hostname, port } = new URL(target);
+  const random = seeded(seed);
+  const proxy = { cuts: 0, connections: 0 };
+  const sockets = new Set();
+  const server = net.createServer((client) => {
+    proxy.connections += 1;
+    const houston = net.connect(port, hostname);
+    const both = [client, houston];
+    const destroy = () => both.forEach((socket) => socket.destroy());
+    for (const socket of both) {
+      sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('close', () => (sockets.delete(socket), destroy()));
+      socket.on('error', destroy);
+    }
+    client.pipe(houston);
+    let left = proxy.cuts < cuts ? Math.floor(random() * longest) : Infinity;
+    houston.on('data', (bytes) => {
+      if (bytes.length < left) {
+        left -= bytes.length;
+        client.write(bytes);
+        return;
+      }
+      houston.removeAllListeners('data');
+      proxy.cuts += 1;
+      // Half of them end with a reset, half as if the other side had closed.
+      client.write(bytes.subarray(0, left), () => (random() < 0.5 ? client.resetAndDestroy() : client.destroy()));
+    });
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  proxy.url = `http://127.0.0.1:${server.address().port}`;
+  proxy.close = () => {
+    sockets.forEach((socket) => socket.destroy());
+    return new Promise((closed) => server.close(closed));
+  };
+  return proxy;
+}

@@ -1,0 +1,64 @@
+// Houston's API, as far as these tests need it. HOUSTON_URL and HOUSTON_API_KEY say where and who.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+
+const { HOUSTON_URL, HOUSTON_API_KEY } = process.env;
+assert(HOUSTON_URL && HOUSTON_API_KEY, 'set HOUSTON_URL and HOUSTON_API_KEY; `cargo test -p houston-cli --test clients` does');
+
+export const url = HOUSTON_URL.replace(/\/$/, '');
+export const headers = { authorization: `Bearer ${HOUSTON_API_KEY}` };
+
+async function ask(method, path, body) {
+  const json = body && { 'content-type': 'application/json', 'idempotency-key': randomUUID() };
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...headers, ...json },
+    body: body && JSON.stringify(body),
+  });
+  const text = await response.text();
+  assert(response.ok, `${method} ${path}: ${response.status} ${text}`);
+  return text ? JSON.parse(text) : undefined;
+}
+
+// A place to talk in: `{ path, id }` of a new goal, or of the new user's agent.
+export async function newPlace(kind = 'goal') {
+  const user = await ask('POST', '/v1/users', { name: 'Ann' });
+  if (kind === 'user_agent') return place(kind, user.user_agent_id);
+  return place(kind, (await ask('POST', '/v1/goals', { user_id: user.id, title: 'Try clients' })).id);
+}
+
+const place = (kind, id) => ({ id, path: `/v1/${kind}s/${id}` });
+
+export const post = (place, content) => ask('POST', `${place.path}/messages`, { content });
+
+export const cancel = (run) => ask('POST', `/v1/runs/${run}/cancel`, {});
+
+export const runOf = (run) => ask('GET', `/v1/runs/${run}`);
+
+// All messages of the thread, oldest first.
+export async function thread(place) {
+  const messages = [];
+  for (let cursor = ''; cursor !== null; ) {
+    const page = await ask('GET', `${place.path}/messages?limit=100${cursor && `&cursor=${cursor}`}`);
+    messages.push(...page.data);
+    cursor = page.has_more ? page.next_cursor : null;
+  }
+  return messages.reverse();
+}
+
+// What was said in it: id and text.
+export const said = (messages, ...sources) =>
+  messages
+    .filter((message) => message.message_type === 'text' && sources.includes(message.source))
+    .map(({ id, content }) => ({ id, content }));
+
+export const sleep = (ms) => new Promise((wake) => setTimeout(wake, ms));
+
+// Waits until `ready` returns something.
+export async function until(ready, what, patience = 30_000) {
+  for (const end = Date.now() + patience; Date.now() < end; await sleep(10)) {
+    const found = await ready();
+    if (found) return found;
+  }
+  throw new Error(`waited in vain for ${what}`);
+}
