@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use houston_domain::agent::step::Next;
 use houston_domain::event::Live;
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, RunToken};
 use houston_domain::run::RunStatus;
-use houston_store::claim::{Claimed, Fence};
+use houston_store::claim::Claimed;
 use tracing::Instrument;
 
 use crate::context::Driving;
@@ -46,33 +46,40 @@ impl Engine {
         if holder.lost.is_cancelled() || holder.drain.is_cancelled() {
             return Ok(Driven::NotClaimed);
         }
-        let claim = self.store.claim_run(agentable, holder.worker, self.ids.next(), self.ids.next());
-        let Some(claimed) = claim.await? else { return Ok(Driven::NotClaimed) };
+        let token: RunToken = self.ids.next();
+        let claimed = match self.store.claim_run(agentable, holder.worker, token, self.ids.next()).await {
+            Ok(Some(claimed)) => claimed,
+            Ok(None) => return Ok(Driven::NotClaimed),
+            Err(error) => {
+                // It may have been granted all the same.
+                self.abandon(agentable, token, holder).await;
+                return Err(error);
+            }
+        };
         self.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
         // Boxed: a held run should cost its state, not the deepest call it may make.
-        let fence = claimed.fence;
         let driving = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
         match Box::pin(driving).instrument(span).await {
             Ok(Ok(driven)) => Ok(driven),
             Ok(Err(Halt::Lost)) => Ok(Driven::Lost),
             Ok(Err(Halt::Landed)) => Ok(Driven::HandedOver),
             Ok(Err(Halt::Store(error))) => {
-                self.abandon(fence, holder).await;
+                self.abandon(agentable, token, holder).await;
                 Err(error)
             }
             Err(_panic) => {
                 tracing::error!(%agentable, "a run panicked");
-                self.abandon(fence, holder).await;
+                self.abandon(agentable, token, holder).await;
                 Ok(Driven::Lost)
             }
         }
     }
 
     /// Lets go of a run that broke down here: while this worker lives, nobody else could take it.
-    async fn abandon(&self, fence: Fence, holder: &Holder) {
+    async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder) {
         let mut pause = Duration::from_millis(50);
-        while let Err(error) = self.store.abandon(&fence).await {
+        while let Err(error) = self.store.abandon(agentable, token).await {
             tracing::warn!(%error, "could not let go of a run, trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),

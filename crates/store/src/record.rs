@@ -1,6 +1,6 @@
 //! Rows a tool writes into Houston's own tables, inside the fenced transaction of its step.
 
-use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, TenantId};
+use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId};
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use sqlx::{PgConnection, Postgres, Transaction};
 
@@ -86,18 +86,18 @@ impl Store {
         Ok(held.unwrap_or(false))
     }
 
-    /// Lets go of a lock without ending anything: the next claim takes the run over, and counts a crash.
+    /// Lets go of a lock without ending anything: the next claim takes the run over, and counts a crash. By the
+    /// token alone, since a claim whose answer was lost leaves nothing else.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn abandon(&self, fence: &Fence) -> Result<()> {
+    pub async fn abandon(&self, agentable: AgentableId, token: RunToken) -> Result<()> {
         sqlx::query!(
             "-- store::record::abandon
             update houston.run_locks set holder = null, wake = true
-             where agentable_id = $1 and epoch = $2 and run_token = $3 and holder is not null",
-            fence.agentable.0,
-            fence.epoch,
-            fence.token.0
+             where agentable_id = $1 and run_token = $2 and holder is not null",
+            agentable.0,
+            token.0
         )
         .execute(&self.pool)
         .await?;

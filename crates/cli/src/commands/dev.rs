@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::id::{AgentableId, Ids, TenantId, UserId};
+use houston_embedded::Servers;
 use houston_store::Store;
 use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
@@ -38,16 +41,55 @@ impl Dev {
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
         }
-        let addresses = connect::find(&context.loaded.settings, &context.folder, true)?;
-        let code = runtime()?.block_on(Box::pin(develop(context, &addresses)))?;
-        if let Some(servers) = addresses.embedded {
-            servers.stop().context("the embedded servers did not stop cleanly")?;
-        }
-        Ok(code)
+        let mut addresses = connect::find(&context.loaded.settings, &context.folder, true)?;
+        let own = match &addresses.embedded {
+            Some(servers) if servers.is_owner() => {
+                format!("own Postgres and Redis in {}", context.folder.display())
+            }
+            Some(_) => format!("attached to the Postgres and Redis of {}", context.folder.display()),
+            None => "Postgres and Redis by their URLs".to_owned(),
+        };
+        let nurse = addresses.embedded.take().map(Nurse::watch);
+        let code =
+            runtime().and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
+        let dismissed = nurse.map_or(Ok(()), Nurse::dismiss);
+        let code = code?;
+        dismissed.map(|()| code)
     }
 }
 
-async fn develop(context: Context, addresses: &connect::Addresses) -> Result<ExitCode, Failure> {
+/// Looks after the embedded servers: one that dies by itself is started again.
+struct Nurse {
+    stop: std::sync::mpsc::Sender<()>,
+    watching: std::thread::JoinHandle<Servers>,
+}
+
+impl Nurse {
+    fn watch(mut servers: Servers) -> Self {
+        let (stop, stopped) = std::sync::mpsc::channel();
+        let watching = std::thread::spawn(move || {
+            while stopped.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+                match servers.revive() {
+                    Ok(revived) => revived
+                        .iter()
+                        .for_each(|server| tell(&format!("{server} died and was started again"))),
+                    Err(error) => tell(&format!("an embedded server is gone: {error}")),
+                }
+            }
+            servers
+        });
+        Self { stop, watching }
+    }
+
+    fn dismiss(self) -> Result<(), Failure> {
+        drop(self.stop);
+        let servers = self.watching.join().map_err(|_| anyhow!("the servers' nurse panicked"))?;
+        servers.stop().context("the embedded servers did not stop cleanly")?;
+        Ok(())
+    }
+}
+
+async fn develop(context: Context, addresses: &connect::Addresses, own: &str) -> Result<ExitCode, Failure> {
     let folder = context.folder.clone();
     let store = connect::store(&context.loaded.settings, &addresses.database_url).await?;
     store.migrate().await?;
@@ -63,7 +105,7 @@ async fn develop(context: Context, addresses: &connect::Addresses) -> Result<Exi
     // `houston chat` finds the demo here.
     let found = serde_json::json!({"url": url, "goal": demo.goal.shown("goal")});
     std::fs::write(folder.join("demo.json"), found.to_string())?;
-    welcome(&url, &demo, &models.told, addresses, &folder);
+    welcome(&url, &demo, &models.told, own);
     let served = houston_api::serve(listener, system.api_state(), system.stop.clone());
     let ((), worked) = tokio::join!(served, running.ended());
     worked.context("the worker ended by itself")?;
@@ -132,14 +174,9 @@ fn keep(file: &Path, key: &str) -> std::io::Result<()> {
     writeln!(file, "{key}")
 }
 
-fn welcome(url: &str, demo: &Demo, models: &[String], addresses: &connect::Addresses, folder: &Path) {
+fn welcome(url: &str, demo: &Demo, models: &[String], own: &str) {
     let goal = demo.goal.shown("goal");
-    let servers = match &addresses.embedded {
-        Some(servers) if servers.is_owner() => format!("own Postgres and Redis in {}", folder.display()),
-        Some(_) => format!("attached to the Postgres and Redis of {}", folder.display()),
-        None => "Postgres and Redis by their URLs".to_owned(),
-    };
-    print(&format!("Houston is up at {url}  (development; {servers})"));
+    print(&format!("Houston is up at {url}  (development; {own})"));
     for told in models {
         print(&format!("  model  {told}"));
     }

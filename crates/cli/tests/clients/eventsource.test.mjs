@@ -13,6 +13,8 @@ async function listen(address) {
     return fetch(input, { ...init, headers: { ...init.headers, ...headers } });
   };
   const source = new EventSource(address, { fetch: authorized });
+  // Its own timer does not keep the process alive while it waits to come back.
+  const alive = setInterval(() => {}, 1_000);
   await new Promise((over, failed) => {
     source.onmessage = ({ data, lastEventId }) => {
       const event = JSON.parse(data);
@@ -24,7 +26,7 @@ async function listen(address) {
       if (code === 204) over();
       else if (code !== undefined) failed(new Error(`${code}: ${message}`));
     };
-  });
+  }).finally(() => clearInterval(alive));
   source.close();
   return heard;
 }

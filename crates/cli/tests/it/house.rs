@@ -189,7 +189,7 @@ impl House {
                 let mut pending = String::new();
                 loop {
                     match response.chunk().await {
-                        Ok(Some(bytes)) => pending.push_str(&String::from_utf8(bytes.to_vec()).unwrap()),
+                        Ok(Some(bytes)) => pending.push_str(std::str::from_utf8(&bytes).unwrap()),
                         Ok(None) => return watched,
                         Err(_) => break,
                     }
