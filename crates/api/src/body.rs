@@ -128,7 +128,9 @@ mod tests {
 
     fn fault(body: &str) -> (String, String) {
         match parse::<Shape>(body.as_bytes()).unwrap_err() {
-            ApiError::InvalidRequest { errors } => (errors[0].pointer.clone().unwrap(), errors[0].detail.clone()),
+            ApiError::InvalidRequest { errors } => {
+                (errors[0].pointer.clone().unwrap(), errors[0].detail.clone())
+            }
             other => panic!("{other:?}"),
         }
     }

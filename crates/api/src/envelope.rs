@@ -90,16 +90,34 @@ impl Line {
                     ApiError::Internal(cause) => {
                         let error = cause.to_string();
                         tracing::error!(
-                            request_id, method, route, path, status, duration_us, code, error, "request"
+                            request_id,
+                            method,
+                            route,
+                            path,
+                            status,
+                            duration_us,
+                            code,
+                            error,
+                            "request"
                         );
                     }
                     ApiError::Unavailable(Some(cause)) => {
                         let error = cause.to_string();
                         tracing::warn!(
-                            request_id, method, route, path, status, duration_us, code, error, "request"
+                            request_id,
+                            method,
+                            route,
+                            path,
+                            status,
+                            duration_us,
+                            code,
+                            error,
+                            "request"
                         );
                     }
-                    _ => tracing::info!(request_id, method, route, path, status, duration_us, code, "request"),
+                    _ => {
+                        tracing::info!(request_id, method, route, path, status, duration_us, code, "request")
+                    }
                 }
             }
         }

@@ -79,10 +79,8 @@ impl<T> Page<T> {
     ) -> Self {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        let next_cursor = rows
-            .last()
-            .filter(|_| has_more)
-            .map(|last| format!("{}{:x}", list.mark(), position(last)));
+        let next_cursor =
+            rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.mark(), position(last)));
         Self { data: rows.into_iter().map(show).collect(), has_more, next_cursor }
     }
 }

@@ -15,9 +15,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
-            let told = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let told =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             // The parser names the parameter in its text, and nowhere else.
-            let name = told.split(['`', ':']).nth(usize::from(told.starts_with("unknown field"))).unwrap_or("");
+            let name =
+                told.split(['`', ':']).nth(usize::from(told.starts_with("unknown field"))).unwrap_or("");
             ApiError::parameter(name, told.clone())
         })
     }

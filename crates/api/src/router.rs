@@ -12,7 +12,7 @@ use crate::state::{App, State};
 use crate::{agentables, events, goals, health, history, messages, runs, users};
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
-/// [`crate::serve`] adds the poll that finds what the bus has lost.
+/// [`crate::serve()`] adds the poll that finds what the bus has lost.
 pub fn router(state: State) -> Router {
     routes(App::new(state))
 }

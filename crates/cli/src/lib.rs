@@ -14,6 +14,7 @@
 //! of your own, build a binary like `examples/custom_tool.rs`.
 
 mod app;
+mod chat;
 mod commands;
 mod config;
 mod connect;

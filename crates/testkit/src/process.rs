@@ -237,6 +237,15 @@ impl Drop for Process {
     }
 }
 
+/// SIGTERM to a child whose handle the caller holds, and has not waited for.
+///
+/// # Errors
+///
+/// When there is no such process.
+pub fn terminate(pid: u32) -> io::Result<()> {
+    signal("TERM", Some(pid))
+}
+
 /// The status of `GET path`.
 fn get(address: SocketAddr, path: &str) -> io::Result<u16> {
     let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;

@@ -116,9 +116,9 @@ impl Cursor {
                 emit(if last { Position { seq: event.seq, open, frames: 0 } } else { here }, frame);
             }
         }
-        self.at = Position { seq: event.seq, open, frames: 0 };
+        let was = std::mem::replace(&mut self.at, Position { seq: event.seq, open, frames: 0 }).open;
         self.dropped = 0;
-        self.follow(&event.event);
+        self.follow(&event.event, was);
     }
 
     /// Sends of `delta` what the client does not have, if it has all that comes before.
@@ -138,7 +138,9 @@ impl Cursor {
             (Part::Reasoning, _) => return Heard::Fine,
             (Part::Message, Open::Text(chars)) => chars,
             (Part::Message, Open::Reasoning(chars)) if chars < delta.reasoning_chars => return self.gap(),
-            (Part::Message, Open::Nothing) if !iteration.thought && delta.reasoning_chars > 0 => return self.gap(),
+            (Part::Message, Open::Nothing) if !iteration.thought && delta.reasoning_chars > 0 => {
+                return self.gap();
+            }
             (Part::Message, _) => 0,
         };
         if delta.offset > has {
@@ -261,8 +263,9 @@ impl Cursor {
         }
     }
 
-    /// Remembers what `event` means for those after it.
-    fn follow(&mut self, event: &Durable) {
+    /// Remembers what `event`, which met a text that `was` open, means for those after it: above all, which live
+    /// text is late from now on.
+    fn follow(&mut self, event: &Durable, was: Open) {
         self.over = matches!(event, Durable::RunFinished { .. });
         let begun = |message, number| Some(OpenIteration { message, number, thought: false, said: false });
         match event {
@@ -275,20 +278,18 @@ impl Cursor {
             Durable::RetryScheduled { .. } | Durable::HandedOver { .. } | Durable::RunFinished { .. } => {
                 self.iteration = None;
             }
-            Durable::Thought { .. } => {
+            Durable::Thought { .. } | Durable::ToolCalled { .. } => {
                 if let Some(iteration) = &mut self.iteration {
                     iteration.thought = true;
                 }
             }
             Durable::MessageSent { message_id } => {
-                if let Some(iteration) = self.iteration.as_mut().filter(|open| open.message == *message_id) {
-                    iteration.said = true;
+                if let Some(iteration) = &mut self.iteration {
+                    iteration.thought = true;
+                    iteration.said |= iteration.message == *message_id || matches!(was, Open::Text(_));
                 }
             }
-            Durable::RunQueued {}
-            | Durable::MessagePosted { .. }
-            | Durable::ToolCalled { .. }
-            | Durable::ToolReturned { .. } => {}
+            Durable::RunQueued {} | Durable::MessagePosted { .. } | Durable::ToolReturned { .. } => {}
         }
     }
 

@@ -45,8 +45,7 @@ pub(crate) async fn get(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
-    let iteration =
-        if between_runs { None } else { app.store().open_iteration_at(place.id, at.seq).await? };
+    let iteration = if between_runs { None } else { app.store().open_iteration_at(place.id, at.seq).await? };
 
     let cursor = Cursor::new(&place.shown(), at, iteration);
     let subscription = app.state.bus.subscribe(place.id);
@@ -68,9 +67,7 @@ fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>, A
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     last.or(after)
         .map(|given| {
-            given
-                .parse()
-                .map_err(|_| ApiError::InvalidPosition { given: given.chars().take(80).collect() })
+            given.parse().map_err(|_| ApiError::InvalidPosition { given: given.chars().take(80).collect() })
         })
         .transpose()
 }

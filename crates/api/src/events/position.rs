@@ -104,8 +104,14 @@ mod tests {
 
     #[test]
     fn every_position_survives_its_text_form() {
-        for open in [Open::Nothing, Open::Reasoning(0), Open::Reasoning(9), Open::Thought, Open::Text(0), Open::Text(3)]
-        {
+        for open in [
+            Open::Nothing,
+            Open::Reasoning(0),
+            Open::Reasoning(9),
+            Open::Thought,
+            Open::Text(0),
+            Open::Text(3),
+        ] {
             for frames in [0, 2] {
                 let position = Position { seq: 7, open, frames };
                 assert_eq!(position.to_string().parse(), Ok(position), "{position}");
@@ -117,9 +123,24 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for bad in ["", "x", "-1", "+1", "1:", "1:f", "1:x", "1:r", "1:2:3", "1f2", "1:dd", "1:d2", " 1", "1:r1f",
-            "99999999999999999999", "1:4294967296"]
-        {
+        for bad in [
+            "",
+            "x",
+            "-1",
+            "+1",
+            "1:",
+            "1:f",
+            "1:x",
+            "1:r",
+            "1:2:3",
+            "1f2",
+            "1:dd",
+            "1:d2",
+            " 1",
+            "1:r1f",
+            "99999999999999999999",
+            "1:4294967296",
+        ] {
             assert_eq!(bad.parse::<Position>(), Err(NoPosition), "{bad}");
         }
     }

@@ -11,8 +11,8 @@ use houston_domain::run::RunStatus;
 use serde_json::Value;
 
 use crate::events::agui::{
-    Added, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult, StepName, Timestamp,
-    TokenUsage,
+    Added, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult, StepName,
+    Timestamp, TokenUsage,
 };
 use crate::rfc3339::Time;
 
@@ -37,14 +37,19 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             run_id: committed.run_id,
             protocol_version: PROTOCOL_VERSION,
         }],
-        Durable::MessagePosted { message_id } => posted(timestamp, *message_id, committed).into_iter().collect(),
+        Durable::MessagePosted { message_id } => {
+            posted(timestamp, *message_id, committed).into_iter().collect()
+        }
         Durable::AttemptStarted { attempt, iteration, .. } => {
             let begun = Event::Custom {
                 timestamp,
                 name: "houston.attempt.started",
                 value: Fact::Attempt { attempt: *attempt, iteration: *iteration },
             };
-            step_end(timestamp, context).into_iter().chain([begun, step_start(timestamp, *iteration)]).collect()
+            step_end(timestamp, context)
+                .into_iter()
+                .chain([begun, step_start(timestamp, *iteration)])
+                .collect()
         }
         Durable::StepFinished { iteration, .. } => {
             step_end(timestamp, context).into_iter().chain([step_start(timestamp, iteration + 1)]).collect()
@@ -68,8 +73,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             metadata: is_error.then(|| Metadata { houston: Added { is_error: true, ..Added::default() } }),
         }],
         Durable::RetryScheduled { attempt, of, retry_at, code, message, .. } => {
-            let value =
-                Fact::Retry { attempt: *attempt, of: *of, retry_at: Time(*retry_at), code, message };
+            let value = Fact::Retry { attempt: *attempt, of: *of, retry_at: Time(*retry_at), code, message };
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
@@ -79,7 +83,8 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([handed]).collect()
         }
         Durable::RunFinished { status, usage, message, code, .. } => {
-            let ended = run_end(timestamp, context, committed, *status, usage, (message.as_deref(), code.as_deref()));
+            let ended =
+                run_end(timestamp, context, committed, *status, usage, (message.as_deref(), code.as_deref()));
             step_end(timestamp, context).into_iter().chain([ended]).collect()
         }
     }
@@ -93,7 +98,11 @@ pub(crate) fn text_end<'a>(
     sent: u32,
 ) -> Vec<Event<'a>> {
     let missing = suffix(body.map_or("", |body| &body.content), sent);
-    let rest = (!missing.is_empty()).then_some(Event::TextMessageContent { timestamp, message_id: id, delta: missing });
+    let rest = (!missing.is_empty()).then_some(Event::TextMessageContent {
+        timestamp,
+        message_id: id,
+        delta: missing,
+    });
     let end = Event::TextMessageEnd { timestamp, message_id: id, metadata: body.and_then(about) };
     rest.into_iter().chain([end]).collect()
 }
@@ -101,8 +110,11 @@ pub(crate) fn text_end<'a>(
 /// The same of a reasoning.
 pub(crate) fn reasoning_end(timestamp: Timestamp, id: EntityId, text: &str, sent: u32) -> Vec<Event<'_>> {
     let missing = suffix(text, sent);
-    let rest =
-        (!missing.is_empty()).then_some(Event::ReasoningMessageContent { timestamp, message_id: id, delta: missing });
+    let rest = (!missing.is_empty()).then_some(Event::ReasoningMessageContent {
+        timestamp,
+        message_id: id,
+        delta: missing,
+    });
     rest.into_iter().chain([Event::ReasoningMessageEnd { timestamp, message_id: id }]).collect()
 }
 

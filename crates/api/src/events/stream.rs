@@ -104,7 +104,13 @@ pub(crate) struct EventStream {
 
 impl EventStream {
     /// Must be made before Postgres is asked for anything that the cursor does not know yet.
-    pub(crate) fn new(app: Arc<App>, thread: Thread, subscription: Subscription, cursor: Cursor, follow: bool) -> Self {
+    pub(crate) fn new(
+        app: Arc<App>,
+        thread: Thread,
+        subscription: Subscription,
+        cursor: Cursor,
+        follow: bool,
+    ) -> Self {
         let config = &app.state.config;
         let mut stream = Self {
             thread,

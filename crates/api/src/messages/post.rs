@@ -99,7 +99,8 @@ fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiE
 
 /// The events that were committed with the message.
 fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
-    let committed = |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };
+    let committed =
+        |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };
     let body = MessageBody {
         source: Source::User,
         message_type: MessageType::Text,

@@ -1,6 +1,7 @@
 //! What is asked of the server beside the stream: one errand after the other, so that messages arrive in the order
 //! they were typed, while the stream goes on being shown.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::Ids;
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 use super::error::ChatError;
 use super::follow::pause;
-use super::message::{Accepted, Goal, Message};
+use super::message::{Accepted, Message};
 use super::server::Server;
 
 /// How often a message is sent before it counts as not sent; all in some three seconds.
@@ -24,24 +25,22 @@ pub(crate) enum Errand {
     Say { goal: String, text: String },
     Cancel { run: String },
     History { goal: String, limit: u8 },
-    NewGoal { user: String },
 }
 
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Said(Accepted),
+    Said { goal: String, accepted: Accepted },
     NotSaid { text: String, error: ChatError },
     Cancelled,
     History(Vec<Message>),
-    NewGoal(Goal),
     Failed(ChatError),
 }
 
 /// Whoever does errands; ends when no more can come.
 pub(crate) fn runner(
     server: Server,
-    ids: Ids,
+    ids: Arc<Ids>,
     tasks: &TaskTracker,
 ) -> (mpsc::UnboundedSender<Errand>, mpsc::UnboundedReceiver<Done>) {
     let (errands, mut todo) = mpsc::unbounded_channel();
@@ -59,13 +58,12 @@ async fn run(server: &Server, ids: &Ids, errand: Errand) -> Done {
     let done = match errand {
         Errand::Say { goal, text } => {
             return match post(server, ids, &goal, &text).await {
-                Ok(accepted) => Done::Said(accepted),
+                Ok(accepted) => Done::Said { goal, accepted },
                 Err(error) => Done::NotSaid { text, error },
             };
         }
         Errand::Cancel { run } => server.cancel(&run).await.map(|()| Done::Cancelled),
         Errand::History { goal, limit } => server.messages(&goal, limit).await.map(Done::History),
-        Errand::NewGoal { user } => server.create_goal(&user, super::TITLE).await.map(Done::NewGoal),
     };
     done.unwrap_or_else(Done::Failed)
 }

@@ -14,7 +14,9 @@ pub(crate) enum ChatError {
         reason: String,
     },
     /// Somebody answers, but not Houston.
-    #[error("what answers at {url} is not Houston (status {status}, {content}): name another server with --url")]
+    #[error(
+        "what answers at {url} is not Houston (status {status}, {content}): name another server with --url"
+    )]
     NotHouston {
         /// Where.
         url: String,
@@ -39,7 +41,9 @@ pub(crate) enum ChatError {
         file: PathBuf,
     },
     /// The key opens nothing.
-    #[error("{url} does not take the API key from {origin}: give the right one with --key or HOUSTON_API_KEY")]
+    #[error(
+        "{url} does not take the API key from {origin}: give the right one with --key or HOUSTON_API_KEY"
+    )]
     KeyRefused {
         /// Where.
         url: String,
@@ -62,9 +66,15 @@ pub(crate) enum ChatError {
         /// The same for a person.
         detail: String,
     },
+    /// There was no message to post.
+    #[error("nothing was said: give a message, or lines on stdin")]
+    NothingSaid,
     /// No client for HTTP can be built.
     #[error("no HTTP client could be built: {0}")]
     Client(String),
+    /// Ctrl-C cannot be listened to.
+    #[error("signals cannot be listened to: {0}")]
+    Signals(String),
 }
 
 impl ChatError {
@@ -74,8 +84,8 @@ impl ChatError {
             Self::Unreachable { .. } | Self::NotHouston { .. } => 3,
             Self::NoKey { .. } | Self::KeyRefused { .. } => 4,
             Self::NoGoal { .. } => 5,
-            Self::BadUrl { .. } => 2,
-            Self::Refused { .. } | Self::Client(_) => 1,
+            Self::BadUrl { .. } | Self::NothingSaid => 2,
+            Self::Refused { .. } | Self::Client(_) | Self::Signals(_) => 1,
         }
     }
 

@@ -7,23 +7,50 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
 pub(crate) enum Event {
-    RunStarted { run_id: String },
-    RunFinished { run_id: String, outcome: Option<Outcome> },
-    RunError { message: String, code: Option<String> },
-    TextMessageStart { message_id: String },
-    TextMessageContent { message_id: String, delta: String },
-    TextMessageEnd { message_id: String },
-    ReasoningMessageStart { message_id: String },
-    ReasoningMessageContent { message_id: String, delta: String },
-    ReasoningMessageEnd { message_id: String },
-    ToolCallStart { tool_call_id: String, tool_call_name: String },
+    RunStarted {
+        run_id: String,
+    },
+    RunFinished {
+        run_id: String,
+        outcome: Option<Outcome>,
+    },
+    RunError {
+        message: String,
+        code: Option<String>,
+    },
+    TextMessageStart {
+        message_id: String,
+    },
+    TextMessageContent {
+        message_id: String,
+        delta: String,
+    },
+    TextMessageEnd {
+        message_id: String,
+    },
+    ReasoningMessageStart {
+        message_id: String,
+    },
+    ReasoningMessageContent {
+        message_id: String,
+        delta: String,
+    },
+    ReasoningMessageEnd {
+        message_id: String,
+    },
+    ToolCallStart {
+        tool_call_id: String,
+        tool_call_name: String,
+    },
     ToolCallResult {
         tool_call_id: String,
         content: String,
         #[serde(default)]
         metadata: Metadata,
     },
-    MessagesSnapshot { messages: Vec<Spoken> },
+    MessagesSnapshot {
+        messages: Vec<Spoken>,
+    },
     Custom(Custom),
     #[serde(other)]
     Other,
@@ -104,9 +131,13 @@ mod tests {
             Event::Custom(Custom::Retry { attempt: 1, of: 5, message, .. }) if message == "slow down"
         ));
         let result = r#"{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"t","content":"no","role":"tool","metadata":{"houston":{"is_error":true}}}"#;
-        assert!(matches!(Event::read(result), Event::ToolCallResult { metadata, .. } if metadata.houston.is_error));
+        assert!(
+            matches!(Event::read(result), Event::ToolCallResult { metadata, .. } if metadata.houston.is_error)
+        );
         let finished = r#"{"type":"RUN_FINISHED","threadId":"g","runId":"r","result":{"status":"cancelled"},"outcome":{"type":"cancelled"}}"#;
-        assert!(matches!(Event::read(finished), Event::RunFinished { outcome: Some(o), .. } if o.name == "cancelled"));
+        assert!(
+            matches!(Event::read(finished), Event::RunFinished { outcome: Some(o), .. } if o.name == "cancelled")
+        );
         for other in [
             r#"{"type":"CUSTOM","name":"houston.plan.created","value":{"steps":[1]}}"#,
             r#"{"type":"STEP_STARTED","stepName":"iteration 1"}"#,
@@ -115,9 +146,12 @@ mod tests {
         ] {
             assert!(matches!(Event::read(other), Event::Other | Event::Custom(Custom::Other)), "{other}");
         }
-        let attempt = r#"{"type":"CUSTOM","name":"houston.attempt.started","value":{"attempt":2,"iteration":1}}"#;
+        let attempt =
+            r#"{"type":"CUSTOM","name":"houston.attempt.started","value":{"attempt":2,"iteration":1}}"#;
         assert_eq!(Event::read(attempt), Event::Custom(Custom::Attempt { attempt: 2 }));
         let posted = r#"{"type":"CUSTOM","name":"houston.message.posted","value":{"message":{"id":"msg_1","source":"user","content":"hi"}}}"#;
-        assert!(matches!(Event::read(posted), Event::Custom(Custom::Posted { message }) if message.content == "hi"));
+        assert!(
+            matches!(Event::read(posted), Event::Custom(Custom::Posted { message }) if message.content == "hi")
+        );
     }
 }

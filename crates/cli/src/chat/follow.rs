@@ -40,7 +40,8 @@ pub(crate) enum Heard {
 /// Follows the stream at `path` until it is over or nobody listens.
 pub(crate) fn follow(server: Server, path: String, tasks: &TaskTracker) -> mpsc::Receiver<Heard> {
     let (heard, listener) = mpsc::channel(256);
-    let reader = Reader { server, path, last_id: None, ceiling: LONGEST_PAUSE, failures: 0, ended: false, heard };
+    let reader =
+        Reader { server, path, last_id: None, ceiling: LONGEST_PAUSE, failures: 0, ended: false, heard };
     tasks.spawn(async move {
         let listener = reader.heard.clone();
         tokio::select! {

@@ -49,7 +49,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let nowhere = |_: &str| None;
         let find = |given: Option<&str>, environment: &dyn Fn(&str) -> Option<String>| {
-            Key::find(given.map(str::to_owned), environment, folder.path()).map(|key| (key.secret, key.origin))
+            Key::find(given.map(str::to_owned), environment, folder.path())
+                .map(|key| (key.secret, key.origin))
         };
         let error = find(None, &nowhere).unwrap_err();
         assert_eq!(error.exit_code(), 4);

@@ -89,7 +89,10 @@ mod tests {
         memory.keep("http://b", "goal_2").unwrap();
         memory.keep("http://a", "goal_3").unwrap();
         let memory = Memory::read(&folder);
-        assert_eq!((memory.last_goal("http://a"), memory.last_goal("http://b")), (Some("goal_3"), Some("goal_2")));
+        assert_eq!(
+            (memory.last_goal("http://a"), memory.last_goal("http://b")),
+            (Some("goal_3"), Some("goal_2"))
+        );
         let file = folder.join("chat.json");
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
@@ -102,8 +105,11 @@ mod tests {
     fn the_demo_is_read_if_it_is_there() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Demo::read(folder.path()).is_none());
-        std::fs::write(folder.path().join("demo.json"), r#"{"url":"http://127.0.0.1:1/","goal":"goal_1","more":1}"#)
-            .unwrap();
+        std::fs::write(
+            folder.path().join("demo.json"),
+            r#"{"url":"http://127.0.0.1:1/","goal":"goal_1","more":1}"#,
+        )
+        .unwrap();
         let demo = Demo::read(folder.path()).unwrap();
         assert_eq!((demo.url.as_str(), demo.goal.as_str()), ("http://127.0.0.1:1", "goal_1"));
     }

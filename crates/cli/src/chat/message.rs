@@ -40,6 +40,21 @@ pub(crate) struct Goal {
     pub(crate) id: String,
     pub(crate) user_id: String,
     pub(crate) title: String,
+    /// Its open run, or the latest one.
+    pub(crate) run_id: Option<String>,
+}
+
+/// A run.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) status: String,
+}
+
+impl Run {
+    /// Whether an answer is still to come.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.status.as_str(), "queued" | "running" | "retrying")
+    }
 }
 
 /// A user.

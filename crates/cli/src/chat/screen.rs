@@ -55,7 +55,7 @@ struct NextAttempt {
 impl NextAttempt {
     fn told(&self, now: DateTime<Utc>) -> String {
         let seconds = ((self.at - now).num_milliseconds().max(0) + 999) / 1000;
-        format!("trying again in {seconds} s (attempt {} of {})", self.number, self.of)
+        format!("retry {} of {} in {seconds} s", self.number, self.of)
     }
 }
 
@@ -100,7 +100,9 @@ impl Screen {
             Event::TextMessageContent { message_id, delta } => self.say(&mut out, message_id, delta),
             Event::TextMessageEnd { .. } => self.clear(&mut out),
             Event::ReasoningMessageStart { .. } => self.pass(&mut out, THINKING),
-            Event::ReasoningMessageContent { delta, .. } if self.style.thoughts => self.think(&mut out, delta),
+            Event::ReasoningMessageContent { delta, .. } if self.style.thoughts => {
+                self.think(&mut out, delta)
+            }
             Event::ReasoningMessageEnd { .. } if self.style.thoughts => self.clear(&mut out),
             Event::ToolCallStart { tool_call_id, tool_call_name } => {
                 self.begin_cell(&mut out, tool_call_id, tool_call_name);
@@ -130,7 +132,8 @@ impl Screen {
     /// Counts down to the next attempt.
     pub(crate) fn tick(&mut self, now: DateTime<Utc>) -> Output {
         let mut out = Output::default();
-        if let Some(next) = self.next_attempt.as_ref().filter(|_| self.style.live && self.line == Line::Passing) {
+        let free = self.style.live && matches!(self.line, Line::Passing | Line::Start);
+        if let Some(next) = self.next_attempt.as_ref().filter(|_| free) {
             let told = next.told(now);
             self.pass(&mut out, &told);
         }
@@ -240,9 +243,10 @@ impl Screen {
     /// The thread as it is: what is shown of the last message may be wrong.
     fn correct(&mut self, out: &mut Output, messages: &[Spoken]) {
         let Some((id, shown)) = self.message.take() else { return };
-        let truth = messages.iter().find(|message| message.id == id).and_then(|message| message.content.as_str());
+        let truth =
+            messages.iter().find(|message| message.id == id).and_then(|message| message.content.as_str());
         match truth {
-            None => self.talk(out, Paint::Dim, "(this answer broke off and does not count)"),
+            None => self.talk(out, Paint::Dim, "(this answer broke off and is not kept)"),
             Some(truth) if truth == shown => {}
             Some(truth) => {
                 self.talk(out, Paint::Dim, "(this answer broke off; it reads:)");
@@ -269,7 +273,7 @@ impl Screen {
                 self.pass(out, THINKING);
             }
             Custom::Retry { attempt, of, retry_at, message } => {
-                let next = NextAttempt { number: attempt + 1, of: *of, at: *retry_at };
+                let next = NextAttempt { number: *attempt, of: *of, at: *retry_at };
                 let told = next.told(now);
                 if self.style.live {
                     self.talk(out, Paint::Red, &format!("✗ {}", one_line(message)));

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::error::ChatError;
 use super::key::Key;
-use super::message::{Accepted, Fate, Goal, Message, Messages, Problem, User};
+use super::message::{Accepted, Fate, Goal, Message, Messages, Problem, Run, User};
 
-/// How long an answer may take to begin.
+/// How long an answer may take, and a stream to begin.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server, and the key that opens it. Cheap to clone.
@@ -29,7 +29,8 @@ impl Server {
     /// # Errors
     /// When `url` is no address, or no client can be built.
     pub(crate) fn new(url: String, key: Key) -> Result<Self, ChatError> {
-        let parsed = reqwest::Url::parse(&url).ok().filter(|parsed| matches!(parsed.scheme(), "http" | "https"));
+        let parsed =
+            reqwest::Url::parse(&url).ok().filter(|parsed| matches!(parsed.scheme(), "http" | "https"));
         let Some(host) = parsed.as_ref().and_then(reqwest::Url::host_str) else {
             return Err(ChatError::BadUrl { url });
         };
@@ -65,7 +66,12 @@ impl Server {
     }
 
     /// Posts a message. The same `idempotency_key` posts it once, however often it is sent.
-    pub(crate) async fn post(&self, goal: &str, text: &str, idempotency_key: &str) -> Result<Accepted, ChatError> {
+    pub(crate) async fn post(
+        &self,
+        goal: &str,
+        text: &str,
+        idempotency_key: &str,
+    ) -> Result<Accepted, ChatError> {
         let Some(path) = path_of(goal) else { return Err(self.no_goal(goal)) };
         let request = self
             .request(Method::POST, &format!("{path}/messages"))
@@ -79,6 +85,10 @@ impl Server {
     pub(crate) async fn status(&self, message: &str) -> Result<Option<String>, ChatError> {
         let fate: Fate = self.answer(self.request(Method::GET, &format!("/v1/messages/{message}"))).await?;
         Ok(fate.status)
+    }
+
+    pub(crate) async fn run(&self, run: &str) -> Result<Run, ChatError> {
+        self.answer(self.request(Method::GET, &format!("/v1/runs/{run}"))).await
     }
 
     /// Asks to stop a run. One that is over already is no failure.
@@ -104,7 +114,11 @@ impl Server {
     }
 
     /// Opens a stream; `None` when there is nothing more to come.
-    pub(crate) async fn stream(&self, path: &str, last_id: Option<&str>) -> Result<Option<Response>, ChatError> {
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+        last_id: Option<&str>,
+    ) -> Result<Option<Response>, ChatError> {
         let mut request = self.request(Method::GET, path).header(header::ACCEPT, "text/event-stream");
         if let Some(id) = last_id {
             request = request.header("Last-Event-ID", id);
@@ -130,14 +144,17 @@ impl Server {
     }
 
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ChatError> {
-        let response = self.send(request).await?;
+        let response = self.send(request.timeout(ANSWERS_WITHIN)).await?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
         let (status, content) = (response.status().as_u16(), content_type(&response));
         let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|_| ChatError::NotHouston { url: self.url.clone(), status, content })
+        serde_json::from_slice(&bytes).map_err(|_| ChatError::NotHouston {
+            url: self.url.clone(),
+            status,
+            content,
+        })
     }
 
     /// Sends a request, until the head of the answer.
@@ -155,7 +172,9 @@ impl Server {
     /// Why it was refused, as far as the answer says.
     async fn refusal(&self, response: Response) -> ChatError {
         let (url, status, content) = (self.url.clone(), response.status(), content_type(&response));
-        let problem = response.bytes().await.ok().and_then(|body| serde_json::from_slice::<Problem>(&body).ok());
+        let body = tokio::time::timeout(ANSWERS_WITHIN, response.bytes()).await;
+        let problem =
+            body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice::<Problem>(&body).ok());
         match problem {
             Some(Problem { code: Some(code), .. }) if code == "unauthorized" => {
                 ChatError::KeyRefused { url, origin: self.key.origin.clone() }
@@ -196,7 +215,8 @@ impl Server {
 pub(crate) fn path_of(id: &str) -> Option<String> {
     let (kind, rest) = id.rsplit_once('_')?;
     let plain = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
     };
     (plain(kind) && plain(rest)).then(|| format!("/v1/{kind}s/{id}"))
 }

@@ -35,7 +35,7 @@ impl Frames {
     /// [`TooLong`].
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Frame>, TooLong> {
         let mut complete = Vec::new();
-        if std::mem::take(&mut self.after_cr) {
+        if !bytes.is_empty() && std::mem::take(&mut self.after_cr) {
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -43,6 +43,7 @@ impl Frames {
             let ended_by_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             if ended_by_cr {
+                // The LF that belongs to it may come with the next bytes.
                 self.after_cr = bytes.is_empty();
                 bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
             }

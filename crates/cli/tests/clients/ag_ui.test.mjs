@@ -67,7 +67,7 @@ async function assertSame(client, place) {
   assert.deepEqual(shown(client).filter(({ id }) => !errors.has(id)), said(messages, 'user', 'agent'));
 }
 
-test('text: the client has the thread, over several runs', async () => {
+test('AG-UI: text: the client has the thread, over several runs', async () => {
   const place = await newPlace();
   const client = reader(place);
   for (const content of ['hello', 'how are you?', '/sim chunks=200 delay_ms=1']) {
@@ -82,7 +82,7 @@ test('text: the client has the thread, over several runs', async () => {
   assert.equal(shown(client).at(-1).content.split(' ').length, 200);
 });
 
-test('tools: calls and results under the ids of the thread', async () => {
+test('AG-UI: tools: calls and results under the ids of the thread', async () => {
   const place = await newPlace();
   const client = reader(place);
   const heard = await converse(client, place, 'Please create a note: buy milk');
@@ -98,7 +98,7 @@ test('tools: calls and results under the ids of the thread', async () => {
   assert.match(result.content, /note_[0-9a-f]{32}/);
 });
 
-test('tools: parallel calls, one of which fails, and one there is not', async () => {
+test('AG-UI: tools: parallel calls, one of which fails, and one there is not', async () => {
   const place = await newPlace();
   const client = reader(place);
   const orders = 'tool=list_notes tool=get_current_time args={"time_zone":"No/Where"} tool=fly args={"to":"moon"}';
@@ -112,7 +112,7 @@ test('tools: parallel calls, one of which fails, and one there is not', async ()
   assert.deepEqual(results.map((event) => event.metadata?.houston.is_error ?? false), [false, true, true]);
 });
 
-test('a message that is posted while the run is at work enters it', async () => {
+test('AG-UI: a message that is posted while the run is at work enters it', async () => {
   const place = await newPlace();
   const client = reader(place);
   let second;
@@ -130,7 +130,7 @@ test('a message that is posted while the run is at work enters it', async () => 
   assert.deepEqual(added.map(({ id, content }) => ({ id, content })), said(messages, 'user'));
 });
 
-test('reasoning', { skip: process.env.HOUSTON_TEST_THINKER ? false : 'HOUSTON_TEST_THINKER is not set' }, async () => {
+test('AG-UI: reasoning', { skip: process.env.HOUSTON_TEST_THINKER ? false : 'HOUSTON_TEST_THINKER is not set' }, async () => {
   const place = await newPlace(process.env.HOUSTON_TEST_THINKER);
   const client = reader(place);
   const heard = await converse(client, place, 'think about it');
@@ -140,7 +140,7 @@ test('reasoning', { skip: process.env.HOUSTON_TEST_THINKER ? false : 'HOUSTON_TE
   assert(thoughts.length > 0 && thoughts.every((thought) => thought.content), JSON.stringify(client.messages));
 });
 
-test('cancelled: the outcome says so, and what was begun is taken back', async () => {
+test('AG-UI: cancelled: the outcome says so, and what was begun is taken back', async () => {
   const place = await newPlace();
   const client = reader(place);
   const posted = await post(place, '/sim chunks=5000 delay_ms=5');
@@ -157,7 +157,7 @@ test('cancelled: the outcome says so, and what was begun is taken back', async (
   await assertSame(client, place);
 });
 
-test('failed: RUN_ERROR carries what the thread says', async () => {
+test('AG-UI: failed: RUN_ERROR carries what the thread says', async () => {
   const place = await newPlace();
   const client = reader(place);
   const heard = await converse(client, place, '/sim fail=authentication_error');
@@ -167,7 +167,7 @@ test('failed: RUN_ERROR carries what the thread says', async () => {
   await assertSame(client, place);
 });
 
-test('retried: what an attempt began is taken back, attempt by attempt', async () => {
+test('AG-UI: retried: what an attempt began is taken back, attempt by attempt', async () => {
   const place = await newPlace();
   const client = reader(place);
   const heard = await converse(client, place, '/sim fail=network_error fail_after=12');
@@ -180,7 +180,7 @@ test('retried: what an attempt began is taken back, attempt by attempt', async (
   await assertSame(client, place);
 });
 
-test('a late reader has the same', async () => {
+test('AG-UI: a late reader has the same', async () => {
   const place = await newPlace();
   const first = reader(place);
   const { posted, types } = await converse(first, place, 'Please create a note: buy milk');
@@ -193,7 +193,7 @@ test('a late reader has the same', async () => {
   assert.deepEqual(shown(late), shown(first));
 });
 
-test('cancelled after tools: their calls and results stay', { todo: 'a snapshot holds no tool calls yet' }, async () => {
+test('AG-UI: cancelled after tools: their calls and results stay', { todo: 'a snapshot holds no tool calls yet' }, async () => {
   const place = await newPlace();
   const client = reader(place);
   await converse(client, place, 'Please create a note: buy milk');
@@ -211,7 +211,7 @@ test('cancelled after tools: their calls and results stay', { todo: 'a snapshot 
 });
 
 for (const seed of [1, 2, 3]) {
-  test(`cut off 20 times (${seed}): nothing is missing, nothing comes twice`, async (t) => {
+  test(`AG-UI: cut off 20 times (${seed}): nothing is missing, nothing comes twice`, async (t) => {
     const place = await newPlace();
     const client = reader(place);
     const proxy = await cutter(url, { cuts: 20, longest: 1_000, seed });
@@ -229,7 +229,7 @@ for (const seed of [1, 2, 3]) {
   });
 }
 
-test('cut off in tools, retries, failures and cancellations: the same', async (t) => {
+test('AG-UI: cut off in tools, retries, failures and cancellations: the same', async (t) => {
   const place = await newPlace();
   const client = reader(place);
   const proxy = await cutter(url, { cuts: 80, longest: 900, seed: 4 });

@@ -75,7 +75,7 @@ async function pauseOf(place) {
   return Number(/^retry: (\d+)$/m.exec(text)?.[1]);
 }
 
-test('a run from beginning to end, and 204 after it', async () => {
+test('EventSource: a run from beginning to end, and 204 after it', async () => {
   const place = await newPlace();
   const posted = await post(place, 'Please create a note: buy milk');
   const heard = await listen(url + posted.events_url);
@@ -90,7 +90,7 @@ test('a run from beginning to end, and 204 after it', async () => {
   assert.deepEqual([nothing.events, nothing.connections], [[], 1]);
 });
 
-test('heartbeats are not events', async () => {
+test('EventSource: heartbeats are not events', async () => {
   const place = await newPlace();
   const seconds = 3;
   const posted = await post(place, `/sim hold_ms=${seconds * 1_000} chunks=5`);
@@ -106,7 +106,7 @@ test('heartbeats are not events', async () => {
   assert(heartbeats >= Math.floor((seconds - 0.5) / every), `${heartbeats} heartbeats`);
 });
 
-test('a wrong key ends it for good', async () => {
+test('EventSource: a wrong key ends it for good', async () => {
   const place = await newPlace();
   const source = new EventSource(`${url}${place.path}/events`, {
     fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, authorization: 'Bearer hou_no' } }),
@@ -117,7 +117,7 @@ test('a wrong key ends it for good', async () => {
 });
 
 for (const seed of [11, 12, 13]) {
-  test(`20 forced drops (${seed}): no gap, no duplicate`, async (t) => {
+  test(`EventSource: 20 forced drops (${seed}): no gap, no duplicate`, async (t) => {
     const place = await newPlace();
     const pause = await pauseOf(place);
     const since = (await thread(place)).at(-1).seq;

@@ -119,9 +119,11 @@ impl Line {
     fn transcript(&self) -> Vec<Delta> {
         let mut parts: BTreeMap<bool, Delta> = BTreeMap::new();
         for delta in &self.written {
-            let so_far = parts
-                .entry(delta.part == Part::Message)
-                .or_insert_with(|| Delta { offset: 0, text: String::new(), ..delta.clone() });
+            let so_far = parts.entry(delta.part == Part::Message).or_insert_with(|| Delta {
+                offset: 0,
+                text: String::new(),
+                ..delta.clone()
+            });
             so_far.text.push_str(&delta.text);
         }
         parts.into_values().collect()
@@ -139,12 +141,27 @@ impl Line {
                 }
             }
             Item::Batch(events) => {
-                self.log.extend(events.iter().cloned());
+                self.commit(events);
                 if !lost {
                     self.catch_up();
                 }
             }
         }
+    }
+
+    fn commit(&mut self, events: &[Committed]) {
+        let last = self.log.last().map_or(0, |event| event.seq);
+        self.log.extend(events.iter().filter(|event| event.seq > last).cloned());
+    }
+
+    /// Reads the log while these still wait to be heard.
+    fn run_ahead(&mut self, waiting: &[Item]) {
+        for item in waiting {
+            if let Item::Batch(events) = item {
+                self.commit(events);
+            }
+        }
+        self.catch_up();
     }
 }
 
@@ -159,7 +176,8 @@ fn check(line: &Line) {
                 texts.insert(message_id.to_string(), body.content.clone());
             }
             (
-                Durable::AttemptStarted { next_message_id, .. } | Durable::StepFinished { next_message_id, .. },
+                Durable::AttemptStarted { next_message_id, .. }
+                | Durable::StepFinished { next_message_id, .. },
                 _,
             ) => reasoning = Some(EntityId::Reasoning(*next_message_id).to_string()),
             (Durable::Thought { text }, _) => {
@@ -191,8 +209,12 @@ fn check(line: &Line) {
     }
 }
 
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(1_000))]
 
     #[test]
     fn any_loss_and_any_cut_end_in_the_same_texts(
@@ -200,16 +222,26 @@ proptest! {
         lost in proptest::collection::vec(proptest::bool::weighted(0.25), 1..60),
         cuts in proptest::collection::btree_set(1..150usize, 0..12),
         answers in proptest::collection::vec(any::<bool>(), 1..8),
+        ahead in proptest::collection::vec(prop_oneof![8 => Just(0), 1 => 1..9usize], 1..30),
     ) {
         let mut line = Line::new(cuts, answers);
-        for (item, lost) in play(&script).iter().zip(lost.iter().cycle()) {
-            line.publish(item, *lost);
+        let items = play(&script);
+        for (at, (lost, ahead)) in (0..items.len()).zip(lost.iter().cycle().zip(ahead.iter().cycle())) {
+            if *ahead > 0 {
+                line.run_ahead(&items[at..items.len().min(at + ahead)]);
+            }
+            line.publish(&items[at], *lost);
         }
         line.catch_up();
         check(&line);
         prop_assert_eq!(line.cursor.seq(), line.log.last().unwrap().seq);
         prop_assert!(!line.client.is_running());
     }
+
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
 
     #[test]
     fn a_replay_continues_alike_from_each_of_its_positions(script in script()) {

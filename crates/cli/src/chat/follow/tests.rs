@@ -8,9 +8,7 @@ use crate::chat::key::Key;
 
 #[test]
 fn pauses_grow_up_to_what_the_server_asks_for() {
-    let ms = |failures, ceiling, chance| {
-        pause(failures, Duration::from_millis(ceiling), chance).as_millis()
-    };
+    let ms = |failures, ceiling, chance| pause(failures, Duration::from_millis(ceiling), chance).as_millis();
     assert_eq!([1, 2, 3, 4, 5, 6, 99].map(|n| ms(n, 2000, 1.0)), [100, 200, 400, 800, 1600, 2000, 2000]);
     assert_eq!((ms(6, 2000, 0.0), ms(1, 2000, 0.0), ms(9, 10, 1.0)), (1000, 50, 10));
 }

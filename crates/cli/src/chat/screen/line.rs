@@ -68,7 +68,9 @@ impl Screen {
         }
         match failed {
             None => out.push(Channel::Talk, &self.painted(Paint::Dim, " done")),
-            Some(why) => out.push(Channel::Talk, &self.painted(Paint::Red, &format!(" failed: {}", one_line(why)))),
+            Some(why) => {
+                out.push(Channel::Talk, &self.painted(Paint::Red, &format!(" failed: {}", one_line(why))))
+            }
         }
         out.push(Channel::Talk, "\n");
         self.line = Line::Start;
@@ -80,7 +82,11 @@ impl Screen {
             Paint::Dim => "2",
             Paint::Red => "31",
         };
-        if self.style.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.style.colour && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 

@@ -68,8 +68,9 @@ fn returned(id: &str, content: &str, is_error: bool) -> Value {
 
 fn text(id: &str, pieces: &[&str]) -> Vec<Value> {
     let mut events = vec![json!({"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"})];
-    events
-        .extend(pieces.iter().map(|delta| json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta})));
+    events.extend(
+        pieces.iter().map(|delta| json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta})),
+    );
     events.push(json!({"type": "TEXT_MESSAGE_END", "messageId": id}));
     events
 }
@@ -77,7 +78,9 @@ fn text(id: &str, pieces: &[&str]) -> Vec<Value> {
 fn thought(pieces: &[&str]) -> Vec<Value> {
     let mut events = vec![json!({"type": "REASONING_MESSAGE_START", "messageId": "t"})];
     events.extend(
-        pieces.iter().map(|delta| json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": "t", "delta": delta})),
+        pieces
+            .iter()
+            .map(|delta| json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": "t", "delta": delta})),
     );
     events.push(json!({"type": "REASONING_MESSAGE_END", "messageId": "t"}));
     events
@@ -134,10 +137,7 @@ fn a_turn_in_a_pipe_has_the_reply_apart_and_no_controls() {
 fn thoughts_are_shown_when_asked_for() {
     let mut screen = Screen::new(Style { thoughts: true, colour: true, live: true, prompt: false });
     let out = show(&mut screen, &thought(&["I \u{1b}[2J", "should"]));
-    assert_eq!(
-        out,
-        "\u{1b}[2mthinking…\u{1b}[0m\r\u{1b}[K\u{1b}[2mI [2J\u{1b}[0m\u{1b}[2mshould\u{1b}[0m\n"
-    );
+    assert_eq!(out, "\u{1b}[2mthinking…\u{1b}[0m\r\u{1b}[K\u{1b}[2mI [2J\u{1b}[0m\u{1b}[2mshould\u{1b}[0m\n");
 }
 
 #[test]
@@ -156,17 +156,18 @@ fn retries_count_down_and_failures_stay() {
     let mut screen = live();
     let mut out = show(&mut screen, &[started(), retry(1)]);
     assert!(screen.is_counting());
-    assert_eq!(on_terminal(&out), "✗ slow down\ntrying again in 10 s (attempt 2 of 5)");
+    assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 10 s");
     out += &screen.tick(noon() + chrono::TimeDelta::seconds(8)).shown(false);
-    assert_eq!(on_terminal(&out), "✗ slow down\ntrying again in 2 s (attempt 2 of 5)");
+    assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 2 s");
     out += &screen.tick(noon() + chrono::TimeDelta::seconds(60)).shown(false);
-    assert_eq!(on_terminal(&out), "✗ slow down\ntrying again in 0 s (attempt 2 of 5)");
-    let failed = json!({"type": "RUN_ERROR", "message": "set OPENAI_API_KEY", "code": "AUTHENTICATION_ERROR"});
+    assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 0 s");
+    let failed =
+        json!({"type": "RUN_ERROR", "message": "set OPENAI_API_KEY", "code": "AUTHENTICATION_ERROR"});
     out += &show(&mut screen, &[failed]);
     assert_eq!(on_terminal(&out), "✗ slow down\n✗ set OPENAI_API_KEY (AUTHENTICATION_ERROR)\n\n");
     assert!(!screen.is_counting() && !screen.is_busy());
 
-    assert_eq!(show(&mut plain(), &[retry(2)]), "✗ slow down; trying again in 10 s (attempt 3 of 5)\n");
+    assert_eq!(show(&mut plain(), &[retry(2)]), "✗ slow down; retry 2 of 5 in 10 s\n");
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn an_answer_that_breaks_off_is_taken_back() {
     events.extend(text("b", &["I am about to"]));
     assert_eq!(
         show(&mut plain(), &events),
-        "I am abo\n(this answer broke off and does not count)\nI am about to\n"
+        "I am abo\n(this answer broke off and is not kept)\nI am about to\n"
     );
 
     let mut events = text("a", &["I am abo"]);

@@ -25,7 +25,11 @@ impl Screen {
                     "started" => "",
                     status => status,
                 };
-                self.talk(out, Paint::Dim, format!("{} {}", title(&message.content), harmless(state)).trim_end());
+                self.talk(
+                    out,
+                    Paint::Dim,
+                    format!("{} {}", title(&message.content), harmless(state)).trim_end(),
+                );
             }
             ("user", _) => self.talk(out, Paint::Bold, &format!("> {}", harmless(&message.content))),
             ("error", _) => self.talk(out, Paint::Red, &format!("✗ {}", one_line(&message.content))),

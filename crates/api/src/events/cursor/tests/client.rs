@@ -49,6 +49,13 @@ impl Client {
             }
             "STEP_STARTED" => assert!(self.open_steps.insert(field("stepName")), "{event}"),
             "STEP_FINISHED" => assert!(self.open_steps.remove(&field("stepName")), "{event}"),
+            "CUSTOM" => self.customs.push(field("name")),
+            _ => self.take_part(&kind, event, field),
+        }
+    }
+
+    fn take_part(&mut self, kind: &str, event: &Value, field: impl Fn(&str) -> String) {
+        match kind {
             "TEXT_MESSAGE_START" => {
                 assert_eq!(event["role"], "assistant");
                 self.start(field("messageId"), |client| &mut client.open_texts);
@@ -85,7 +92,6 @@ impl Client {
                 assert_eq!(self.results.insert(field("toolCallId"), field("content")), None, "{event}");
             }
             "MESSAGES_SNAPSHOT" => self.snapshot(event["messages"].as_array().unwrap()),
-            "CUSTOM" => self.customs.push(field("name")),
             other => panic!("unknown event {other}"),
         }
     }

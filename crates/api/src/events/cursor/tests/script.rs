@@ -205,7 +205,10 @@ impl Stage {
                 let mut events = Vec::new();
                 if notice {
                     let message_id = self.id();
-                    events.push((Durable::MessageSent { message_id }, Some(said(Source::Error, "Sorry.".into()))));
+                    events.push((
+                        Durable::MessageSent { message_id },
+                        Some(said(Source::Error, "Sorry.".into())),
+                    ));
                 }
                 let (message, code) = (None, None);
                 let usage = Usage::default();
@@ -224,7 +227,8 @@ impl Stage {
         let count = |text: &str| u32::try_from(text.chars().count()).unwrap();
         let reasoning_chars = iteration.reasoning.iter().map(|chunk| count(chunk)).sum();
         let mut pieces = Vec::new();
-        let parts = [(Part::Reasoning, &iteration.reasoning, 0), (Part::Message, &iteration.text, reasoning_chars)];
+        let parts =
+            [(Part::Reasoning, &iteration.reasoning, 0), (Part::Message, &iteration.text, reasoning_chars)];
         for (part, chunks, reasoning_chars) in parts {
             let mut offset = 0;
             for text in chunks.iter().chain((part == Part::Message).then_some(&iteration.excess)) {
@@ -247,7 +251,8 @@ impl Stage {
         }
         for message_id in cells {
             let (call_id, name) = ("call_1_1".to_owned(), "create_note".to_owned());
-            let event = Durable::ToolCalled { call_id, name, input: json!({"a": 1}), message_id: *message_id };
+            let event =
+                Durable::ToolCalled { call_id, name, input: json!({"a": 1}), message_id: *message_id };
             events.push((event, Some(said(Source::Agent, "Note".into()))));
         }
         events

@@ -1,0 +1,177 @@
+//! A server of a test's own, with one tenant, one user and one goal in it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_api::{Config, State, serve};
+use houston_domain::clock::SystemClock;
+use houston_domain::event::Live;
+use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
+use houston_queue::{DeltaBus, HintSender, Redis};
+use houston_store::Store;
+use houston_testkit::servers::TestServers;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::http::{Answer, Stream, request};
+
+pub(crate) const KEY: &str = "hou_test_0123456789abcdef";
+const PREFIX: &str = "houston";
+
+pub(crate) struct App {
+    pub(crate) servers: TestServers,
+    pub(crate) address: SocketAddr,
+    pub(crate) state: State,
+    pub(crate) stop: CancellationToken,
+    pub(crate) redis: Redis,
+    pub(crate) ended: Option<oneshot::Receiver<()>>,
+    pub(crate) user: String,
+    pub(crate) goal: String,
+}
+
+impl App {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let servers = TestServers::start().unwrap();
+        let store = open_store(servers.database_url());
+        store.migrate().await.unwrap();
+        let clock = Arc::new(SystemClock);
+        let redis = Redis::open(servers.redis_url(), PREFIX, clock.clone()).unwrap();
+        let ids = Arc::new(Ids::new(clock));
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let mut config = Config { poll_ms: 50, ..Config::default() };
+        change(&mut config);
+        let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tasks, stop.clone());
+        let state = State {
+            config,
+            store,
+            redis: bus.health().clone(),
+            bus,
+            hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
+            ids,
+            agent_types: Arc::new(agent_types()),
+            draining: CancellationToken::new(),
+        };
+        make_tenant(&state, "acme", KEY).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, ended) = oneshot::channel();
+        let serving = serve(listener, state.clone(), stop.clone());
+        tasks.spawn(async move {
+            serving.await;
+            let _ = tell.send(());
+        });
+        let mut app = Self {
+            servers,
+            address,
+            state,
+            stop,
+            redis,
+            ended: Some(ended),
+            user: String::new(),
+            goal: String::new(),
+        };
+        app.user =
+            app.post("/v1/users", json!({"name": "Ada"})).await.ok()["id"].as_str().unwrap().to_owned();
+        app.goal = app.make_goal("Learn Rust").await;
+        app
+    }
+
+    pub(crate) async fn make_goal(&self, title: &str) -> String {
+        let body = json!({"user_id": self.user, "title": title});
+        self.post("/v1/goals", body).await.ok()["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn agentable(&self) -> AgentableId {
+        parse_prefixed("goal", &self.goal).unwrap().into()
+    }
+
+    /// The goal's path with something after it.
+    pub(crate) fn path(&self, rest: &str) -> String {
+        format!("/v1/goals/{}{rest}", self.goal)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        request(self.address, "GET", path, &[("authorization", &bearer(KEY))], "").await
+    }
+
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        request(self.address, "GET", path, headers, "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.post_with(path, &[], body).await
+    }
+
+    pub(crate) async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Answer {
+        let key = bearer(KEY);
+        let mut all = vec![("authorization", key.as_str()), ("content-type", "application/json")];
+        all.extend(headers);
+        request(self.address, "POST", path, &all, &body.to_string()).await
+    }
+
+    /// Posts a message to the goal.
+    pub(crate) async fn say(&self, content: &str) -> Value {
+        let answer = self.post(&self.path("/messages"), json!({"content": content})).await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        answer.json()
+    }
+
+    /// Opens the goal's stream: what comes after `/events`, and the id of the last event.
+    pub(crate) async fn stream(&self, query: &str, last_id: Option<&str>) -> Stream {
+        let path = self.path(&format!("/events{query}"));
+        self.stream_at(&path, last_id).await.unwrap()
+    }
+
+    /// The same at any path; none when the line broke before there was an answer.
+    pub(crate) async fn stream_at(&self, path: &str, last_id: Option<&str>) -> Option<Stream> {
+        let key = bearer(KEY);
+        let mut headers = vec![("authorization", key.as_str())];
+        headers.extend(last_id.map(|id| ("last-event-id", id)));
+        Stream::open(self.address, path, &headers).await
+    }
+
+    pub(crate) fn publish(&self, live: Live) {
+        self.state.bus.publish(self.agentable(), live);
+    }
+}
+
+pub(crate) fn bearer(key: &str) -> String {
+    format!("Bearer {key}")
+}
+
+pub(crate) async fn make_tenant(state: &State, name: &str, key: &str) -> TenantId {
+    let tenant = state.store.ensure_tenant(state.ids.next(), name).await.unwrap();
+    let id: ApiKeyId = state.ids.next();
+    state.store.create_api_key(id, tenant, "test", key).await.unwrap();
+    tenant
+}
+
+fn open_store(url: &str) -> Store {
+    let config = houston_store::Config {
+        url: url.to_owned(),
+        max_connections: 10,
+        acquire_timeout: Duration::from_secs(3),
+    };
+    Store::open(&config).unwrap()
+}
+
+fn agent_types() -> BTreeMap<String, houston_domain::agentable::AgentType> {
+    [
+        include_str!("../../../../jobs/agents/goal.toml"),
+        include_str!("../../../../jobs/agents/task.toml"),
+        include_str!("../../../../jobs/agents/user_agent.toml"),
+    ]
+    .map(|text| toml::from_str::<houston_domain::agentable::AgentType>(text).unwrap())
+    .into_iter()
+    .map(|kind| (kind.kind.clone(), kind))
+    .collect()
+}

@@ -1,0 +1,26 @@
+//! The API over a real socket, a real Postgres and a real Redis. The worker is played by the tests.
+
+#[cfg(test)]
+mod app;
+#[cfg(test)]
+mod auth;
+#[cfg(test)]
+mod http;
+#[cfg(test)]
+mod live;
+#[cfg(test)]
+mod messages;
+#[cfg(test)]
+mod outage;
+#[cfg(test)]
+mod probes;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod resources;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod worker;

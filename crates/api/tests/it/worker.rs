@@ -1,0 +1,191 @@
+//! A worker as the API knows it: what it commits, and what it tells the bus.
+
+use std::time::Duration;
+
+use houston_domain::event::{Delta, Event, Live, Part};
+use houston_domain::history::{Block, Entry};
+use houston_domain::id::{MessageId, RunId, WorkerId};
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_store::claim::Claimed;
+use houston_store::lease::LeaseConnection;
+use houston_store::step::{Commit, Done, Ending, NewMessage, Step, Then};
+use serde_json::{Value, json};
+
+use crate::app::App;
+
+pub(crate) struct Worker<'a> {
+    app: &'a App,
+    pub(crate) id: WorkerId,
+    _lease: LeaseConnection,
+}
+
+/// A run in its hands.
+pub(crate) struct Driven<'a> {
+    app: &'a App,
+    pub(crate) claimed: Claimed,
+    pub(crate) message: MessageId,
+    iteration: u32,
+    /// Whether the bus hears of it.
+    pub(crate) loud: bool,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) async fn start(app: &'a App) -> Self {
+        let id = app.state.ids.next();
+        let mut lease =
+            LeaseConnection::open(app.servers.database_url(), id, Duration::from_secs(60)).await.unwrap();
+        lease.register("test").await.unwrap();
+        Self { app, id, _lease: lease }
+    }
+
+    pub(crate) async fn claim(&self) -> Driven<'a> {
+        let ids = &self.app.state.ids;
+        let message = ids.next();
+        let claimed = self
+            .app
+            .state
+            .store
+            .claim_run(self.app.agentable(), self.id, ids.next(), message)
+            .await
+            .unwrap()
+            .expect("something to claim");
+        self.app.publish(Live::Committed(vec![claimed.event.clone()]));
+        let iteration = u32::try_from(claimed.iterations).unwrap() + 1;
+        Driven { app: self.app, claimed, message, iteration, loud: true }
+    }
+}
+
+impl Driven<'_> {
+    pub(crate) fn run(&self) -> RunId {
+        self.claimed.run
+    }
+
+    /// Streams a piece of text.
+    pub(crate) fn write(&self, part: Part, reasoning_chars: u32, offset: u32, text: &str) {
+        let delta = Delta { message_id: self.message, part, reasoning_chars, offset, text: text.to_owned() };
+        self.app.publish(Live::Delta(delta));
+    }
+
+    async fn commit(
+        &self,
+        events: Vec<Event>,
+        messages: Vec<NewMessage>,
+        entries: Vec<Entry>,
+        then: Then,
+    ) -> Done {
+        let step = Step {
+            write: self.app.state.ids.next(),
+            run: self.run(),
+            entries,
+            events,
+            messages,
+            intents: vec![],
+            responses: vec![],
+            cells: vec![],
+            iterations: self.iteration,
+            usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+            model: Some("simulated/fast".into()),
+            then,
+        };
+        match self.app.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
+            Commit::Done(done) => {
+                if self.loud {
+                    self.app.publish(Live::Committed(done.events.clone()));
+                }
+                done
+            }
+            Commit::Landed => panic!("a fresh write cannot have landed"),
+        }
+    }
+
+    /// Thinks, calls a tool, and begins the next iteration.
+    pub(crate) async fn use_tool(&mut self, thought: &str) {
+        let cell: MessageId = self.app.state.ids.next();
+        let called = Event::ToolCalled {
+            call_id: "call_1_1".into(),
+            name: "create_note".into(),
+            input: json!({"title": "x"}),
+            message_id: cell,
+        };
+        let returned = Event::ToolReturned {
+            call_id: "call_1_1".into(),
+            content: "Created note".into(),
+            is_error: false,
+            message_id: cell,
+        };
+        let message = NewMessage {
+            id: cell,
+            event: 1,
+            source: Source::Agent,
+            message_type: MessageType::Tool,
+            content: "create_note".into(),
+            metadata: json!({"status": "done"}),
+        };
+        let call = Block::ToolUse {
+            id: "call_1_1".into(),
+            name: "create_note".into(),
+            input: json!({"title": "x"}),
+        };
+        let result = Block::ToolResult {
+            tool_use_id: "call_1_1".into(),
+            content: "Created note".into(),
+            is_error: false,
+        };
+        let entries = vec![Entry::assistant(vec![call]), Entry::user(vec![result])];
+        let next_message_id = self.app.state.ids.next();
+        let finished = Event::StepFinished { iteration: self.iteration, next_message_id };
+        let events = vec![Event::Thought { text: thought.into() }, called, returned];
+        self.commit(events, vec![message], entries, Then::GoOn { read: true, event: Some(finished) }).await;
+        self.iteration += 1;
+        self.message = next_message_id;
+    }
+
+    /// Says something and ends the run.
+    pub(crate) async fn answer(self, text: &str) -> Done {
+        let message = NewMessage {
+            id: self.message,
+            event: 0,
+            source: Source::Agent,
+            message_type: MessageType::Text,
+            content: text.into(),
+            metadata: Value::Object(serde_json::Map::new()),
+        };
+        let events = vec![Event::MessageSent { message_id: self.message }];
+        let entries = vec![Entry::assistant(vec![Block::text(text)])];
+        let then = self.finish(RunStatus::MessageSent, None);
+        self.commit(events, vec![message], entries, then).await
+    }
+
+    /// Ends the run without a word.
+    pub(crate) async fn end(self, status: RunStatus, error: Option<(&str, &str)>) -> Done {
+        let Then::Finish { event, ending, .. } = self.finish(status, error) else { unreachable!() };
+        self.commit(vec![], vec![], vec![], Then::End { event, ending }).await
+    }
+
+    pub(crate) async fn hand_over(self) {
+        let event = Event::HandedOver { iteration: self.iteration };
+        self.commit(vec![], vec![], vec![], Then::HandOver { event }).await;
+    }
+
+    fn finish(&self, status: RunStatus, error: Option<(&str, &str)>) -> Then {
+        let ids = &self.app.state.ids;
+        let (code, message) =
+            (error.map(|(code, _)| code.to_owned()), error.map(|(_, text)| text.to_owned()));
+        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+        let iteration = Some(self.iteration);
+        let go_on = Event::StepFinished { iteration: self.iteration, next_message_id: ids.next() };
+        Then::Finish {
+            event: Event::RunFinished {
+                status,
+                iteration,
+                usage,
+                message: message.clone(),
+                code: code.clone(),
+            },
+            go_on,
+            ending: Ending { status, next_run: ids.next(), error_code: code, error_message: message },
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `houston dev` with the simulated model, on servers of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use houston_testkit::process::Process;
+use houston_testkit::servers::TestServers;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Settings with which waiting is short.
+const QUICK: &[(&str, &str)] = &[
+    ("HOUSTON_MODEL", "simulated"),
+    ("HOUSTON_LOG", "warn"),
+    ("HOUSTON_SERVER__RETRY_MS", "20"),
+    ("HOUSTON_SERVER__HEARTBEAT_S", "1"),
+    ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "200"),
+    ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "50"),
+];
+
+pub(crate) struct Dev {
+    // Ends before its servers.
+    process: Process,
+    servers: TestServers,
+    pub(crate) url: String,
+    pub(crate) key: String,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Dev {
+    pub(crate) fn start() -> Self {
+        let servers = TestServers::start().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        jobs(folder.path());
+        let (process, url) = start(&servers, folder.path(), "127.0.0.1:0");
+        let key = std::fs::read_to_string(folder.path().join("key")).unwrap().trim().to_owned();
+        Self { process, servers, url, key, folder }
+    }
+
+    /// `houston chat …` in the folder of `houston dev`, to its end.
+    pub(crate) fn chat(&self, arguments: &[&str], stdin: &str) -> Output {
+        run(houston(self.folder.path()).arg("chat").args(arguments), stdin)
+    }
+
+    /// What the API says.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
+        let asking =
+            async { request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        serde_json::from_slice(&runtime.block_on(asking)).unwrap()
+    }
+
+    /// Kills it in the middle of whatever it does.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
+    /// Starts it again, where it was.
+    pub(crate) fn start_again(&mut self) {
+        (self.process, self.url) = start(&self.servers, self.folder.path(), &self.url["http://".len()..]);
+    }
+}
+
+fn start(servers: &TestServers, folder: &Path, address: &str) -> (Process, String) {
+    let mut command = houston(folder);
+    command
+        .args(["dev", "--address", address])
+        .env("DATABASE_URL", servers.database_url())
+        .env("HOUSTON_REDIS_URL", servers.redis_url())
+        .env("HOUSTON_JOBS", folder.join("jobs"))
+        .envs(QUICK.iter().copied());
+    let process = Process::spawn(&mut command).unwrap();
+    let line = process.wait_for_line(PATIENCE, |line| line.starts_with("Houston is up at ")).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+    (process, url)
+}
+
+/// The agent of a user that may not send messages thinks aloud and answers with its last words.
+fn jobs(folder: &Path) {
+    let shipped = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../jobs/agents/user_agent.toml");
+    let kind = std::fs::read_to_string(shipped).unwrap().replace("\"send_message\", ", "");
+    assert!(!kind.contains("\"send_message\","), "{kind}");
+    std::fs::create_dir_all(folder.join("jobs/agents")).unwrap();
+    std::fs::write(folder.join("jobs/agents/user_agent.toml"), kind).unwrap();
+}
+
+/// The binary, with this folder and nothing else from outside.
+pub(crate) fn houston(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_houston"));
+    command.arg("--folder").arg(folder).env("LOGNAME", "ann").env("TERM", "xterm");
+    for name in
+        ["DATABASE_URL", "HOUSTON_REDIS_URL", "HOUSTON_URL", "HOUSTON_API_KEY", "HOUSTON_JOBS", "NO_COLOR"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub(crate) fn run(command: &mut Command, stdin: &str) -> Output {
+    use std::io::Write as _;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A child that does not read its input may have closed it.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,15 @@
+//! Houston as its clients meet it: `houston chat`, and the real stream clients from npm.
+//!
+//! The scripts (`*.test.mjs`) run against any Houston with the simulated model: set `HOUSTON_URL` and
+//! `HOUSTON_API_KEY`, then `npm ci && npm test` here. `resumable_fetch.mjs` is for anybody's AG-UI client.
+
+// `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
+mod chat;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod conversation;
+#[cfg(test)]
+mod dev;
+#[cfg(test)]
+mod npm;

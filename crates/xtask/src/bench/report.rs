@@ -1,0 +1,210 @@
+//! What came out: one object for programs, one table for people.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use houston_testkit::servers::TestServers;
+use serde::Serialize;
+
+use super::bound::Bound;
+use super::held::Held;
+use super::idle::Idle;
+use super::saturated::{Saturated, Shares};
+use super::spread::{Spread, round};
+use super::stage::Rest;
+use super::{Size, database, machine, workload};
+
+/// The whole outcome.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    post_to_start_ms: Spread,
+    first_event_ms: Spread,
+    done_ms: Spread,
+    runs_per_second: f64,
+    bound_runs_per_second: Option<f64>,
+    cpu_ms_per_run: Shares,
+    rss_mb: Memory,
+    commits_per_run: f64,
+    bytes_per_turn: f64,
+    settings: Settings,
+    more: Parts,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Memory {
+    rest: f64,
+    per_1000_held: f64,
+}
+
+/// What it was measured with.
+#[derive(Debug, Serialize)]
+pub(crate) struct Settings {
+    processor: String,
+    cores: usize,
+    postgres: String,
+    fsync: String,
+    concurrency: usize,
+    idle_runs: usize,
+    pieces: usize,
+    message_bytes: usize,
+    answer_bytes: usize,
+}
+
+impl Settings {
+    pub(crate) fn of(size: Size, servers: &TestServers) -> Result<Self> {
+        Ok(Self {
+            processor: machine::processor(),
+            cores: machine::cores(),
+            postgres: database::ask(servers, "show server_version")?,
+            fsync: database::ask(servers, "show fsync")?,
+            concurrency: size.concurrency,
+            idle_runs: size.idle_runs,
+            pieces: workload::PIECES,
+            message_bytes: workload::BYTES,
+            answer_bytes: workload::BYTES,
+        })
+    }
+}
+
+/// Every part as it was measured.
+#[derive(Debug)]
+pub(crate) struct More {
+    pub(crate) rest: Rest,
+    pub(crate) idle: Idle,
+    pub(crate) saturated: Saturated,
+    pub(crate) bound: Option<Bound>,
+    pub(crate) held: Vec<Held>,
+    pub(crate) with_tool: Saturated,
+}
+
+#[derive(Debug, Serialize)]
+struct Parts {
+    cpu_ms_per_second_at_rest: f64,
+    commits_per_second_at_rest: f64,
+    idle: Idle,
+    saturated: Saturated,
+    bound: Option<Bound>,
+    held: Vec<Held>,
+    /// The same load with the answer sent by the tool `send_message`.
+    saturated_with_send_message: Saturated,
+}
+
+/// Bytes in MB.
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    round(bytes as f64 / 1e6)
+}
+
+impl Report {
+    pub(crate) fn of(settings: Settings, more: More) -> Self {
+        let More { rest, idle, saturated, bound, held, with_tool } = more;
+        // The dearest of the held runs that had a reader.
+        let per_run =
+            held.iter().filter(|held| held.streamed).map(|held| held.kb_per_run).fold(0.0, f64::max);
+        Self {
+            post_to_start_ms: idle.post_to_start_ms,
+            first_event_ms: idle.first_event_ms,
+            done_ms: idle.done_ms,
+            runs_per_second: saturated.runs_per_second,
+            bound_runs_per_second: bound.map(|bound| bound.runs_per_second),
+            cpu_ms_per_run: saturated.cpu_ms_per_run,
+            rss_mb: Memory { rest: megabytes(rest.rss), per_1000_held: per_run },
+            commits_per_run: saturated.commits_per_run,
+            bytes_per_turn: saturated.bytes_per_turn,
+            settings,
+            more: Parts {
+                cpu_ms_per_second_at_rest: round(rest.cpu_ms_per_second),
+                commits_per_second_at_rest: round(rest.commits_per_second),
+                idle,
+                saturated,
+                bound,
+                held,
+                saturated_with_send_message: with_tool,
+            },
+        }
+    }
+
+    /// The table: what was measured, what was aimed at, and the best of the rivals in that line.
+    pub(crate) fn table(&self) -> String {
+        let more = &self.more;
+        let spread = |spread: Spread| format!("{:.1} / {:.1}", spread.p50, spread.p99);
+        let at_most = |value: f64, most: f64| if value <= most { "yes" } else { "NO" };
+        let at_least = |value: f64, least: f64| if value >= least { "yes" } else { "NO" };
+        let share = self.cpu_ms_per_run;
+        let shares = format!("{:.2} + {:.2} + {:.2}", share.houston, share.postgres, share.redis);
+        let bound = more.bound.map_or("–".to_owned(), |bound| format!("{:.0}", bound.runs_per_second));
+        let (start, first, done) = (self.post_to_start_ms, self.first_event_ms, self.done_ms);
+        let memory = self.rss_mb;
+        let tool = &more.saturated_with_send_message;
+        let rows = [
+            ["", "measured", "aim", "met", "best rival"].map(str::to_owned),
+            row("idle: POST to start, ms p50 / p99", spread(start), "≤ 5", at_most(start.p50, 5.0), ""),
+            row("idle: first event, ms p50 / p99", spread(first), "≤ 5", at_most(first.p50, 5.0), "10 / 20"),
+            row("idle: done, ms p50 / p99", spread(done), "≤ 12", at_most(done.p50, 12.0), "16 / 37"),
+            row(
+                "streamed durable runs/s",
+                format!("{:.0}", self.runs_per_second),
+                "≥ 400",
+                at_least(self.runs_per_second, 400.0),
+                "347 (no tokens)",
+            ),
+            row("  bound of this machine, runs/s", bound, "", "", ""),
+            row("  with send_message, runs/s", format!("{:.0}", tool.runs_per_second), "", "", ""),
+            row("CPU per run, ms", format!("{:.2}", share.sum()), "≤ 3", at_most(share.sum(), 3.0), "3.0"),
+            row("  Houston + Postgres + Redis", shares, "", "", ""),
+            row("RSS at rest, MB", format!("{:.1}", memory.rest), "≤ 25", at_most(memory.rest, 25.0), "12"),
+            row(
+                "RSS per held, streamed run, KB",
+                format!("{:.1}", memory.per_1000_held),
+                "≤ 60",
+                at_most(memory.per_1000_held, 60.0),
+                "235",
+            ),
+            row("commits per run", format!("{:.2}", self.commits_per_run), "", "", ""),
+            row(
+                "stored bytes per turn",
+                format!("{:.0}", self.bytes_per_turn),
+                "",
+                "",
+                "2,000 (120 KiB / 60)",
+            ),
+        ];
+        let settings = &self.settings;
+        let mut text = render(&rows);
+        let _ = write!(
+            text,
+            "\n{} cores ({}), PostgreSQL {}, fsync {}; {} at once, {} pieces, {} bytes in and out; the load and \
+             the model run on the same cores ({:.2} ms per run).",
+            settings.cores,
+            settings.processor,
+            settings.postgres,
+            settings.fsync,
+            settings.concurrency,
+            settings.pieces,
+            settings.message_bytes,
+            more.saturated.load_cpu_ms_per_run,
+        );
+        text
+    }
+}
+
+fn row(what: &str, measured: String, aim: &str, met: &str, rival: &str) -> [String; 5] {
+    [what.to_owned(), measured, aim.to_owned(), met.to_owned(), rival.to_owned()]
+}
+
+/// Columns as wide as their widest field.
+fn render(rows: &[[String; 5]]) -> String {
+    let mut text = String::new();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    for row in rows {
+        let mut line = String::new();
+        for (column, field) in row.iter().enumerate() {
+            let padding = width(column) - field.chars().count();
+            // Names to the left, numbers to the right.
+            let (before, after) = if column == 0 { (0, padding) } else { (padding, 0) };
+            let _ = write!(line, "{}{field}{}  ", " ".repeat(before), " ".repeat(after));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,44 @@
+//! Many measurements of one thing.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Where the middle lies, and the end, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+impl Spread {
+    /// Of these; zero of none.
+    pub(crate) fn of(times: impl IntoIterator<Item = Duration>) -> Self {
+        let mut times: Vec<Duration> = times.into_iter().collect();
+        times.sort_unstable();
+        // The nearest rank: an actual measurement, never an average of two.
+        let at = |percent: usize| {
+            let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
+            round(times.get(rank).map_or(0.0, |time| time.as_secs_f64() * 1000.0))
+        };
+        Self { p50: at(50), p99: at(99) }
+    }
+}
+
+/// To three digits after the point: more is noise.
+pub(crate) fn round(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_measurements() {
+        let times = (1..=200).rev().map(Duration::from_millis);
+        assert_eq!(Spread::of(times), Spread { p50: 100.0, p99: 198.0 });
+        assert_eq!(Spread::of([Duration::from_micros(1500)]), Spread { p50: 1.5, p99: 1.5 });
+        assert_eq!(Spread::of([]), Spread { p50: 0.0, p99: 0.0 });
+    }
+}

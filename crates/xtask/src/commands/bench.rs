@@ -1,0 +1,60 @@
+//! `cargo xtask bench`: what Houston costs, measured.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use crate::bench::{Size, measure};
+use crate::console::{print, tell};
+use crate::{child, installation, programs};
+
+/// Measure latency, throughput, memory and storage on real servers.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Measure briefly: to see that it works, not for numbers
+    #[arg(long)]
+    quick: bool,
+    /// The binary to measure, instead of building it
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+}
+
+impl Bench {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        ensure!(cfg!(target_os = "linux"), "the bench reads /proc, which only Linux has");
+        let binary = match &self.binary {
+            Some(binary) => binary.canonicalize()?,
+            None => {
+                tell("building the release binary");
+                installation::build("houston-cli", "houston").await?
+            }
+        };
+        // The load shares the cores with what it measures: unoptimised, it would be half of what is measured.
+        if cfg!(debug_assertions) {
+            tell("building the load");
+            let optimised = installation::build("houston-xtask", "houston-xtask").await?;
+            return self.again(&optimised, &binary).await;
+        }
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let report = Box::pin(measure(&binary, &servers, size)).await?;
+        if self.json {
+            print(&serde_json::to_string(&report)?)?;
+        } else {
+            print(&report.table())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn again(&self, optimised: &Path, binary: &Path) -> Result<ExitCode> {
+        let mut command = Command::new(optimised);
+        command.arg("bench").arg("--binary").arg(binary);
+        command.args(self.json.then_some("--json")).args(self.quick.then_some("--quick"));
+        Ok(child::code(child::run(command).await?))
+    }
+}

@@ -1,0 +1,65 @@
+//! The commands, one file each.
+
+mod bench;
+mod check;
+mod clients;
+mod prepare;
+mod real_model;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::console::tell;
+
+/// What xtask can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run all tests on a Postgres and a Redis of their own
+    Test(test::Test),
+    /// Check format, lints, architecture, prepared queries and dependencies
+    Check(check::Check),
+    /// Refresh the prepared queries in crates/store/.sqlx
+    Prepare(prepare::Prepare),
+    /// Measure latency, throughput, memory and storage on real servers
+    Bench(bench::Bench),
+    /// Talk with a small real model over both wires
+    RealModel(real_model::RealModel),
+    /// Install the npm packages of the client tests
+    Clients(clients::Clients),
+}
+
+/// Runs a command to its end, or to the first signal that asks for it.
+pub(crate) fn run(command: Command) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            result = Box::pin(command.run()) => result,
+            _ = interrupt.recv() => Ok(stopped(130)),
+            _ = terminate.recv() => Ok(stopped(143)),
+        }
+    })
+}
+
+fn stopped(code: u8) -> ExitCode {
+    tell("xtask: stopped; everything it had started is gone");
+    ExitCode::from(code)
+}
+
+impl Command {
+    async fn run(self) -> Result<ExitCode> {
+        match self {
+            Self::Test(command) => command.run().await,
+            Self::Check(command) => command.run().await,
+            Self::Prepare(command) => command.run().await,
+            Self::Bench(command) => command.run().await,
+            Self::RealModel(command) => command.run().await,
+            Self::Clients(command) => command.run().await,
+        }
+    }
+}

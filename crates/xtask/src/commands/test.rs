@@ -1,0 +1,55 @@
+//! `cargo xtask test`: every test, on servers of its own.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::console::tell;
+use crate::{child, programs, repository};
+
+/// Run all tests on a Postgres and a Redis of their own.
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// Leave out what needs Node and npm packages: the tests with real stream clients
+    #[arg(long)]
+    no_clients: bool,
+    /// For the test runner: parts of the names of tests, and its own options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    filter: Vec<String>,
+}
+
+/// Many tests share one Postgres, each with a pool of its own.
+const CONNECTIONS: u16 = 200;
+
+impl Test {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let servers = programs::servers(|config| config.max_connections = CONNECTIONS)?;
+        let mut runner = runner();
+        if !self.no_clients
+            && let Some(folder) = super::clients::install().await?
+        {
+            runner.env("XTASK_CLIENTS", folder);
+        }
+        runner
+            .args(&self.filter)
+            .env("DATABASE_URL", servers.database_url())
+            .env("HOUSTON_TEST_DATABASE_URL", servers.database_url())
+            .env("HOUSTON_TEST_REDIS_URL", servers.redis_url());
+        // Its closing line stays the last one.
+        let status = child::run(runner).await?;
+        drop(servers);
+        Ok(child::code(status))
+    }
+}
+
+fn runner() -> Command {
+    let mut cargo = repository::cargo();
+    if programs::find("cargo-nextest").is_some() {
+        cargo.args(["nextest", "run", "--workspace"]);
+    } else {
+        tell("cargo-nextest is not installed: cargo's own runner does");
+        cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"]);
+    }
+    cargo
+}

@@ -1,0 +1,71 @@
+//! What the kernel counts for a process: processor time and memory. Linux only.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// The unit of times in `/proc`, on every Linux.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Processor time that `pid` and its children have used, the dead among them too.
+pub(crate) fn cpu(pid: u32) -> Result<Duration> {
+    let own = stat(pid).with_context(|| format!("process {pid} cannot be looked at"))?;
+    let mut ticks = own.ticks + own.ticks_of_dead_children;
+    for child in children(pid) {
+        // One that ends between two looks is among the dead next time.
+        ticks += stat(child).map_or(0, |stat| stat.ticks + stat.ticks_of_dead_children);
+    }
+    Ok(TICK * u32::try_from(ticks)?)
+}
+
+/// Resident memory of `pid`, in bytes.
+pub(crate) fn rss(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("process {pid} cannot be looked at"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes * 1024)
+}
+
+struct Stat {
+    parent: u32,
+    ticks: u64,
+    ticks_of_dead_children: u64,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the name, which may have spaces and parentheses in it.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Stat {
+        parent: u32::try_from(number(1)?).ok()?,
+        ticks: number(11)? + number(12)?,
+        ticks_of_dead_children: number(13)? + number(14)?,
+    })
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|child| stat(*child).is_some_and(|stat| stat.parent == pid))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_time_and_memory() {
+        let pid = std::process::id();
+        let before = cpu(pid).unwrap();
+        let end = std::time::Instant::now() + Duration::from_millis(60);
+        while std::time::Instant::now() < end {}
+        assert!(cpu(pid).unwrap() - before >= TICK * 3);
+        assert!(rss(pid).unwrap() > 1 << 20);
+        assert!(cpu(u32::MAX).is_err());
+    }
+}

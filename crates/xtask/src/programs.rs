@@ -1,0 +1,107 @@
+//! Programs of the machine: finding them, and installing what is missing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use houston_embedded::{Config, Installer};
+use houston_testkit::servers::TestServers;
+
+use crate::child::{quietly, succeed};
+use crate::console::tell;
+
+/// Where a program is, by `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// A throw-away Postgres and Redis, changed by `change`; whatever is missing is installed, and said so.
+pub(crate) fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
+    let change = |config: &mut Config| {
+        config.installers = Installer::ALL.to_vec();
+        change(config);
+    };
+    TestServers::start_telling(change, &mut |line| tell(line))
+        .context("the throw-away servers could not be started")
+}
+
+/// The program a process runs.
+pub(crate) fn program_of(pid: u32) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+}
+
+/// Node and npm, from the distribution if they are missing.
+pub(crate) async fn node() -> Result<()> {
+    if let (Some(node), Some(_)) = (find("node"), find("npm")) {
+        let version = quietly(Command::new(&node).arg("--version"))?;
+        tell(&format!("nodejs: {} at {}", version.trim(), node.display()));
+        return Ok(());
+    }
+    apt(&["nodejs", "npm"]).await
+}
+
+/// Python 3 with `venv`, from the distribution if it is missing.
+pub(crate) async fn python() -> Result<PathBuf> {
+    let has_venv =
+        |python: &Path| quietly(Command::new(python).args(["-c", "import venv, ensurepip"])).is_ok();
+    if let Some(python) = find("python3").filter(|python| has_venv(python)) {
+        return Ok(python);
+    }
+    apt(&["python3", "python3-venv"]).await?;
+    find("python3").context("python3 was installed and is not found")
+}
+
+/// Installs packages of Debian and its children, as root or through a `sudo` that asks nothing.
+async fn apt(packages: &[&str]) -> Result<()> {
+    let names = packages.join(" and ");
+    if find("apt-get").is_none() {
+        bail!("{names} must be installed first: there is no apt-get to do it with");
+    }
+    tell(&format!("installing {names} with apt-get (this happens once)"));
+    let root = quietly(Command::new("id").arg("-u"))?.trim() == "0";
+    for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"][..]] {
+        let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
+        if !root {
+            command.args(["-n", "apt-get"]);
+        }
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        if arguments[0] == "install" {
+            command.args(packages);
+        }
+        // Its own output would hide the tests'; what matters is told when it fails.
+        let done = tokio::task::spawn_blocking(move || quietly(&mut command)).await?;
+        // One broken source among many is common, and the packages may come from another.
+        if arguments[0] == "install" {
+            done.with_context(|| format!("{names} could not be installed"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A virtual environment at `folder` with `packages` in it, made once.
+pub(crate) async fn venv(folder: &Path, packages: &[&str]) -> Result<()> {
+    let (python, mark) = (python().await?, folder.join("installed"));
+    let wanted = packages.join("\n");
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    tell(&format!("installing {} with pip (this happens once)", packages.join(" and ")));
+    let mut make = Command::new(python);
+    make.args(["-m", "venv", "--clear"]).arg(folder);
+    succeed(make).await?;
+    let mut install = Command::new(folder.join("bin/pip"));
+    install.args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ]);
+    install.args(packages);
+    succeed(install).await?;
+    std::fs::write(mark, wanted)?;
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Where things are, and running cargo there.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the repository this binary was built in.
+pub(crate) fn root() -> &'static Path {
+    const HERE: &str = env!("CARGO_MANIFEST_DIR");
+    Path::new(HERE).ancestors().nth(2).unwrap_or(Path::new(HERE))
+}
+
+/// Cargo's target folder; whatever is installed for the repository alone lies in there too.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
+}
+
+/// Programs installed for the repository alone.
+pub(crate) fn tools() -> PathBuf {
+    target().join("tools")
+}
+
+/// `cargo` in the root. Queries are checked against the prepared ones, so that a build needs no database.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    cargo.current_dir(root()).env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");
+    cargo
+}

@@ -1,0 +1,68 @@
+//! Which crate alone may import an outside one. `.cargo/deny.toml` says the same of the whole graph.
+
+use crate::workspace::members;
+
+/// An outside crate (a `*` at the end stands for anything), and who may import it.
+const OWNERS: [(&str, &[&str]); 14] = [
+    ("sqlx*", &["store"]),
+    ("apalis*", &["queue"]),
+    ("redis", &["queue"]),
+    ("libc", &["embedded"]),
+    // `chat` of the command line is a client, and so are its tests.
+    ("reqwest", &["llm", "tools", "cli"]),
+    ("axum*", &["api"]),
+    ("utoipa*", &["api"]),
+    ("hyper*", &["api"]),
+    ("tokio-cron-scheduler", &["worker"]),
+    ("rmcp", &["tools"]),
+    ("clap", &["cli", "xtask"]),
+    ("anyhow", &["cli", "xtask"]),
+    ("figment", &["cli"]),
+    ("indicatif", &["cli", "xtask"]),
+];
+
+/// What decides without doing I/O must not be able to.
+const NOT_IN_DOMAIN: [&str; 10] = [
+    "tokio",
+    "tokio-util",
+    "futures-util",
+    "sqlx",
+    "axum",
+    "reqwest",
+    "redis",
+    "hyper",
+    "rustix",
+    "tempfile",
+];
+
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+}
+
+#[test]
+fn outside_crates_are_imported_by_their_owners_alone() {
+    let mut wrong = Vec::new();
+    for member in members() {
+        for (imported, _) in member.external() {
+            let owners = OWNERS.iter().filter(|(pattern, _)| matches(pattern, imported));
+            wrong.extend(
+                owners.filter(|(_, owners)| !owners.contains(&member.name.as_str())).map(|(_, owners)| {
+                    format!("{} imports {imported}, which is for {owners:?}", member.name)
+                }),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_domain_cannot_do_io() {
+    let members = members();
+    let domain = members.iter().find(|member| member.name == "domain").unwrap();
+    let wrong: Vec<&str> = domain
+        .external()
+        .filter(|(name, is_for_tests)| !is_for_tests && NOT_IN_DOMAIN.contains(name))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(wrong.is_empty(), "domain imports {wrong:?}");
+}

@@ -1,0 +1,70 @@
+//! What every crate's manifest and front page must have.
+
+use std::fs;
+
+use toml::{Table, Value};
+
+use crate::workspace::{members, root};
+
+fn manifest(folder: &std::path::Path) -> Table {
+    fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    let workspace = manifest(&root())["workspace"]["lints"].as_table().unwrap().clone();
+    for member in members() {
+        let lints = manifest(&member.folder).remove("lints").unwrap_or(Value::Table(Table::new()));
+        let mut lints = lints.as_table().unwrap().clone();
+        if member.name == "embedded" {
+            // The one place for system calls: each unsafe block there gives its reason.
+            let rust = lints["rust"].as_table_mut().unwrap();
+            assert_eq!(rust.insert("unsafe_code".to_owned(), "forbid".into()), Some("deny".into()));
+            assert_eq!(
+                lints, workspace,
+                "embedded's lints differ from the workspace's in more than unsafe_code"
+            );
+        } else {
+            assert_eq!(lints.get("workspace"), Some(&Value::Boolean(true)), "{} has no [lints]", member.name);
+        }
+    }
+}
+
+#[test]
+fn versions_stand_in_the_workspace_alone() {
+    let mut wrong = Vec::new();
+    for member in members() {
+        let manifest = manifest(&member.folder);
+        for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let dependencies = manifest.get(table).and_then(Value::as_table).into_iter().flatten();
+            wrong.extend(
+                dependencies
+                    .filter(|(_, wanted)| wanted.get("workspace") != Some(&Value::Boolean(true)))
+                    .map(|(name, _)| format!("{}: {name}", member.name)),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "dependencies without `workspace = true`: {wrong:#?}");
+}
+
+#[test]
+fn every_crate_has_a_front_page() {
+    for member in members() {
+        let mut pages = ["src/lib.rs", "src/main.rs"].into_iter().map(|page| member.folder.join(page));
+        let page = pages.find(|page| page.is_file()).unwrap();
+        let text = fs::read_to_string(&page).unwrap();
+        assert!(text.starts_with("//! "), "{} does not begin with what it is for", page.display());
+        assert!(text.contains("//! # Invariants"), "{} does not state its invariants", page.display());
+        let lower = text.to_lowercase();
+        assert!(
+            lower.contains("//! # deliberately absent"),
+            "{} does not say what is absent",
+            page.display()
+        );
+        assert!(
+            lower.contains("//! # add ") || lower.contains("//! # recipe"),
+            "{}: no recipe",
+            page.display()
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! How queries and spans are called, so that what Postgres and traces show reads like the code.
+
+use std::path::Path;
+
+use crate::sources::sources;
+
+/// The first words of span names: the layers.
+const LAYERS: [&str; 9] = ["api", "cli", "engine", "llm", "queue", "store", "tool", "tools", "worker"];
+
+/// The first string literal after `at`, without quotes and hashes.
+fn literal(text: &str, at: usize) -> Option<&str> {
+    let text = &text[at..];
+    let start = text.find('"')? + 1;
+    let end = start + text[start..].find('"')?;
+    Some(&text[start..end])
+}
+
+/// The literals that follow each `call`, with their line.
+fn literals<'t>(text: &'t str, call: &'t str) -> impl Iterator<Item = (usize, Option<&'t str>)> + 't {
+    text.match_indices(call).map(move |(at, _)| (text[..at].lines().count(), literal(text, at + call.len())))
+}
+
+#[test]
+fn queries_begin_with_where_they_stand() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for source in sources() {
+        let Some(path) = source.path.strip_prefix("crates/store/src/") else { continue };
+        let module = Path::new(path).with_extension("").to_str().unwrap().replace('/', "::");
+        let module = module.strip_suffix("::mod").unwrap_or(&module).to_owned();
+        let start = format!("-- store::{module}::");
+        for call in [
+            "query!(",
+            "query_as!(",
+            "query_scalar!(",
+            "sqlx::query(",
+            "sqlx::query_as(",
+            "sqlx::query_scalar(",
+        ] {
+            for (line, text) in literals(&source.text, call) {
+                count += 1;
+                let named = text.and_then(|text| text.strip_prefix(&start));
+                let name = named.and_then(|rest| rest.split(|c: char| c.is_whitespace() || c == '\\').next());
+                if !name.is_some_and(|name| !name.is_empty() && name.chars().all(is_plain)) {
+                    wrong.push(format!("{}:{line} does not begin with `{start}<function>`", source.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(count > 20, "this test has lost sight of the queries: {count}");
+}
+
+#[test]
+fn spans_are_called_layer_noun_verb() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !source.path.starts_with("crates/xtask/")) {
+        for call in ["_span!(", "::span!(", "instrument(name = "] {
+            for (line, name) in literals(&source.text, call) {
+                let words: Vec<&str> = name.unwrap_or_default().split('.').collect();
+                let is_right = words.len() == 3
+                    && LAYERS.contains(&words[0])
+                    && words.iter().all(|word| !word.is_empty() && word.chars().all(is_plain));
+                if !is_right {
+                    wrong.push(format!("{}:{line} {}", source.path, name.unwrap_or("has no name")));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn log_messages_have_no_full_stop_and_begin_small() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !source.path.starts_with("crates/xtask/")) {
+        for level in ["error", "warn", "info", "debug", "trace"] {
+            for (at, call) in source.text.match_indices(&format!("tracing::{level}!(")) {
+                let arguments = &source.text[at + call.len()..];
+                let Some(end) = arguments.find(");") else { continue };
+                // The message is the last literal of the call.
+                let message = arguments[..end].split('"').nth_back(1).unwrap_or_default();
+                let is_name = message
+                    .split(' ')
+                    .next()
+                    .is_some_and(|word| word.chars().skip(1).any(char::is_uppercase));
+                if message.ends_with('.') || (message.starts_with(char::is_uppercase) && !is_name) {
+                    wrong.push(format!("{}: {message}", source.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_'
+}

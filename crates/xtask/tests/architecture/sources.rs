@@ -1,0 +1,48 @@
+//! The Rust files of the house.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::workspace::{members, root};
+
+/// A file of a crate.
+pub(crate) struct Source {
+    /// From the root of the repository.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// Whether it is a file of tests, and only that.
+    pub(crate) fn is_for_tests(&self) -> bool {
+        self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+    }
+}
+
+/// All of them, sorted by path.
+pub(crate) fn sources() -> Vec<Source> {
+    let mut paths = Vec::new();
+    for member in members() {
+        collect(&member.folder, &mut paths);
+    }
+    paths.sort();
+    let root = root();
+    paths
+        .into_iter()
+        .map(|path| Source {
+            text: fs::read_to_string(&path).unwrap(),
+            path: path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned(),
+        })
+        .collect()
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("node_modules") {
+            collect(&path, paths);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The workspace as cargo sees it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+/// A crate's dependency, as its manifest says.
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    pub(crate) is_for_tests: bool,
+}
+
+/// A crate of the workspace, named by its folder.
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+impl Member {
+    /// Dependencies on other crates of the workspace, by their folders' names.
+    pub(crate) fn internal(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.dependencies.iter().filter_map(|dependency| {
+            Some((dependency.name.strip_prefix("houston-")?, dependency.is_for_tests))
+        })
+    }
+
+    /// Dependencies on anything else.
+    pub(crate) fn external(&self) -> impl Iterator<Item = (&str, bool)> {
+        let external = self.dependencies.iter().filter(|dependency| !dependency.name.starts_with("houston-"));
+        external.map(|dependency| (dependency.name.as_str(), dependency.is_for_tests))
+    }
+}
+
+/// All crates, sorted by name.
+pub(crate) fn members() -> Vec<Member> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut members: Vec<Member> = metadata["packages"].as_array().unwrap().iter().map(member).collect();
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    members
+}
+
+fn member(package: &Value) -> Member {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let folder = Path::new(&text(&package["manifest_path"])).parent().unwrap().to_owned();
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    let dependencies = dependencies
+        .map(|dependency| Dependency {
+            name: text(&dependency["name"]),
+            is_for_tests: dependency["kind"] == "dev",
+        })
+        .collect();
+    let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(text(&package["name"]), format!("houston-{name}"), "a package is called after its folder");
+    Member { name, folder, dependencies }
+}
