@@ -95,9 +95,9 @@ impl Engine {
         }
         let fence = claimed.fence;
         let Some(setup) = self.setup(&claimed.kind).cloned() else {
-            return self.refuse(&claimed).await;
+            return Box::pin(self.refuse(&claimed)).await;
         };
-        let mut driving = Driving::load(self, holder, claimed, entered, setup).await?;
+        let mut driving = Box::pin(Driving::load(self, holder, claimed, entered, setup)).await?;
         let mut first = true;
         loop {
             match driving.go(first).await {
@@ -106,7 +106,7 @@ impl Engine {
                     {
                         return Ok(Driven::HandedOver);
                     }
-                    driving.reload().await?;
+                    Box::pin(driving.reload()).await?;
                 }
                 other => return other,
             }
@@ -133,10 +133,10 @@ impl Driving<'_> {
     async fn go(&mut self, first: bool) -> Result<Driven, Halt> {
         if first {
             if self.claimed.crash_count > self.engine.config.max_crashes {
-                return self.dead_letter().await;
+                return Box::pin(self.dead_letter()).await;
             }
             if self.claimed.attempt > 1 && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
-                self.read_messages().await?;
+                Box::pin(self.read_messages()).await?;
             }
         }
         loop {
@@ -144,13 +144,15 @@ impl Driving<'_> {
                 return Err(Halt::Lost);
             }
             if self.entered.live.cancel.is_cancelled() {
-                return self.cancel().await;
+                return Box::pin(self.cancel()).await;
             }
             let flow = match self.run.next(self.now()) {
-                Next::CallModel if self.holder.drain.is_cancelled() => return self.hand_over().await,
+                Next::CallModel if self.holder.drain.is_cancelled() => {
+                    return Box::pin(self.hand_over()).await;
+                }
                 Next::CallModel => self.model_step().await?,
-                Next::CallTools(calls) => self.resume_tools(calls).await?,
-                Next::Done(status) => self.finish(status).await?,
+                Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await?,
+                Next::Done(status) => Box::pin(self.finish(status)).await?,
             };
             if let ControlFlow::Break(driven) = flow {
                 return Ok(driven);

@@ -30,7 +30,8 @@ enum Outcome {
 }
 
 impl Driving<'_> {
-    /// Calls the model and commits what it answered.
+    /// Calls the model and commits what it answered. What comes after the call is boxed: a run that waits for its
+    /// model should not hold room for committing.
     pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<Driven>, Halt> {
         self.entered.live.begin(self.next_message);
         let outcome = tokio::select! {
@@ -47,17 +48,17 @@ impl Driving<'_> {
                 let usage = turn.usage;
                 self.usage += usage;
                 match self.run.on_model(*turn) {
-                    Ok(turn) => self.commit_turn(turn, reasoning, message, usage).await,
+                    Ok(turn) => Box::pin(self.commit_turn(turn, reasoning, message, usage)).await,
                     Err(empty) => {
                         let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
-                        self.fail(&error).await.map(ControlFlow::Break)
+                        Box::pin(self.fail(&error)).await.map(ControlFlow::Break)
                     }
                 }
             }
-            Outcome::Failed(error) => self.fail(&error).await.map(ControlFlow::Break),
-            Outcome::Cancelled => self.cancel().await.map(ControlFlow::Break),
-            Outcome::Drained => self.hand_over().await.map(ControlFlow::Break),
-            Outcome::OutOfTime => self.end(RunStatus::MaxDuration).await.map(ControlFlow::Break),
+            Outcome::Failed(error) => Box::pin(self.fail(&error)).await.map(ControlFlow::Break),
+            Outcome::Cancelled => Box::pin(self.cancel()).await.map(ControlFlow::Break),
+            Outcome::Drained => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
+            Outcome::OutOfTime => Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break),
         }
     }
 
