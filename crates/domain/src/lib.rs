@@ -11,7 +11,7 @@
 //! Traits for storage or queues (there is one of each), AG-UI (the wire format lives in `api`), SQL, HTTP.
 //!
 //! # Add an event
-//! A variant in [`event::Event`], its frames in `api::sse::render`, and, when it ends an iteration, a line in the
+//! A variant in [`event::Event`], its frames in `api::events::render`, and, when it ends an iteration, a line in the
 //! stream cursor's test.
 
 pub mod agent;

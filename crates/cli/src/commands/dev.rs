@@ -101,7 +101,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let running = system.start_worker(context.registry, models.by_use_case)?;
     running.registered().await;
     let url = format!("http://{}", listener.local_addr()?);
-    system.tracker.spawn(signals);
+    tokio_util::task::TaskTracker::new().spawn(signals);
     // `houston chat` finds the demo here.
     let found = serde_json::json!({"url": url, "goal": demo.goal.shown("goal")});
     std::fs::write(folder.join("demo.json"), found.to_string())?;

@@ -40,7 +40,7 @@ impl Serve {
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
             tell(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
-            system.tracker.spawn(signals);
+            tokio_util::task::TaskTracker::new().spawn(signals);
             houston_api::serve(listener, system.api_state(), system.stop.clone()).await;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)

@@ -34,7 +34,7 @@ impl Work {
             let running = system.start_worker(context.registry, models.by_use_case)?;
             running.registered().await;
             tell("working");
-            system.tracker.spawn(signals);
+            tokio_util::task::TaskTracker::new().spawn(signals);
             running.ended().await.context("the worker ended by itself")?;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)
