@@ -25,6 +25,7 @@ mod installation;
 mod proc;
 mod programs;
 mod repository;
+mod scratch;
 mod sse;
 
 use std::process::ExitCode;

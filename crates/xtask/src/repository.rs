@@ -24,5 +24,18 @@ pub(crate) fn tools() -> PathBuf {
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     cargo.current_dir(root()).env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");
+    forget_package(&mut cargo);
     cargo
+}
+
+/// Takes away what `cargo run` told this program of its own package. Build scripts look at such variables: an inner
+/// cargo that sees them would build again what an outer one has built, and the other way round.
+pub(crate) fn forget_package(command: &mut Command) {
+    const ITS_OWN: [&str; 5] =
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_PACKAGE"];
+    for (name, _) in std::env::vars_os() {
+        if ITS_OWN.iter().any(|start| name.to_string_lossy().starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
 }

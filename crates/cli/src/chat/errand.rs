@@ -15,8 +15,10 @@ use super::follow::pause;
 use super::message::{Accepted, Message};
 use super::server::Server;
 
-/// How often a message is sent before it counts as not sent; all in some three seconds.
-const TRIES: u32 = 6;
+/// How often a message is sent before it counts as not sent: some three seconds for a program, half a minute for a
+/// person, whose words would have to be typed again.
+pub(crate) const TRIES_OF_A_PROGRAM: u32 = 6;
+const TRIES_OF_A_PERSON: u32 = 40;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What to do.
@@ -57,7 +59,7 @@ pub(crate) fn runner(
 async fn run(server: &Server, ids: &Ids, errand: Errand) -> Done {
     let done = match errand {
         Errand::Say { goal, text } => {
-            return match post(server, ids, &goal, &text).await {
+            return match post(server, ids, &goal, &text, TRIES_OF_A_PERSON).await {
                 Ok(accepted) => Done::Said { goal, accepted },
                 Err(error) => Done::NotSaid { text, error },
             };
@@ -69,13 +71,19 @@ async fn run(server: &Server, ids: &Ids, errand: Errand) -> Done {
 }
 
 /// Posts a message, once, however often it must be sent.
-pub(crate) async fn post(server: &Server, ids: &Ids, goal: &str, text: &str) -> Result<Accepted, ChatError> {
+pub(crate) async fn post(
+    server: &Server,
+    ids: &Ids,
+    goal: &str,
+    text: &str,
+    most_tries: u32,
+) -> Result<Accepted, ChatError> {
     let key = ids.next::<Uuid>().simple().to_string();
     let mut tries = 0;
     loop {
         tries += 1;
         match server.post(goal, text, &key).await {
-            Err(error) if error.may_pass() && tries < TRIES => {
+            Err(error) if error.may_pass() && tries < most_tries => {
                 let chance = rand::rng().random();
                 tokio::time::sleep(pause(tries, LONGEST_PAUSE, chance)).await;
             }

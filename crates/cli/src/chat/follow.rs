@@ -77,6 +77,7 @@ impl Reader {
                     Lost::Cleanly => "the connection was closed".to_owned(),
                     Lost::Broken(reason) => reason,
                 },
+                Err(ChatError::Unreachable { reason, .. }) => reason,
                 Err(error) if error.may_pass() => error.to_string(),
                 Err(error) => return self.tell(Heard::Failed(error)).await,
             };

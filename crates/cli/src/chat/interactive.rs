@@ -137,8 +137,14 @@ impl Conversation {
                 }
                 self.ask();
             }
-            Heard::Lost(reason) => self.complain(&format!("the connection is lost: {reason}; reconnecting…")),
-            Heard::Back => self.tell("connected again"),
+            Heard::Lost(reason) => {
+                self.complain(&format!("the connection is lost: {reason}; reconnecting…"));
+                self.ask();
+            }
+            Heard::Back => {
+                self.tell("connected again");
+                self.ask();
+            }
             // The next message opens another one.
             Heard::Over => self.stream = None,
             Heard::Failed(error) => {

@@ -7,12 +7,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+use super::errand::{self, TRIES_OF_A_PROGRAM};
 use super::error::ChatError;
 use super::event::Event;
 use super::follow::{Heard, follow};
 use super::message::Accepted;
 use super::screen::Screen;
-use super::{Setting, errand, typing};
+use super::{Setting, typing};
 
 /// How long a program waits for a server that has gone away.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,7 +96,8 @@ impl<'s> Teller<'s> {
     /// Posts a message and shows what its run says, to its end.
     async fn exchange(&mut self, text: &str) -> Result<Fared, ChatError> {
         let setting = self.setting;
-        let accepted = errand::post(&setting.server, &setting.ids, &setting.goal.id, text).await?;
+        let accepted =
+            errand::post(&setting.server, &setting.ids, &setting.goal.id, text, TRIES_OF_A_PROGRAM).await?;
         self.screen.posted(text);
         let mut stream = follow(setting.server.clone(), accepted.events_url.clone(), &self.tasks);
         let mut seconds = tokio::time::interval(Duration::from_secs(1));

@@ -37,7 +37,7 @@ pub(crate) async fn install() -> Result<Option<PathBuf>> {
     }
     tell("installing the npm packages of the client tests");
     let mut npm = Command::new("npm");
-    npm.arg(if wanted.is_some() { "ci" } else { "install" });
+    npm.args(if wanted.is_some() { &["ci"][..] } else { &["install", "--no-package-lock"] });
     npm.args(["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]).current_dir(&folder);
     child::succeed(npm).await?;
     if let Some(lock) = wanted {

@@ -37,6 +37,7 @@ pub(crate) async fn prepare(check: bool) -> Result<()> {
         let mut command = Command::new(&sqlx);
         command.arg("sqlx").args(arguments).current_dir(&store).env("DATABASE_URL", servers.database_url());
         command.env_remove("SQLX_OFFLINE");
+        repository::forget_package(&mut command);
         command
     };
     succeed(command(&["migrate", "run"])).await?;

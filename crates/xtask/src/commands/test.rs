@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::console::tell;
+use crate::scratch::Scratch;
 use crate::{child, programs, repository};
 
 /// Run all tests on a Postgres and a Redis of their own.
@@ -21,18 +22,22 @@ pub(crate) struct Test {
 
 /// Many tests share one Postgres, each with a pool of its own.
 const CONNECTIONS: u16 = 200;
+/// How the names of the tests begin that need npm.
+const NPM: &str = "npm::";
 
 impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
+        // Before the servers, so that it is removed after they have stopped.
+        let scratch = Scratch::new()?;
         let servers = programs::servers(|config| config.max_connections = CONNECTIONS)?;
-        let mut runner = runner();
+        let mut runner = self.runner();
         if !self.no_clients
             && let Some(folder) = super::clients::install().await?
         {
             runner.env("XTASK_CLIENTS", folder);
         }
         runner
-            .args(&self.filter)
+            .env("TMPDIR", scratch.path())
             .env("DATABASE_URL", servers.database_url())
             .env("HOUSTON_TEST_DATABASE_URL", servers.database_url())
             .env("HOUSTON_TEST_REDIS_URL", servers.redis_url());
@@ -41,15 +46,32 @@ impl Test {
         drop(servers);
         Ok(child::code(status))
     }
-}
 
-fn runner() -> Command {
-    let mut cargo = repository::cargo();
-    if programs::find("cargo-nextest").is_some() {
-        cargo.args(["nextest", "run", "--workspace"]);
-    } else {
-        tell("cargo-nextest is not installed: cargo's own runner does");
-        cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"]);
+    fn runner(&self) -> Command {
+        let mut cargo = repository::cargo();
+        if programs::find("cargo-nextest").is_some() {
+            cargo.args(["nextest", "run", "--workspace"]);
+            if self.no_clients {
+                cargo.args(["--filterset", &format!("not test(/^{NPM}/)")]);
+            }
+            cargo.args(&self.filter);
+        } else {
+            tell("cargo-nextest is not installed: cargo's own runner does");
+            cargo.args([
+                "test",
+                "--workspace",
+                "--lib",
+                "--bins",
+                "--tests",
+                "--examples",
+                "--no-fail-fast",
+                "--",
+            ]);
+            if self.no_clients {
+                cargo.args(["--skip", NPM]);
+            }
+            cargo.args(&self.filter);
+        }
+        cargo
     }
-    cargo
 }

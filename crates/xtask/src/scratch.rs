@@ -1,0 +1,40 @@
+//! A folder for everything temporary that children make, removed even if they were killed before they could.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tempfile::TempDir;
+
+/// How long servers of killed children may take to let go of their files.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The folder; removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Self> {
+        // Short: sockets lie in it, and their paths must be.
+        let folder = tempfile::Builder::new().prefix("houston-x-").tempdir()?;
+        // Under root, Postgres runs as another user, who must be able to pass.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.0.path().exists() && fs::remove_dir_all(self.0.path()).is_err() && Instant::now() < end {
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
