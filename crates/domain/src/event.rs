@@ -76,9 +76,9 @@ pub enum Event {
     },
     /// The attempt failed; the next is due at `retry_at`.
     RetryScheduled {
-        /// Which attempt failed, from 1.
+        /// Which retry this is, from 1.
         attempt: i32,
-        /// How many there are at most.
+        /// How many retries there are at most: one attempt more than that.
         of: i32,
         /// When the next one is due.
         retry_at: DateTime<Utc>,

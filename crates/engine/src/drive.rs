@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use houston_domain::agent::step::Next;
 use houston_domain::event::Live;
@@ -25,8 +26,8 @@ pub enum Driven {
     NotClaimed,
     /// The run is over.
     Ended(RunStatus),
-    /// The next attempt is due later.
-    Retrying,
+    /// The next attempt is due then.
+    Retrying(DateTime<Utc>),
     /// Another worker goes on.
     HandedOver,
     /// The lock was lost; whoever has it goes on.

@@ -144,7 +144,7 @@ impl Driving<'_> {
             };
             step.then = Then::Retry { event, at, ending: self.ending_as(RunStatus::Retrying, Some(error)) };
             self.commit(step).await?;
-            return Ok(Driven::Retrying);
+            return Ok(Driven::Retrying(at));
         }
         tracing::warn!(%error, "the model failed for good");
         let status = RunStatus::Failed;

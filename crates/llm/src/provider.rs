@@ -206,7 +206,14 @@ impl Choice {
     /// A provider's model with everything else as its row says.
     #[must_use]
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
-        Self { provider: provider.into(), model: model.into(), base_url: None, key: None, wire: None, tools: None }
+        Self {
+            provider: provider.into(),
+            model: model.into(),
+            base_url: None,
+            key: None,
+            wire: None,
+            tools: None,
+        }
     }
 
     /// Describes the model without connecting to it; for an unknown provider too, so that its failure has a

@@ -94,6 +94,34 @@ impl Store {
         Ok(rows.into_iter().map(Committed::from).collect())
     }
 
+    /// What happened in the thread of `agentable` before position `before`: messages, tools called and returned;
+    /// newest first, `limit` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn thread_events_before(
+        &self,
+        agentable: AgentableId,
+        before: i64,
+        limit: i64,
+    ) -> Result<Vec<Committed>> {
+        let rows = sqlx::query_as!(
+            EventRow,
+            r#"-- store::event::thread_before
+            select e.seq, e.run_id, e.created_at, e.data as "data: Json<Event>", m.source as "source?",
+                   m.message_type as "message_type?", m.content as "content?", m.metadata as "metadata?"
+              from houston.events e join houston.messages m on m.id = e.message_id
+             where e.agentable_id = $1 and e.seq < $2
+             order by e.seq desc limit $3"#,
+            agentable.0,
+            before,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(Committed::from).collect())
+    }
+
     /// Where the stream of an agentable of the tenant stands.
     ///
     /// # Errors

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use houston_domain::id::Ids;
 use houston_engine::{Driven, Engine};
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintSender, HintSettings, Received, Redis, RedisHealth, run_worker,
+    DeltaBus, Hint, HintBackend, HintSender, HintSettings, LocalHints, Received, Redis, RedisHealth,
+    run_worker,
 };
 use houston_store::Store;
 use tokio::sync::Notify;
@@ -115,7 +117,7 @@ impl Worker {
         let backend = HintBackend::start(self.redis.clone(), settings, tracker);
         let health = backend.health();
         self.start_watchers(&backend, &current, tracker, &done);
-        let ended = tracker.spawn(self.work(backend, current.clone(), stop, kill, done));
+        let ended = tracker.spawn(self.work(backend, current.clone(), stop, kill, done, tracker.clone()));
         Ok(Running { ended, health, current })
     }
 
@@ -159,11 +161,18 @@ impl Worker {
         stop: CancellationToken,
         kill: CancellationToken,
         done: CancellationToken,
+        tracker: TaskTracker,
     ) -> Result<(), Error> {
         let (engine, holder) = (Arc::clone(&self.engine), current.clone());
+        let bell = Bell {
+            local: backend.local_hints(),
+            ids: Arc::clone(&self.ids),
+            tracker: tracker.clone(),
+            stop: stop.clone(),
+        };
         let handler = move |hint: Hint| {
-            let (engine, holder) = (Arc::clone(&engine), holder.clone());
-            async move { take(&engine, &holder, hint).await }.boxed()
+            let (engine, holder, bell) = (Arc::clone(&engine), holder.clone(), bell.clone());
+            async move { take(&engine, &holder, &bell, hint).await }.boxed()
         };
         let consuming = run_worker(&self.name, backend, handler, stop.clone());
         let drained = async {
@@ -189,11 +198,37 @@ impl Worker {
     }
 }
 
+/// Rings again when a retry is due. The sweep would find it, but later; a person is watching the countdown.
+#[derive(Clone)]
+struct Bell {
+    local: LocalHints,
+    ids: Arc<Ids>,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Bell {
+    fn ring_at(&self, due: DateTime<Utc>, hint: Hint) {
+        // A moment late rather than early: the database's clock decides what is due.
+        let wait = (due - self.ids.clock().now()).to_std().unwrap_or_default() + Duration::from_millis(5);
+        let (local, stop) = (self.local.clone(), self.stop.clone());
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(wait) => {
+                    let _ = local.try_send(hint);
+                }
+            }
+        });
+    }
+}
+
 /// One hint: look at this agentable.
-async fn take(engine: &Engine, current: &Current, hint: Hint) {
+async fn take(engine: &Engine, current: &Current, bell: &Bell, hint: Hint) {
     let holder = current.borrow().clone();
     let Some(holder) = holder else { return };
     match engine.drive(hint.agentable(), &holder).await {
+        Ok(Driven::Retrying(due)) => bell.ring_at(due, hint),
         Ok(Driven::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
         Ok(driven) => tracing::debug!(agentable = %hint.agentable(), ?driven, "drive ended"),
         Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),

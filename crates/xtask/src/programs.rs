@@ -10,6 +10,7 @@ use houston_testkit::servers::TestServers;
 
 use crate::child::{quietly, succeed};
 use crate::console::tell;
+use crate::repository;
 
 /// Where a program is, by `PATH`.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
@@ -78,6 +79,22 @@ async fn apt(packages: &[&str]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A tool of cargo's that comes as a wheel of the same name: on the machine, or else under `target/tools`, where it
+/// is installed in seconds. `None`, said so, when neither works.
+pub(crate) async fn wheel(tool: &str, version: &str) -> Option<PathBuf> {
+    if let Some(found) = find(tool) {
+        return Some(found);
+    }
+    let folder = repository::tools().join(tool);
+    match venv(&folder, &[&format!("astral-dev-toolchain-{tool}=={version}")]).await {
+        Ok(()) => Some(folder.join("bin").join(tool)).filter(|program| program.is_file()),
+        Err(error) => {
+            tell(&format!("{error:#}"));
+            None
+        }
+    }
 }
 
 /// A virtual environment at `folder` with `packages` in it, made once.

@@ -20,12 +20,18 @@ pub(crate) fn tools() -> PathBuf {
     target().join("tools")
 }
 
-/// `cargo` in the root. Queries are checked against the prepared ones, so that a build needs no database.
+/// `cargo` in the root.
 pub(crate) fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    cargo.current_dir(root()).env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");
-    forget_package(&mut cargo);
-    cargo
+    beside_cargo(Path::new(&std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))))
+}
+
+/// A program that builds as cargo does, in the root. Queries are checked against the prepared ones, so that a build
+/// needs no database.
+pub(crate) fn beside_cargo(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root()).env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");
+    forget_package(&mut command);
+    command
 }
 
 /// Takes away what `cargo run` told this program of its own package. Build scripts look at such variables: an inner

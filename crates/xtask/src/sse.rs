@@ -102,3 +102,69 @@ impl<'c> EventStream<'c> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const FRAMES: &str = "id: 1\nretry: 2000\ndata: {\"type\":\"RUN_STARTED\"}\n\n:\n:\n\
+        id: 2:3\ndata: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"delta\":\"h\\u00e4 \"}\n\n\
+        id: 2:5\ndata: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"delta\":\"ho\"}\n\n\
+        id: 3\ndata: {\"type\":\"RUN_FINISHED\",\"result\":{\"status\":\"completed\"}}\n\n";
+
+    /// Serves `body` in HTTP chunks of seven bytes, sent three bytes at a time, to two requests.
+    async fn serve(listener: TcpListener, body: &str, end: &str) {
+        let mut socket = listener.accept().await.unwrap().0;
+        for _ in 0..2 {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                assert_ne!(socket.read_buf(&mut request).await.unwrap(), 0);
+            }
+            let mut answer = String::from("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            for chunk in body.as_bytes().chunks(7) {
+                answer.push_str(&format!("{:x}\r\n{}\r\n", chunk.len(), str::from_utf8(chunk).unwrap()));
+            }
+            answer.push_str(end);
+            for piece in answer.as_bytes().chunks(3) {
+                socket.write_all(piece).await.unwrap();
+            }
+        }
+    }
+
+    async fn read(body: &str, end: &str) -> Vec<Result<Read>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connection = Connection::open(listener.local_addr().unwrap(), "key").await.unwrap();
+        let (reads, ()) = tokio::join!(
+            async {
+                let mut reads = Vec::new();
+                for _ in 0..2 {
+                    let stream = connection.events("/events").await.unwrap();
+                    reads.push(stream.read(|_| {}).await);
+                }
+                reads
+            },
+            serve(listener, body, end)
+        );
+        reads
+    }
+
+    #[tokio::test]
+    async fn frames_are_read_however_they_are_cut_and_the_connection_goes_on() {
+        for read in read(FRAMES, "0\r\n\r\n").await {
+            let read = read.unwrap();
+            assert_eq!((read.text.as_str(), read.pieces), ("hä ho", 2));
+            assert_eq!(read.result["status"], "completed");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_before_its_run_is_an_error() {
+        let cut = FRAMES.split("id: 3").next().unwrap();
+        for read in read(cut, "0\r\n\r\n").await {
+            assert!(read.unwrap_err().to_string().contains("ended before its run"));
+        }
+    }
+}

@@ -218,12 +218,62 @@ pub(crate) struct Posted<'a> {
     pub(crate) created_at: Time,
 }
 
-/// A message of a snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// One message of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct SnapshotMessage {
-    pub(crate) id: MessageId,
+    pub(crate) id: EntityId,
     pub(crate) role: &'static str,
-    pub(crate) content: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_calls: Option<ToolCalls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_call_id: Option<EntityId>,
+}
+
+impl SnapshotMessage {
+    /// One that holds text; whose, is for the caller to say.
+    pub(crate) fn said(content: String) -> Self {
+        let id = EntityId::Message(MessageId(uuid::Uuid::nil()));
+        Self { id, role: "assistant", content: Some(content), tool_calls: None, tool_call_id: None }
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn size(&self) -> usize {
+        let calls = self.tool_calls.as_ref().map_or(0, |calls| calls.0.function.arguments.len() + 100);
+        self.content.as_ref().map_or(0, String::len) + calls + 100
+    }
+}
+
+/// The calls of an assistant's message: here always one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolCalls(SnapshotCall);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct SnapshotCall {
+    id: EntityId,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: SnapshotFunction,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct SnapshotFunction {
+    name: String,
+    arguments: String,
+}
+
+impl ToolCalls {
+    pub(crate) fn one(id: EntityId, name: String, arguments: String) -> Self {
+        Self(SnapshotCall { id, kind: "function", function: SnapshotFunction { name, arguments } })
+    }
+}
+
+impl Serialize for ToolCalls {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq([&self.0])
+    }
 }
 
 /// Which of Houston's many ways to end a run it was.

@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::events::cursor::Cursor;
 use crate::events::position::Position;
-use crate::events::stream::{Aborted, EventStream, Thread};
+use crate::events::stream::{Aborted, EventStream};
 use crate::place::Place;
 use crate::query::Query;
 use crate::state::App;
@@ -37,8 +37,7 @@ pub(crate) async fn get(
     if app.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
-    let tenant = caller.tenant;
-    let head = app.store().stream_head(tenant, &place.kind, place.id).await?;
+    let head = app.store().stream_head(caller.tenant, &place.kind, place.id).await?;
     let at = start(given, &head);
     let finished = head.run.is_some() && !head.run_open && at.seq >= head.last_seq;
     if finished && !options.follow {
@@ -49,8 +48,7 @@ pub(crate) async fn get(
 
     let cursor = Cursor::new(&place.shown(), at, iteration);
     let subscription = app.state.bus.subscribe(place.id);
-    let thread = Thread { tenant, agentable: place.id };
-    let stream = EventStream::new(Arc::clone(&app), thread, subscription, cursor, options.follow);
+    let stream = EventStream::new(Arc::clone(&app), place.id, subscription, cursor, options.follow);
     let follow = if options.follow { "&follow=true" } else { "" };
     let location = format!("{}/events?after={at}{follow}", place.path());
     let headers = [

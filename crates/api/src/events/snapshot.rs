@@ -1,31 +1,54 @@
-//! The thread as a snapshot shows it: what people and agents said, newest last.
+//! The thread as a snapshot shows it, made of the events a client has seen: what people and agents said, and what
+//! tools were called and returned. A client replaces its messages with it, so what is left out here is lost there.
 
-use houston_domain::message::{MessageType, Source};
-use houston_store::message::ThreadMessage;
+use houston_domain::event::{Committed, Event};
 
-use crate::events::agui::SnapshotMessage;
+use crate::events::agui::{EntityId, SnapshotMessage, ToolCalls};
 
 /// How many messages a snapshot holds at most.
 pub(crate) const MOST_MESSAGES: i64 = 1_000;
 /// And about how many bytes: clients give up on frames of 10 MB.
 const MOST_BYTES: usize = 6 * 1024 * 1024;
 
-/// The snapshot of a thread whose messages are given newest first.
-pub(crate) fn of(newest_first: Vec<ThreadMessage>) -> Vec<SnapshotMessage> {
+/// The snapshot of a thread whose events are given newest first.
+pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
     let mut bytes = 0;
     let mut messages: Vec<SnapshotMessage> = newest_first
         .into_iter()
-        .map(|thread| thread.message)
-        .filter(|message| message.message_type == MessageType::Text)
-        .map(|message| {
-            let role = if message.source == Source::User { "user" } else { "assistant" };
-            SnapshotMessage { id: message.id, role, content: message.content }
-        })
+        .filter_map(message)
         .take_while(|message| {
-            bytes += message.content.len() + 100;
+            bytes += message.size();
             bytes <= MOST_BYTES
         })
         .collect();
     messages.reverse();
     messages
+}
+
+/// What a client keeps of an event.
+pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
+    let text = |role, id, content| SnapshotMessage {
+        id: EntityId::Message(id),
+        role,
+        ..SnapshotMessage::said(content)
+    };
+    let content = committed.body.map(|body| body.content).unwrap_or_default();
+    match committed.event {
+        Event::MessagePosted { message_id } => Some(text("user", message_id, content)),
+        Event::MessageSent { message_id } => Some(text("assistant", message_id, content)),
+        Event::ToolCalled { name, input, message_id, .. } => Some(SnapshotMessage {
+            id: EntityId::Message(message_id),
+            role: "assistant",
+            content: None,
+            tool_calls: Some(ToolCalls::one(EntityId::Message(message_id), name, input.to_string())),
+            tool_call_id: None,
+        }),
+        Event::ToolReturned { content, message_id, .. } => Some(SnapshotMessage {
+            id: EntityId::Result(message_id),
+            role: "tool",
+            tool_call_id: Some(EntityId::Message(message_id)),
+            ..SnapshotMessage::said(content)
+        }),
+        _ => None,
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
-use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::id::AgentableId;
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, Store};
 use http_body::{Body, Frame};
@@ -70,17 +70,10 @@ enum Fetched {
 
 type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Error>> + Send>>;
 
-/// Which thread, and for whom.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Thread {
-    pub(crate) tenant: TenantId,
-    pub(crate) agentable: AgentableId,
-}
-
 /// One client's stream.
 pub(crate) struct EventStream {
     app: Arc<App>,
-    thread: Thread,
+    agentable: AgentableId,
     cursor: Cursor,
     /// Whether it stays open when a run ends.
     follow: bool,
@@ -106,17 +99,17 @@ impl EventStream {
     /// Must be made before Postgres is asked for anything that the cursor does not know yet.
     pub(crate) fn new(
         app: Arc<App>,
-        thread: Thread,
+        agentable: AgentableId,
         subscription: Subscription,
         cursor: Cursor,
         follow: bool,
     ) -> Self {
         let config = &app.state.config;
         let mut stream = Self {
-            thread,
+            agentable,
             follow,
             subscription,
-            registered: Registered::new(Arc::clone(&app), thread.agentable, cursor.seq()),
+            registered: Registered::new(Arc::clone(&app), agentable, cursor.seq()),
             fetching: None,
             page: VecDeque::new(),
             more: false,
@@ -137,7 +130,7 @@ impl EventStream {
 
     /// Reads what comes after the cursor.
     fn read(&mut self) {
-        let (app, agentable, after) = (Arc::clone(&self.app), self.thread.agentable, self.cursor.seq());
+        let (app, agentable, after) = (Arc::clone(&self.app), self.agentable, self.cursor.seq());
         self.fetching = Some(Box::pin(read_events(app, agentable, after)));
     }
 
@@ -196,7 +189,7 @@ impl EventStream {
         let Some(event) = self.page.front() else { return false };
         if event.seq > self.cursor.seq() {
             if let (None, Some(before)) = (&self.snapshot, self.cursor.snapshot_before(event)) {
-                self.fetching = Some(Box::pin(read_snapshot(Arc::clone(&self.app), self.thread, before)));
+                self.fetching = Some(Box::pin(read_snapshot(Arc::clone(&self.app), self.agentable, before)));
                 return true;
             }
             let snapshot = self.snapshot.take().unwrap_or_default();
@@ -225,7 +218,7 @@ impl EventStream {
     fn ask_for_transcript(&mut self) {
         self.wants_transcript = self.cursor.is_writing();
         if self.wants_transcript {
-            let agentable = self.thread.agentable;
+            let agentable = self.agentable;
             self.app.state.bus.publish_control(LiveItem { agentable, live: Live::TranscriptWanted });
         }
     }
@@ -297,7 +290,7 @@ impl Body for EventStream {
             match self.advance(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(abort)) => {
-                    tracing::warn!(error = %abort, agentable = %self.thread.agentable, "stream aborted");
+                    tracing::warn!(error = %abort, agentable = %self.agentable, "stream aborted");
                     return Poll::Ready(Some(Err(abort)));
                 }
                 Poll::Pending => break,
@@ -321,10 +314,9 @@ async fn read_events(app: Arc<App>, agentable: AgentableId, after: i64) -> Resul
     Ok(Fetched::Events { events, more })
 }
 
-async fn read_snapshot(app: Arc<App>, thread: Thread, before: i64) -> Result<Fetched, Error> {
-    let Thread { tenant, agentable } = thread;
+async fn read_snapshot(app: Arc<App>, agentable: AgentableId, before: i64) -> Result<Fetched, Error> {
     let read = |store: Store| async move {
-        store.messages(tenant, agentable, Some(before), snapshot::MOST_MESSAGES).await
+        store.thread_events_before(agentable, before, snapshot::MOST_MESSAGES).await
     };
     let newest_first = persistently(&app, read).await?;
     Ok(Fetched::Snapshot(snapshot::of(newest_first)))

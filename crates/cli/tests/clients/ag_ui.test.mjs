@@ -193,7 +193,7 @@ test('AG-UI: a late reader has the same', async () => {
   assert.deepEqual(shown(late), shown(first));
 });
 
-test('AG-UI: cancelled after tools: their calls and results stay', { todo: 'a snapshot holds no tool calls yet' }, async () => {
+test('AG-UI: cancelled after tools: their calls and results stay', async () => {
   const place = await newPlace();
   const client = reader(place);
   await converse(client, place, 'Please create a note: buy milk');

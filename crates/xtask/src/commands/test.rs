@@ -30,7 +30,7 @@ impl Test {
         // Before the servers, so that it is removed after they have stopped.
         let scratch = Scratch::new()?;
         let servers = programs::servers(|config| config.max_connections = CONNECTIONS)?;
-        let mut runner = self.runner();
+        let mut runner = self.runner().await;
         if !self.no_clients
             && let Some(folder) = super::clients::install().await?
         {
@@ -47,17 +47,18 @@ impl Test {
         Ok(child::code(status))
     }
 
-    fn runner(&self) -> Command {
-        let mut cargo = repository::cargo();
-        if programs::find("cargo-nextest").is_some() {
-            cargo.args(["nextest", "run", "--workspace"]);
+    async fn runner(&self) -> Command {
+        let mut runner = repository::cargo();
+        if let Some(nextest) = programs::wheel("cargo-nextest", "0.9.148").await {
+            runner = repository::beside_cargo(&nextest);
+            runner.args(["nextest", "run", "--workspace"]);
             if self.no_clients {
-                cargo.args(["--filterset", &format!("not test(/^{NPM}/)")]);
+                runner.args(["--filterset", &format!("not test(/^{NPM}/)")]);
             }
-            cargo.args(&self.filter);
+            runner.args(&self.filter);
         } else {
-            tell("cargo-nextest is not installed: cargo's own runner does");
-            cargo.args([
+            tell("cargo-nextest is not here: cargo's own runner does, one test after the other");
+            runner.args([
                 "test",
                 "--workspace",
                 "--lib",
@@ -65,13 +66,13 @@ impl Test {
                 "--tests",
                 "--examples",
                 "--no-fail-fast",
-                "--",
             ]);
+            runner.args(["--", "--test-threads=1"]);
             if self.no_clients {
-                cargo.args(["--skip", NPM]);
+                runner.args(["--skip", NPM]);
             }
-            cargo.args(&self.filter);
+            runner.args(&self.filter);
         }
-        cargo
+        runner
     }
 }

@@ -6,7 +6,6 @@ mod script;
 use std::collections::{BTreeMap, BTreeSet};
 
 use houston_domain::event::{Committed, Delta, Event as Durable, Part};
-use houston_domain::message::Source;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -26,13 +25,7 @@ fn open_iteration_at(log: &[Committed], seq: i64) -> Option<OpenIteration> {
 fn snapshot(log: &[Committed], before: i64) -> Vec<SnapshotMessage> {
     log.iter()
         .take_while(|event| event.seq < before)
-        .filter_map(|committed| match (&committed.event, &committed.body) {
-            (Durable::MessagePosted { message_id } | Durable::MessageSent { message_id }, Some(body)) => {
-                let role = if body.source == Source::User { "user" } else { "assistant" };
-                Some(SnapshotMessage { id: *message_id, role, content: body.content.clone() })
-            }
-            _ => None,
-        })
+        .filter_map(|event| crate::events::snapshot::message(event.clone()))
         .collect()
 }
 

@@ -109,8 +109,12 @@ impl Client {
     fn snapshot(&mut self, messages: &[Value]) {
         self.texts.clear();
         for message in messages.iter().filter(|message| message["role"] == "assistant") {
-            let (id, content) = (message["id"].as_str().unwrap(), message["content"].as_str().unwrap());
-            self.texts.insert(id.to_owned(), content.to_owned());
+            assert!(no_null(message), "{message}");
+            let id = message["id"].as_str().unwrap();
+            match message["content"].as_str() {
+                Some(content) => assert_eq!(self.texts.insert(id.to_owned(), content.to_owned()), None),
+                None => assert_eq!(message["toolCalls"][0]["id"], id),
+            }
         }
     }
 }
