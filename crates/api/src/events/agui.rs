@@ -256,6 +256,19 @@ struct SnapshotCall {
     #[serde(rename = "type")]
     kind: &'static str,
     function: SnapshotFunction,
+    metadata: CallMetadata,
+}
+
+/// As [`Metadata`] of the event the call began with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct CallMetadata {
+    houston: CallName,
+}
+
+/// What the model calls the call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct CallName {
+    call_id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -265,8 +278,9 @@ struct SnapshotFunction {
 }
 
 impl ToolCalls {
-    pub(crate) fn one(id: EntityId, name: String, arguments: String) -> Self {
-        Self(SnapshotCall { id, kind: "function", function: SnapshotFunction { name, arguments } })
+    pub(crate) fn one(id: EntityId, call_id: String, name: String, arguments: String) -> Self {
+        let metadata = CallMetadata { houston: CallName { call_id } };
+        Self(SnapshotCall { id, kind: "function", function: SnapshotFunction { name, arguments }, metadata })
     }
 }
 

@@ -36,11 +36,11 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
     match committed.event {
         Event::MessagePosted { message_id } => Some(text("user", message_id, content)),
         Event::MessageSent { message_id } => Some(text("assistant", message_id, content)),
-        Event::ToolCalled { name, input, message_id, .. } => Some(SnapshotMessage {
+        Event::ToolCalled { call_id, name, input, message_id } => Some(SnapshotMessage {
             id: EntityId::Message(message_id),
             role: "assistant",
             content: None,
-            tool_calls: Some(ToolCalls::one(EntityId::Message(message_id), name, input.to_string())),
+            tool_calls: Some(ToolCalls::one(EntityId::Message(message_id), call_id, name, input.to_string())),
             tool_call_id: None,
         }),
         Event::ToolReturned { content, message_id, .. } => Some(SnapshotMessage {
