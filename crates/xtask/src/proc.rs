@@ -62,9 +62,10 @@ mod tests {
     fn this_process_uses_time_and_memory() {
         let pid = std::process::id();
         let before = cpu(pid).unwrap();
-        let end = std::time::Instant::now() + Duration::from_millis(60);
-        while std::time::Instant::now() < end {}
-        assert!(cpu(pid).unwrap() - before >= TICK * 3);
+        // However busy the machine is, work done shows up some time.
+        while cpu(pid).unwrap() - before < TICK * 3 {
+            std::hint::black_box(0);
+        }
         assert!(rss(pid).unwrap() > 1 << 20);
         assert!(cpu(u32::MAX).is_err());
     }
