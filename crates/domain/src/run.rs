@@ -92,7 +92,6 @@ impl RunStatus {
             Self::SameTool => Some("I stopped: I kept using the same tool without getting further."),
             Self::MaxDuration => Some("I stopped: this took longer than one run may take. Ask me to go on."),
             Self::HistoryFull => Some("This task stopped: its history reached its limit."),
-            Self::MaxTokens => Some("My answer was cut off: it reached the model's length limit."),
             Self::DeadLettered => Some(
                 "This message could not be processed: it stopped its worker three times. It will not be tried again.",
             ),

@@ -8,6 +8,7 @@ use houston_domain::event::Event;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolResponse};
 use houston_store::step::{Intent, NewMessage, Step, Then};
 use houston_tools::Plan;
@@ -49,7 +50,11 @@ impl Driving<'_> {
         if let Some(reply) = turn.reply {
             // What was streamed is what was read: it is kept to the letter.
             let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };
-            send(&mut step, self.next_message, content, self.label());
+            let mut metadata = self.label();
+            if self.run.next(self.now()) == Next::Done(RunStatus::MaxTokens) {
+                metadata["truncated"] = json!(true);
+            }
+            send(&mut step, self.next_message, content, metadata);
         }
         let mut plans = self.plan(&turn.calls);
         self.send_messages(&mut step, &plans.messages, &streamed);
