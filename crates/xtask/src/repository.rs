@@ -20,9 +20,14 @@ pub(crate) fn tools() -> PathBuf {
     target().join("tools")
 }
 
+/// The cargo that runs this program; without one, whichever is found.
+pub(crate) fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
+}
+
 /// `cargo` in the root.
 pub(crate) fn cargo() -> Command {
-    beside_cargo(Path::new(&std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))))
+    beside_cargo(Path::new(&cargo_program()))
 }
 
 /// A program that builds as cargo does, in the root. Queries are checked against the prepared ones, so that a build

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::child::{quietly, succeed};
@@ -36,12 +36,17 @@ pub(crate) async fn prepare(check: bool) -> Result<()> {
     let command = |arguments: &[&str]| {
         let mut command = Command::new(&sqlx);
         command.arg("sqlx").args(arguments).current_dir(&store).env("DATABASE_URL", servers.database_url());
-        command.env_remove("SQLX_OFFLINE");
+        // It runs cargo itself, and wants to be told which.
+        command.env("CARGO", repository::cargo_program()).env_remove("SQLX_OFFLINE");
         repository::forget_package(&mut command);
         command
     };
     succeed(command(&["migrate", "run"])).await?;
-    succeed(command(if check { &["prepare", "--check"] } else { &["prepare"] })).await
+    if !check {
+        return succeed(command(&["prepare"])).await;
+    }
+    let fresh = succeed(command(&["prepare", "--check"])).await;
+    fresh.context("crates/store/.sqlx is not fresh: run `cargo xtask prepare` and commit what changes")
 }
 
 /// sqlx's own program, of the right version: installed under `target/tools` if it is missing.
