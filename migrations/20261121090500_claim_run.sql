@@ -22,6 +22,8 @@ begin
        and (k.next_attempt_at is null or k.next_attempt_at <= clock_timestamp())
        and (k.holder is null or not exists (
                select from houston.workers w where w.id = k.holder and w.alive_until > clock_timestamp()))
+       -- A worker that was reaped, or has resigned, may not come back through a late hint.
+       and exists (select from houston.workers w where w.id = p_worker and w.alive_until > clock_timestamp())
        for no key update;
     if not found then
         return;

@@ -97,7 +97,7 @@ async fn a_worker_that_drops_everything_leaves_its_run_to_another() {
     let rescuer = rig.worker();
     let run = rig.ended(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
-    assert_eq!(run.attempt, 2);
+    assert!(run.attempt > 1, "another has taken it over: {run:?}");
     assert_eq!(rig.said(rig.goal).await.len(), 1);
     rig.history(rig.goal).await;
     rig.events(rig.goal).await;
