@@ -20,10 +20,12 @@ struct Terminal {
 
 impl Terminal {
     fn open(folder: &Path) -> Self {
-        let houston = format!("{} --folder {} chat", env!("CARGO_BIN_EXE_houston"), folder.display());
+        // Without `exec` some shells stay, and die of the Ctrl-C that is meant for Houston.
+        let houston = format!("exec {} --folder {} chat", env!("CARGO_BIN_EXE_houston"), folder.display());
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command", &houston, "/dev/null"]);
         command
+            .env("SHELL", "/bin/sh")
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
             .env_remove("HOUSTON_URL")
@@ -117,14 +119,16 @@ fn a_person_talks_types_cancels_and_leaves() {
     // What is going on is shown to whoever comes back.
     let mut terminal = Terminal::open(dev.folder.path());
     terminal.wait_for("Chat · goal_");
-    terminal.type_in("/sim chunks=300 delay_ms=10\n");
+    terminal.type_in("/sim chunks=1000 delay_ms=100\n");
     terminal.wait_for("This is Houston's");
     terminal.type_in("/quit\n");
     terminal.wait_for("the answer goes on");
     assert!(terminal.child.wait().unwrap().success());
     let mut terminal = Terminal::open(dev.folder.path());
-    terminal.wait_for("> /sim chunks=300 delay_ms=10");
-    terminal.wait_for("This is Houston's");
+    terminal.wait_for("> /sim chunks=1000 delay_ms=100");
+    terminal.wait_for("This is");
+    terminal.type_in("/cancel\n");
+    terminal.wait_for("cancelled");
     terminal.wait_for("\n> ");
     terminal.type_in("\u{3}");
     assert!(terminal.child.wait().unwrap().success());
