@@ -45,6 +45,7 @@ impl Driving<'_> {
         let (reasoning, message) = self.entered.live.end();
         match outcome {
             Outcome::Answered(turn) => {
+                houston_store::fault!("C8")?;
                 let usage = turn.usage;
                 self.usage += usage;
                 match self.run.on_model(*turn) {
@@ -100,11 +101,17 @@ async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<M
             }
         }
         pending.flush(live);
+        houston_store::fault!("C7").map_err(broken)?;
         if let Some(turn) = done {
             return Ok(turn);
         }
     }
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
+}
+
+/// A stream that broke: in tests alone, since nothing here asks Postgres.
+fn broken(error: houston_store::Error) -> ModelError {
+    ModelError::new(ModelErrorCode::NetworkError, error.to_string())
 }
 
 /// Text of one part that waits to be streamed.

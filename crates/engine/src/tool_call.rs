@@ -108,6 +108,7 @@ impl Driving<'_> {
                 back = running.next() => back,
             };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+            houston_store::fault!("C10")?;
             if let Some((call, response)) = back {
                 let cell = cells.iter().find(|(id, _)| *id == call).and_then(|(_, cell)| *cell);
                 if let Some(cell) = cell {
@@ -117,12 +118,14 @@ impl Driving<'_> {
                 responses.push((call, response));
                 if !running.is_empty() {
                     self.commit(step).await?;
+                    houston_store::fault!("C11")?;
                     continue;
                 }
             }
             self.close_turn(&mut step, responses);
             let status = self.ending_status(&step.then);
             let done = self.commit(step).await?;
+            houston_store::fault!("C12")?;
             return Ok(match status {
                 Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
                 _ => ControlFlow::Continue(()),

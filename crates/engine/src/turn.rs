@@ -203,6 +203,7 @@ impl Driving<'_> {
             self.note_responses(&mut step, &known, cells);
             self.commit_recorded(tx, &plans.recorded, step).await?;
         }
+        houston_store::fault!("C9")?;
         self.execute(plans.external, known).await
     }
 

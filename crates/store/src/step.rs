@@ -221,7 +221,11 @@ impl Store {
     /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let mut connection = self.pool.acquire().await?;
-        commit(&mut connection, fence, step).await
+        let done = commit(&mut connection, fence, step).await?;
+        if matches!(step.then, Then::Finish { .. } | Then::End { .. }) {
+            crate::fault!("C14")?;
+        }
+        Ok(done)
     }
 }
 

@@ -46,6 +46,9 @@ async fn reap(store: &Store, suspects: &mut Vec<Suspect>) -> houston_store::Resu
     let now = store.suspects().await?;
     let confirmed: Vec<Suspect> = now.iter().filter(|suspect| suspects.contains(suspect)).copied().collect();
     *suspects = now;
+    if !confirmed.is_empty() {
+        houston_store::fault!("C16")?;
+    }
     let reaped = store.reap(&confirmed).await?;
     for worker in &reaped {
         tracing::warn!(%worker, "worker is dead, its runs go to others");

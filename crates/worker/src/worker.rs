@@ -227,7 +227,14 @@ impl Bell {
 async fn take(engine: &Engine, current: &Current, bell: &Bell, hint: Hint) {
     let holder = current.borrow().clone();
     let Some(holder) = holder else { return };
-    match engine.drive(hint.agentable(), &holder).await {
+    if houston_store::fault!("C5").is_err() {
+        return;
+    }
+    let driven = engine.drive(hint.agentable(), &holder).await;
+    if houston_store::fault!("C15").is_err() {
+        return;
+    }
+    match driven {
         Ok(Driven::Retrying(due)) => bell.ring_at(due, hint),
         Ok(Driven::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
         Ok(driven) => tracing::debug!(agentable = %hint.agentable(), ?driven, "drive ended"),

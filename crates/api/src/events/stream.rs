@@ -310,6 +310,7 @@ impl Body for EventStream {
 async fn read_events(app: Arc<App>, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
     let read = |store: Store| async move { store.events_after(agentable, after, PAGE).await };
     let events = persistently(&app, read).await?;
+    houston_store::fault!("C13")?;
     let more = i64::try_from(events.len()).is_ok_and(|count| count >= PAGE);
     Ok(Fetched::Events { events, more })
 }

@@ -59,11 +59,14 @@ pub(crate) async fn post(
         metadata: &metadata,
     };
     let key = key.as_ref().map(Key::as_stored);
+    houston_store::fault!("C1")?;
     let (posted, replayed) = made(app.store().post_message(caller.tenant, place.id, &post, key).await?)?;
+    houston_store::fault!("C3")?;
     if !replayed {
         app.announce(place.id, events(&posted, &content, &metadata));
         app.ring(place.id, place.urgency);
     }
+    houston_store::fault!("C2")?;
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
     let body = accepted(&place, &posted, content, metadata);
     Ok(answer((StatusCode::ACCEPTED, location, Json(body)), replayed))

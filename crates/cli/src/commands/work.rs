@@ -31,6 +31,7 @@ impl Work {
             }
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let signals = lifecycle::on_signals(system.stop.clone())?;
+            houston_store::fault!("C4").map_err(anyhow::Error::from)?;
             let running = system.start_worker(context.registry, models.by_use_case)?;
             running.registered().await;
             tell("working");
