@@ -82,6 +82,7 @@ impl System {
                 context: orchestrator.context,
                 delayed: orchestrator.retry.delayed,
                 max_crashes: orchestrator.lease.max_crashes,
+                hand_over_ms: orchestrator.worker.hand_over_ms,
             },
             agent_types: self.loaded.agent_types.values().cloned().collect(),
             tools: registry,
@@ -121,12 +122,25 @@ impl System {
         }
     }
 
-    /// Ends what is left, within a moment.
+    /// Ends what is left, within a moment: with the drain time (20 s) and the lease (2 s) it stays within 25 s.
     pub(crate) async fn close_quickly(&self) {
         self.gone.cancel();
         self.tracker.close();
-        let _ = tokio::time::timeout(Duration::from_secs(3), self.tracker.wait()).await;
+        let _ = tokio::time::timeout(Duration::from_millis(1500), self.tracker.wait()).await;
         let _ = tokio::time::timeout(Duration::from_secs(1), self.store.close()).await;
+    }
+
+    /// Serves until told to stop; then requests at hand get as long as runs do, and no longer.
+    pub(crate) async fn serve(&self, listener: tokio::net::TcpListener) {
+        let drain = Duration::from_secs(self.loaded.settings.orchestrator.worker.drain_s);
+        let too_late = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(drain).await;
+        };
+        tokio::select! {
+            () = houston_api::serve(listener, self.api_state(), self.stop.clone()) => {}
+            () = too_late => tracing::warn!("drain time is over, requests are cut off"),
+        }
     }
 }
 

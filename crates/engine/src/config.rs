@@ -15,6 +15,8 @@ pub struct Config {
     pub delayed: DelayedRetry,
     /// Claims in a row without a committed step before a message is given up.
     pub max_crashes: i32,
+    /// How long a model call, or tools that may be repeated, may go on once the process was told to stop, in ms.
+    pub hand_over_ms: u64,
 }
 
 /// What enters the prompt and the history.

@@ -100,6 +100,16 @@ impl<'e> Driving<'e> {
         self.engine.ids.clock().now()
     }
 
+    /// Ends some time after the process was told to stop: whatever may be repeated is given up then.
+    pub(crate) fn drained(&self) -> impl Future<Output = ()> + use<> {
+        let drain = self.holder.drain.clone();
+        let grace = Duration::from_millis(self.engine.config.hand_over_ms);
+        async move {
+            drain.cancelled().await;
+            tokio::time::sleep(grace).await;
+        }
+    }
+
     /// Asks Postgres until it answers or the lease is no longer trusted.
     pub(crate) async fn retrying<T>(
         &self,

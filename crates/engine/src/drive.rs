@@ -63,7 +63,14 @@ impl Engine {
         let driving = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
         match Box::pin(driving).instrument(span).await {
             Ok(Ok(driven)) => Ok(driven),
-            Ok(Err(Halt::Lost)) => Ok(Driven::Lost),
+            Ok(Err(Halt::Lost)) => {
+                // A renewal that arrives at the last moment keeps the lease: then nobody else may take the run
+                // before this worker has let go of it. Taken over, the lock has another token.
+                if !holder.lost.is_cancelled() {
+                    self.abandon(agentable, token, holder).await;
+                }
+                Ok(Driven::Lost)
+            }
             Ok(Err(Halt::Landed)) => Ok(Driven::HandedOver),
             Ok(Err(Halt::Store(error))) => {
                 self.abandon(agentable, token, holder).await;
@@ -142,7 +149,8 @@ impl Driving<'_> {
             }
         }
         loop {
-            if self.holder.lost.is_cancelled() {
+            // The clock knows sooner than the thread that renews: after a long sleep both wake up at once.
+            if self.holder.lost.is_cancelled() || !(self.holder.trusted)() {
                 return Err(Halt::Lost);
             }
             if self.entered.live.cancel.is_cancelled() {

@@ -1,7 +1,6 @@
 //! One model call: streamed, cancellable, watched.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use houston_domain::agent::SEND_MESSAGE;
@@ -16,9 +15,6 @@ use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
 use crate::live::LiveRun;
-
-/// How long a model may go on writing once the process was told to stop: the hand-over takes 2 s at most.
-const DRAIN_GRACE: Duration = Duration::from_millis(1500);
 
 /// How a model call ended.
 enum Outcome {
@@ -38,7 +34,7 @@ impl Driving<'_> {
             biased;
             () = self.holder.lost.cancelled() => return Err(Halt::Lost),
             () = self.entered.live.cancel.cancelled() => Outcome::Cancelled,
-            () = drained(self) => Outcome::Drained,
+            () = self.drained() => Outcome::Drained,
             () = tokio::time::sleep_until(self.watchdog) => Outcome::OutOfTime,
             outcome = self.call_model() => outcome,
         };
@@ -79,12 +75,6 @@ impl Driving<'_> {
             Err(error) => Outcome::Failed(error),
         }
     }
-}
-
-/// Ends some time after the process was told to stop.
-async fn drained(driving: &Driving<'_>) {
-    driving.holder.drain.cancelled().await;
-    tokio::time::sleep(DRAIN_GRACE).await;
 }
 
 /// Reads the answer to its end, streaming its text as it comes. What is ready at once is streamed at once.

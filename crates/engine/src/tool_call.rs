@@ -10,7 +10,7 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_store::history::KnownCall;
-use houston_store::step::Then;
+use houston_store::step::{Step, Then};
 use houston_tools::{CallContext, Happened, Plan};
 
 use crate::context::Driving;
@@ -24,6 +24,14 @@ pub(crate) struct External {
     pub(crate) context: CallContext,
     pub(crate) cell: Option<MessageId>,
     pub(crate) work: Work,
+}
+
+/// A call that is not back yet.
+struct Open {
+    call: String,
+    cell: Option<MessageId>,
+    /// Whether another worker may do it again.
+    may_repeat: bool,
 }
 
 /// What is to be done for it.
@@ -82,7 +90,8 @@ impl Driving<'_> {
         External { call, context, cell: Some(cell), work }
     }
 
-    /// Executes calls side by side, commits each response as it comes, and with the last the results.
+    /// Executes calls side by side, commits each response as it comes, and with the last the results. Told to stop,
+    /// it waits for what may not be repeated, and hands over the rest.
     pub(crate) async fn execute(
         &mut self,
         external: Vec<External>,
@@ -91,11 +100,15 @@ impl Driving<'_> {
         if !(self.holder.trusted)() {
             return Err(Halt::Lost);
         }
-        let cells: Vec<(String, Option<MessageId>)> =
-            external.iter().map(|external| (external.call.id.clone(), external.cell)).collect();
+        let mut open: Vec<Open> = external.iter().map(|external| self.open(external)).collect();
         let mut running: FuturesUnordered<_> =
             external.into_iter().map(|external| self.perform(external)).collect();
+        let mut drained = std::pin::pin!(self.drained());
+        let mut leaves = false;
         loop {
+            if leaves && !open.is_empty() && open.iter().all(|call| call.may_repeat) {
+                return Box::pin(self.hand_over()).await.map(ControlFlow::Break);
+            }
             let back = tokio::select! {
                 biased;
                 () = self.holder.lost.cancelled() => return Err(Halt::Lost),
@@ -106,12 +119,17 @@ impl Driving<'_> {
                     return self.end_with(RunStatus::MaxDuration, responses).await.map(ControlFlow::Break);
                 }
                 back = running.next() => back,
+                () = &mut drained, if !leaves => {
+                    leaves = true;
+                    continue;
+                }
             };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
             houston_store::fault!("C10")?;
             if let Some((call, response)) = back {
-                let cell = cells.iter().find(|(id, _)| *id == call).and_then(|(_, cell)| *cell);
-                if let Some(cell) = cell {
+                if let Some(at) = open.iter().position(|open| open.call == call)
+                    && let Some(cell) = open.swap_remove(at).cell
+                {
                     returned(&mut step, &call, cell, &response);
                 }
                 step.responses.push((call.clone(), response.clone()));
@@ -122,14 +140,32 @@ impl Driving<'_> {
                     continue;
                 }
             }
-            self.close_turn(&mut step, responses);
-            let status = self.ending_status(&step.then);
-            let done = self.commit(step).await?;
-            houston_store::fault!("C12")?;
-            return Ok(match status {
-                Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
-                _ => ControlFlow::Continue(()),
-            });
+            return self.results(step, responses).await;
+        }
+    }
+
+    /// All calls are back: their results enter the history.
+    async fn results(
+        &mut self,
+        mut step: Step,
+        responses: Vec<(String, ToolResponse)>,
+    ) -> Result<ControlFlow<Driven>, Halt> {
+        self.close_turn(&mut step, responses);
+        let status = self.ending_status(&step.then);
+        let done = self.commit(step).await?;
+        houston_store::fault!("C12")?;
+        Ok(match status {
+            Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    fn open(&self, external: &External) -> Open {
+        let effect = self.setup.offer.get(&external.call.name).map(|tool| tool.definition().effect);
+        Open {
+            call: external.call.id.clone(),
+            cell: external.cell,
+            may_repeat: effect.is_some_and(|effect| effect != EffectClass::Effect),
         }
     }
 

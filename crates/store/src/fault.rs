@@ -52,7 +52,9 @@ pub async fn strike(place: &str) -> Result<()> {
             let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
             return Err(Error::Database(sqlx::Error::Io(broken)));
         }
-        ("delay", millis) => tokio::time::sleep(Duration::from_millis(millis.parse().unwrap_or(10_000))).await,
+        ("delay", millis) => {
+            tokio::time::sleep(Duration::from_millis(millis.parse().unwrap_or(10_000))).await
+        }
         _ => {
             let _ = writeln!(std::io::stderr(), "no such deed: kill, pause, error, delay:<ms>");
             std::process::exit(2);

@@ -38,6 +38,9 @@ pub struct WorkerConfig {
     pub slots: usize,
     /// Database connections of the process.
     pub database_connections: u32,
-    /// Seconds runs may take to finish their step once the process was told to stop.
+    /// Ms a model call, or tools that may be repeated, may go on once the process was told to stop; then the run is
+    /// handed over.
+    pub hand_over_ms: u64,
+    /// Seconds tools that may not be repeated may take to finish once the process was told to stop.
     pub drain_s: u64,
 }

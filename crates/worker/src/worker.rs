@@ -23,6 +23,9 @@ use crate::{reaper, sweep};
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
 
+/// How long giving back the lease may take at the end; it runs out by itself.
+const RESIGN_WITHIN: Duration = Duration::from_secs(2);
+
 /// What a worker is built from.
 pub struct Worker {
     /// What drives runs.
@@ -193,7 +196,7 @@ impl Worker {
         }
         done.cancel();
         let mut gone = current;
-        let _ = tokio::time::timeout(Duration::from_secs(3), gone.wait_for(Option::is_none)).await;
+        let _ = tokio::time::timeout(RESIGN_WITHIN, gone.wait_for(Option::is_none)).await;
         ended
     }
 }

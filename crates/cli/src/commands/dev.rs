@@ -106,8 +106,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let found = serde_json::json!({"url": url, "goal": demo.goal.shown("goal")});
     std::fs::write(folder.join("demo.json"), found.to_string())?;
     welcome(&url, &demo, &models.told, own);
-    let served = houston_api::serve(listener, system.api_state(), system.stop.clone());
-    let ((), worked) = tokio::join!(served, running.ended());
+    let ((), worked) = tokio::join!(system.serve(listener), running.ended());
     worked.context("the worker ended by itself")?;
     system.close_quickly().await;
     Ok(ExitCode::SUCCESS)

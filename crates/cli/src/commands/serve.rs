@@ -41,7 +41,7 @@ impl Serve {
             tell(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
-            houston_api::serve(listener, system.api_state(), system.stop.clone()).await;
+            system.serve(listener).await;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)
         })

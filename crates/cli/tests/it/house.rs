@@ -75,6 +75,34 @@ impl House {
         process
     }
 
+    /// Starts one more API, and waits until it answers.
+    pub(crate) fn serve(&self) -> (SocketAddr, Process) {
+        let address = free_port();
+        let mut command = environment(houston(), &self.servers.lock().unwrap(), self.folder.path());
+        command.args(["serve", "--address", &address.to_string()]);
+        let mut process = Process::spawn(&mut command).unwrap();
+        process.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+        (address, process)
+    }
+
+    /// One statement, asked through the `psql` that belongs to the Postgres that runs.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        let servers = self.servers.lock().unwrap();
+        let postgres = std::fs::read_link(format!("/proc/{}/exe", servers.postgres_pid().unwrap()));
+        let beside = postgres.ok().and_then(|postgres| Some(postgres.parent()?.join("psql")));
+        let psql = beside.filter(|psql| psql.is_file()).unwrap_or_else(|| "psql".into());
+        let mut command = Command::new(psql);
+        command.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
+        let output = command.args(["--dbname", servers.database_url(), "--command", sql]).output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Opens a stream at any server of the house.
+    pub(crate) async fn open(&self, url: &str) -> reqwest::Response {
+        self.client.get(url).bearer_auth(&self.key).send().await.unwrap()
+    }
+
     pub(crate) fn ledger(&self) -> PathBuf {
         self.folder.path().join("bell")
     }

@@ -9,3 +9,5 @@ mod faults;
 mod house;
 #[cfg(test)]
 mod load;
+#[cfg(test)]
+mod sigterm;

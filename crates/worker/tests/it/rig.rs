@@ -117,7 +117,7 @@ impl Rig {
             name: "test".into(),
             lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
             sweep: SweepConfig { every_ms: 500, without_redis_ms: 200, reap_every_ms: 200, limit: 500 },
-            worker: WorkerConfig { slots: 2000, database_connections: 20, drain_s: 5 },
+            worker: WorkerConfig { slots: 2000, database_connections: 20, hand_over_ms: 1200, drain_s: 5 },
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
@@ -233,6 +233,7 @@ fn config() -> Config {
         context: ContextConfig { notes: 20, max_tool_result_bytes: 262_144 },
         delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
         max_crashes: 3,
+        hand_over_ms: 1200,
     }
 }
 

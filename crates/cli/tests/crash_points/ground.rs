@@ -1,0 +1,132 @@
+//! What all cases stand on: one Postgres with a database for each, one Redis with a number for each, one model.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use houston_testkit::model_server::ModelServer;
+use houston_testkit::servers::TestServers;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::model;
+
+/// Databases of Redis: so many cases run side by side at most. They wait more than they compute.
+const AT_ONCE: usize = 12;
+
+pub(crate) struct Ground {
+    pub(crate) servers: TestServers,
+    pub(crate) model: ModelServer,
+    pub(crate) key: String,
+    psql: PathBuf,
+    turns: Arc<Semaphore>,
+    free: Mutex<Vec<usize>>,
+    making: tokio::sync::Mutex<()>,
+}
+
+/// A plot of the ground for one case.
+pub(crate) struct Plot {
+    ground: Arc<Ground>,
+    redis: usize,
+    pub(crate) database_url: String,
+    pub(crate) redis_url: String,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// This program, which is also Houston.
+pub(crate) fn houston() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOUSTON_") {
+            command.env_remove(name);
+        }
+    }
+    command.env_remove("DATABASE_URL").env_remove("FAILPOINTS");
+    command
+}
+
+impl Ground {
+    pub(crate) async fn prepare() -> Arc<Self> {
+        let servers = TestServers::start_with(|config| config.max_connections = 300).unwrap();
+        let run = |arguments: &[&str]| {
+            let mut command = houston();
+            command.env("DATABASE_URL", servers.database_url()).env("HOUSTON_REDIS_URL", servers.redis_url());
+            let output = command.args(arguments).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        run(&["migrate"]);
+        let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
+        let beside = std::fs::read_link(format!("/proc/{}/exe", servers.postgres_pid().unwrap()))
+            .ok()
+            .and_then(|postgres| Some(postgres.parent()?.join("psql")))
+            .filter(|psql| psql.is_file());
+        Arc::new(Self {
+            servers,
+            model: ModelServer::start(model::script()).await.unwrap(),
+            key,
+            psql: beside.unwrap_or_else(|| "psql".into()),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            free: Mutex::new((1..=AT_ONCE).collect()),
+            making: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// A plot, as soon as one is free.
+    pub(crate) async fn plot(self: &Arc<Self>, name: &str) -> Plot {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.unwrap();
+        let redis = self.free.lock().unwrap().pop().unwrap();
+        let database = name.to_lowercase().replace('-', "_");
+        // Two copies of one template at a time disturb each other.
+        let _alone = self.making.lock().await;
+        let whole = self.servers.database_url();
+        let of = |name: &str| whole.replacen("/houston?", &format!("/{name}?"), 1);
+        self.sql(&of("postgres"), &format!("create database {database} template houston"));
+        Plot {
+            redis,
+            database_url: of(&database),
+            redis_url: format!("{}?db={redis}", self.servers.redis_url()),
+            ground: Arc::clone(self),
+            _turn: turn,
+        }
+    }
+
+    fn sql(&self, url: &str, sql: &str) -> String {
+        let mut psql = Command::new(&self.psql);
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
+        let output =
+            tokio::task::block_in_place(|| psql.args(["--dbname", url, "--command", sql]).output().unwrap());
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+impl Plot {
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// One statement; the answer as text.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        self.ground.sql(&self.database_url, sql)
+    }
+
+    /// How often the model was asked in this case.
+    pub(crate) fn model_calls(&self, question: &str) -> usize {
+        let exchanges = self.ground.model.journal().exchanges();
+        exchanges.iter().filter(|exchange| String::from_utf8_lossy(&exchange.body).contains(question)).count()
+    }
+}
+
+impl Drop for Plot {
+    fn drop(&mut self) {
+        self.ground.free.lock().unwrap().push(self.redis);
+    }
+}
+
+/// Agent types that may use the tools of the tests.
+pub(crate) fn jobs(folder: &Path) {
+    std::fs::create_dir_all(folder.join("agents")).unwrap();
+    let goal = include_str!("../../../../jobs/agents/goal.toml");
+    let goal = goal.replace("tools = [", "tools = [\"send_letter\", \"set_label\", \"look_up\", ");
+    std::fs::write(folder.join("agents/goal.toml"), goal).unwrap();
+}

@@ -1,0 +1,125 @@
+//! The processes of one case.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use houston_testkit::process::Process;
+
+use crate::case::{Case, Deed};
+use crate::client::Client;
+use crate::ground::{Plot, houston, jobs};
+use crate::tools::LEDGER;
+
+/// How long anything may take before a case gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// What a process says that was struck, before place and deed.
+const MARK: &str = "fault injected: ";
+
+pub(crate) struct House {
+    pub(crate) case: Case,
+    pub(crate) plot: Plot,
+    folder: tempfile::TempDir,
+    processes: Vec<(String, Process)>,
+}
+
+impl House {
+    pub(crate) fn build(case: Case, plot: Plot) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        jobs(folder.path());
+        Self { case, plot, folder, processes: Vec::new() }
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.folder.path().join("ledger")
+    }
+
+    /// Starts a process; the returned name is how it is spoken of.
+    fn start(&mut self, role: &str, arguments: &[&str], struck: bool) -> String {
+        let name = format!("{role} {}", self.processes.len());
+        let [ttl, renew, trust] = self.case.times().lease.map(|seconds| seconds.to_string());
+        let mut command = houston();
+        command
+            .args(arguments)
+            .env("DATABASE_URL", &self.plot.database_url)
+            .env("HOUSTON_REDIS_URL", &self.plot.redis_url)
+            .env("HOUSTON_MODEL", "local/crash")
+            .env("HOUSTON_LOCAL_URL", self.plot.ground().model.url())
+            .env("HOUSTON_MODEL_TOOLS", "true")
+            .env("HOUSTON_JOBS", self.folder.path())
+            .env("HOUSTON_LOG_FORMAT", "text")
+            .env("HOUSTON_SERVER__HEARTBEAT_S", "1")
+            .env("HOUSTON_ORCHESTRATOR__LEASE__TTL_S", ttl)
+            .env("HOUSTON_ORCHESTRATOR__LEASE__RENEW_S", renew)
+            .env("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", trust)
+            .env("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "500")
+            .env("HOUSTON_ORCHESTRATOR__WORKER__DATABASE_CONNECTIONS", "5")
+            .env(LEDGER, self.ledger());
+        if struck {
+            command.env("FAILPOINTS", self.case.failpoints());
+        }
+        let process = tokio::task::block_in_place(|| Process::spawn(&mut command).unwrap());
+        self.processes.push((name.clone(), process));
+        name
+    }
+
+    /// An API, ready.
+    pub(crate) fn serve(&mut self, struck: bool) -> (String, Client) {
+        let address = free_port();
+        let name = self.start("serve", &["serve", "--address", &address.to_string()], struck);
+        let process = self.process(&name);
+        tokio::task::block_in_place(|| process.wait_for_ready(address, "/readyz", PATIENCE).unwrap());
+        (name, Client::new(address, self.plot.ground().key.clone()))
+    }
+
+    /// A worker that may claim.
+    pub(crate) fn work(&mut self, struck: bool) -> String {
+        let name = self.start("work", &["work"], struck);
+        self.wait_for_line(&name, |line| line == "working");
+        name
+    }
+
+    /// A worker that is struck before it may claim.
+    pub(crate) fn work_in_vain(&mut self) -> String {
+        self.start("work", &["work"], true)
+    }
+
+    pub(crate) fn process(&mut self, name: &str) -> &mut Process {
+        &mut self.processes.iter_mut().find(|(found, _)| found == name).unwrap().1
+    }
+
+    pub(crate) fn wait_for_line(&mut self, name: &str, is_it: impl Fn(&str) -> bool) {
+        let process = self.process(name);
+        tokio::task::block_in_place(|| process.wait_for_line(PATIENCE, is_it)).unwrap();
+    }
+
+    /// Waits until the fault has struck: a case without its fault proves nothing.
+    pub(crate) fn wait_for_strike(&mut self, name: &str) {
+        let mark = format!("{MARK}{:?} ", self.case.place);
+        self.wait_for_line(name, |line| line.starts_with(&mark));
+        if self.case.deed == Deed::Kill {
+            let process = self.process(name);
+            tokio::task::block_in_place(|| process.wait(PATIENCE)).unwrap();
+        }
+    }
+
+    pub(crate) fn struck(&self) -> usize {
+        let marks = |process: &Process| process.log().lines().filter(|line| line.starts_with(MARK)).count();
+        self.processes.iter().map(|(_, process)| marks(process)).sum()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (name, process) in &self.processes {
+                eprintln!("── {}: {name}\n{}", self.case.name(), process.log());
+            }
+        }
+    }
+}
+
+/// A port nobody has just now.
+fn free_port() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}

@@ -1,0 +1,159 @@
+//! What must hold at the end of every case, and what the design's table promises of this one.
+
+use houston_domain::history::{Block, Entry, Role, validate};
+use houston_testkit::tool_ledger::ToolLedger;
+use serde_json::Value;
+
+use crate::case::{Case, Place};
+use crate::client::Client;
+use crate::house::House;
+use crate::model::{LABEL, LOOK, QUICK_LETTER, SLOW_LETTER, answer, is_plain, question};
+use crate::scenario::{Outcome, model_calls};
+
+pub(crate) async fn check(house: &House, client: &Client, outcome: &Outcome) {
+    let case = house.case;
+    let goal = &outcome.goal;
+    answered_once(case, client, outcome).await;
+    let entries = history(client, goal).await;
+    for length in 0..=entries.len() {
+        validate(&entries[..length]).unwrap();
+    }
+    let called = house.plot.model_calls(&question(&case.name()));
+    assert_eq!(called, model_calls(case), "calls of the model");
+    if !is_plain(case.place) {
+        tools(house, &entries);
+    }
+    rows(house);
+}
+
+/// One answer, whole, and what the client of the stream ends with is the thread.
+async fn answered_once(case: Case, client: &Client, outcome: &Outcome) {
+    let message = client.get(&format!("/v1/messages/{}", outcome.posted.id())).await.unwrap();
+    assert_eq!(message["status"], "answered", "{message}");
+    let page = client.get(&format!("/v1/goals/{}/messages?limit=100", outcome.goal)).await.unwrap();
+    let thread: Vec<&Value> = page["data"].as_array().unwrap().iter().collect();
+    let texts = |source: &str| -> Vec<&str> {
+        let of = |message: &&&Value| message["source"] == source && message["message_type"] == "text";
+        thread.iter().filter(of).map(|message| message["content"].as_str().unwrap()).collect()
+    };
+    assert_eq!(texts("user").len(), 1, "stored once");
+    assert_eq!(texts("agent"), [answer(&case.name())], "answered once");
+    assert_eq!(texts("error"), [""; 0]);
+    let seen: Vec<&str> = outcome.watched.texts.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(seen, texts("agent"), "what the client ends with is the thread");
+    let cells = thread.iter().filter(|message| message["message_type"] == "tool");
+    for cell in cells {
+        assert_ne!(cell["metadata"]["status"], "started", "a tool's cell was left open: {cell}");
+    }
+}
+
+async fn history(client: &Client, goal: &str) -> Vec<Entry> {
+    let page = client.get(&format!("/v1/goals/{goal}/history?limit=100")).await.unwrap();
+    let entry = |entry: &Value| -> Entry {
+        let content = serde_json::from_value(entry["content"].clone()).unwrap();
+        let role: Role = serde_json::from_value(entry["role"].clone()).unwrap();
+        if role == Role::User { Entry::user(content) } else { Entry::assistant(content) }
+    };
+    page["data"].as_array().unwrap().iter().map(entry).collect()
+}
+
+/// What is promised of one call: how often it executed, and whether the model is told that nobody knows.
+struct Call {
+    name: &'static str,
+    executed: usize,
+    unknown: bool,
+}
+
+/// The four calls of a case, by its place.
+fn calls(case: Case) -> [Call; 4] {
+    let call = |name, executed, unknown| Call { name, executed, unknown };
+    let place = if case.cuts_off() { case.place } else { Place::C12 };
+    match place {
+        // Intended, never begun: a letter is not sent, since nobody can know that.
+        Place::C9 => [
+            call(QUICK_LETTER, 0, true),
+            call(SLOW_LETTER, 0, true),
+            call(LABEL, 1, false),
+            call(LOOK, 1, false),
+        ],
+        // Begun, none committed: letters are not sent again, the others are done again.
+        Place::C10 => [
+            call(QUICK_LETTER, 1, true),
+            call(SLOW_LETTER, 1, true),
+            call(LABEL, 2, false),
+            call(LOOK, 2, false),
+        ],
+        // The quick one is committed.
+        Place::C11 => [
+            call(QUICK_LETTER, 1, false),
+            call(SLOW_LETTER, 1, true),
+            call(LABEL, 2, false),
+            call(LOOK, 2, false),
+        ],
+        _ => [QUICK_LETTER, SLOW_LETTER, LABEL, LOOK].map(|name| call(name, 1, false)),
+    }
+}
+
+fn tools(house: &House, entries: &[Entry]) {
+    let executions = ToolLedger::open(house.ledger()).unwrap().executions().unwrap();
+    for call in calls(house.case) {
+        let of: Vec<_> = executions.iter().filter(|execution| execution.call_id == call.name).collect();
+        assert_eq!(of.len(), call.executed, "executions of `{}`: {executions:?}", call.name);
+        assert!(of.iter().all(|one| one.idempotency_key == of[0].idempotency_key), "one key: {of:?}");
+        let told = result(entries, call.name);
+        assert_eq!(told.contains("outcome unknown"), call.unknown, "`{}`: {told}", call.name);
+        assert_eq!(told.contains("is done"), !call.unknown, "`{}`: {told}", call.name);
+    }
+}
+
+/// What the model was told of the call with this name among its arguments.
+fn result<'e>(entries: &'e [Entry], name: &str) -> &'e str {
+    let blocks = || entries.iter().flat_map(|entry| &entry.content);
+    let id = blocks()
+        .find_map(|block| match block {
+            Block::ToolUse { id, input, .. } if input["name"] == name => Some(id),
+            _ => None,
+        })
+        .expect("the call stands in the history");
+    let mut results = blocks().filter_map(|block| match block {
+        Block::ToolResult { tool_use_id, content, .. } if tool_use_id == id => Some(content.as_str()),
+        _ => None,
+    });
+    let told = results.next().expect("every call has its result");
+    assert_eq!(results.next(), None, "one result for one call");
+    told
+}
+
+/// Nothing is pending, no lock is held, positions have no gap, and no row is older than one before it.
+fn rows(house: &House) {
+    let is_empty = |what: &str, sql: &str| assert_eq!(house.plot.sql(sql), "", "{what}");
+    is_empty(
+        "locks",
+        "select * from houston.run_locks where holder is not null or wake or run_open or crash_count <> 0",
+    );
+    is_empty("runs", "select * from houston.runs where status not in ('completed', 'message_sent')");
+    is_empty("calls without response", "select * from houston.tool_calls where response is null");
+    is_empty(
+        "positions of events",
+        "select agentable_id from houston.events group by agentable_id
+         having min(seq) <> 1 or max(seq) <> count(*)",
+    );
+    is_empty(
+        "events after the last position",
+        "select * from houston.run_locks l
+          where last_seq <> (select count(*) from houston.events e where e.agentable_id = l.agentable_id)",
+    );
+    is_empty(
+        "rows of an older epoch after those of a newer one",
+        "select * from (select seq, epoch, max(epoch) over (partition by agentable_id order by seq) as newest
+                          from houston.events where epoch > 0) e where epoch < newest
+         union all
+         select * from (select position, epoch, max(epoch) over (partition by agentable_id order by position)
+                          from houston.history) h (position, epoch, newest) where epoch < newest",
+    );
+    is_empty(
+        "answers twice",
+        "select run_id from houston.messages where source = 'agent' and message_type = 'text'
+          group by run_id having count(*) > 1",
+    );
+}
