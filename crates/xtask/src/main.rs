@@ -24,6 +24,7 @@ mod http;
 mod installation;
 mod proc;
 mod programs;
+mod recovery;
 mod repository;
 mod scratch;
 mod sse;

@@ -52,8 +52,8 @@ async fn a_long_model_call_is_handed_over_at_once_and_counts_no_crash() {
           where a.data ->> 'type' = 'handed_over' and b.data ->> 'type' = 'attempt_started' and b.seq > a.seq",
     );
     assert_eq!(gap, "t", "the other one begins as soon as the first lets go");
-    let crashes = house.sql("select max(crash_count) from houston.run_locks");
-    assert_eq!(crashes, "1", "the claim at hand, and none for the hand-over");
+    let crashes = house.sql("select max(crash_count) <= 1 from houston.run_locks");
+    assert_eq!(crashes, "t", "the claim at hand at most, and none for the hand-over");
     house.cancel(message["run_id"].as_str().unwrap()).await;
     house.until(&run, "cancelled", |run| run["status"] == "cancelled").await;
     assert_no_crash_counted(&house).await;

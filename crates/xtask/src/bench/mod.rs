@@ -5,13 +5,13 @@
 //! number to compare between machines and rivals, the others are what was left over.
 
 mod bound;
-mod database;
+pub(crate) mod database;
 mod held;
 mod idle;
 mod machine;
 pub(crate) mod report;
 mod saturated;
-mod spread;
+pub(crate) mod spread;
 mod stage;
 mod workload;
 

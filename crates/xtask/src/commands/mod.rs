@@ -5,6 +5,7 @@ mod check;
 mod clients;
 mod prepare;
 mod real_model;
+mod recovery;
 mod test;
 
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Bench(bench::Bench),
     /// Talk with a small real model over both wires
     RealModel(real_model::RealModel),
+    /// Kill and stop workers with runs in flight, and measure how soon others go on
+    Recovery(recovery::Recovery),
     /// Install the npm packages of the client tests
     Clients(clients::Clients),
 }
@@ -59,6 +62,7 @@ impl Command {
             Self::Prepare(command) => command.run().await,
             Self::Bench(command) => command.run().await,
             Self::RealModel(command) => command.run().await,
+            Self::Recovery(command) => command.run().await,
             Self::Clients(command) => command.run().await,
         }
     }

@@ -1,0 +1,133 @@
+//! What came out, beside what is aimed at.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Plan;
+use crate::bench::spread::round;
+
+/// What was measured, for one way to go.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    /// Of each worker that went, when the last of its runs went on.
+    slowest: Vec<Duration>,
+    /// How many runs that were.
+    runs: usize,
+    /// How long those took to exit that were asked to.
+    pub(crate) exits: Vec<Duration>,
+}
+
+impl Times {
+    /// One worker went; its runs went on after so long.
+    pub(crate) fn add(&mut self, runs: &[Duration]) {
+        self.runs += runs.len();
+        self.slowest.extend(runs.iter().max());
+    }
+}
+
+/// Seconds: the middle, the end, the worst.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Figures {
+    count: usize,
+    runs: usize,
+    p50_s: f64,
+    p99_s: f64,
+    max_s: f64,
+}
+
+impl Figures {
+    fn of(times: &[Duration], runs: usize) -> Self {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        // The nearest rank: an actual measurement, never an average of two.
+        let at = |percent: usize| {
+            let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
+            round(times.get(rank).map_or(0.0, Duration::as_secs_f64))
+        };
+        Self { count: times.len(), runs, p50_s: at(50), p99_s: at(99), max_s: at(100) }
+    }
+
+    fn within(&self, p50: f64, p99: f64, max: f64) -> bool {
+        self.p50_s <= p50 && self.p99_s <= p99 && self.max_s <= max
+    }
+}
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    workers: usize,
+    runs_in_flight: usize,
+    /// From a kill until the last of the worker's runs was claimed by another.
+    recovery: Figures,
+    /// The same from SIGTERM.
+    hand_over: Figures,
+    /// From SIGTERM to the end of the process.
+    exit: Figures,
+    /// Whether every aim was met.
+    pub(crate) met: bool,
+}
+
+/// The aims of the design (R7), in seconds.
+const RECOVERY: [f64; 3] = [5.0, 10.0, 35.0];
+const HAND_OVER: f64 = 2.0;
+const EXIT: f64 = 25.0;
+
+impl Report {
+    pub(crate) fn of(plan: Plan, kills: Times, stops: Times) -> Self {
+        let recovery = Figures::of(&kills.slowest, kills.runs);
+        let hand_over = Figures::of(&stops.slowest, stops.runs);
+        let exit = Figures::of(&stops.exits, stops.runs);
+        let met = recovery.within(RECOVERY[0], RECOVERY[1], RECOVERY[2])
+            && hand_over.within(HAND_OVER, HAND_OVER, HAND_OVER)
+            && exit.within(EXIT, EXIT, EXIT);
+        Self { workers: plan.workers, runs_in_flight: plan.runs, recovery, hand_over, exit, met }
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut text =
+            format!("{:<34}{:>6}{:>7}{:>8}{:>8}{:>8}   aim\n", "", "count", "runs", "p50", "p99", "max");
+        let rows = [
+            ("kill -9 to the next claim, s", &self.recovery, "p50 ≤ 5, p99 ≤ 10, max ≤ 35"),
+            ("SIGTERM to the next claim, s", &self.hand_over, "max ≤ 2"),
+            ("SIGTERM to the end, s", &self.exit, "max ≤ 25"),
+        ];
+        for (what, figures, aim) in rows {
+            let Figures { count, runs, p50_s, p99_s, max_s } = figures;
+            let _ =
+                writeln!(text, "{what:<34}{count:>6}{runs:>7}{p50_s:>8.2}{p99_s:>8.2}{max_s:>8.2}   {aim}");
+        }
+        let met = if self.met { "every aim was met" } else { "AN AIM WAS MISSED" };
+        let _ = write!(
+            text,
+            "{met}; {} workers, {} runs in flight; of each worker, the run that waited longest",
+            self.workers, self.runs_in_flight
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aim_that_is_missed_shows() {
+        let plan = Plan { kills: 100, stops: 1, workers: 2, runs: 1 };
+        let report = |slow: u64, hand_over: u64| {
+            let mut kills = Times::default();
+            (0..99).for_each(|_| kills.add(&[Duration::from_secs(1), Duration::from_secs(2)]));
+            kills.add(&[Duration::from_secs(slow)]);
+            let mut stops = Times { exits: vec![Duration::from_secs(3)], ..Times::default() };
+            stops.add(&[Duration::from_millis(hand_over)]);
+            Report::of(plan, kills, stops)
+        };
+        let fine = report(34, 1900);
+        assert!(fine.met, "one in a hundred may take long: {fine:?}");
+        assert_eq!((fine.recovery.p50_s, fine.recovery.p99_s, fine.recovery.max_s), (2.0, 2.0, 34.0));
+        assert_eq!(fine.recovery.runs, 199);
+        assert!(!report(36, 1900).met);
+        assert!(!report(34, 2100).met);
+    }
+}
