@@ -113,7 +113,10 @@ impl Drop for House {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for (name, process) in &self.processes {
-                eprintln!("── {}: {name}\n{}", self.case.name(), process.log());
+                let log = process.log();
+                let lines: Vec<&str> = log.lines().filter(|line| !line.contains(" INFO request ")).collect();
+                let tail = &lines[lines.len().saturating_sub(40)..];
+                eprintln!("── {}: {name}\n{}", self.case.name(), tail.join("\n"));
             }
         }
     }

