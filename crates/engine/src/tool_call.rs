@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -10,13 +11,16 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_store::history::KnownCall;
-use houston_store::step::Then;
+use houston_store::step::{Step, Then};
 use houston_tools::{CallContext, Happened, Plan};
 
 use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
 use crate::turn::returned;
+
+/// A call at work, on its way to its id and response.
+type Running = BoxFuture<'static, (String, ToolResponse)>;
 
 /// A call that acts outside.
 pub(crate) struct External {
@@ -43,6 +47,8 @@ impl Driving<'_> {
             run: claimed.run,
             idempotency_key: call.idempotency_key(claimed.fence.agentable, claimed.run),
             now: self.now(),
+            // A child: what a tool does with it stays with the tool.
+            stop: self.entered.live.cancel.child_token(),
         }
     }
 
@@ -91,29 +97,32 @@ impl Driving<'_> {
         if !(self.holder.trusted)() {
             return Err(Halt::Lost);
         }
-        let cells: Vec<(String, Option<MessageId>)> =
-            external.iter().map(|external| (external.call.id.clone(), external.cell)).collect();
+        let cells: Vec<(String, MessageId)> = external
+            .iter()
+            .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
+            .collect();
+        let patience = external.iter().filter_map(|external| self.setup.offer.get(&external.call.name));
+        let patience = patience.map(|tool| tool.stop_within()).max().unwrap_or_default();
         let mut running: FuturesUnordered<_> =
             external.into_iter().map(|external| self.perform(external)).collect();
         loop {
             let back = tokio::select! {
                 biased;
                 () = self.holder.lost.cancelled() => return Err(Halt::Lost),
-                () = self.entered.live.cancel.cancelled() => {
-                    return self.cancel_with(responses).await.map(ControlFlow::Break);
+                () = self.entered.live.cancel.cancelled() => Err(RunStatus::Cancelled),
+                () = tokio::time::sleep_until(self.watchdog) => Err(RunStatus::MaxDuration),
+                back = running.next() => Ok(back),
+            };
+            let back = match back {
+                Ok(back) => back,
+                Err(status) => {
+                    self.stop_tools(running, patience, &mut responses, &cells).await?;
+                    return self.end_with(status, responses, &cells).await.map(ControlFlow::Break);
                 }
-                () = tokio::time::sleep_until(self.watchdog) => {
-                    return self.end_with(RunStatus::MaxDuration, responses).await.map(ControlFlow::Break);
-                }
-                back = running.next() => back,
             };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
             if let Some((call, response)) = back {
-                let cell = cells.iter().find(|(id, _)| *id == call).and_then(|(_, cell)| *cell);
-                if let Some(cell) = cell {
-                    returned(&mut step, &call, cell, &response);
-                }
-                step.responses.push((call.clone(), response.clone()));
+                answered(&mut step, &call, &response, &cells);
                 responses.push((call, response));
                 if !running.is_empty() {
                     self.commit(step).await?;
@@ -130,8 +139,37 @@ impl Driving<'_> {
         }
     }
 
+    /// Lets the calls that run end in their own way, for as long as the slowest of them may take, then drops what
+    /// is left. What they answer is what happened.
+    async fn stop_tools(
+        &mut self,
+        mut running: FuturesUnordered<Running>,
+        patience: Duration,
+        responses: &mut Vec<(String, ToolResponse)>,
+        cells: &[(String, MessageId)],
+    ) -> Result<(), Halt> {
+        // The watchdog stops tools as well as whoever cancels.
+        self.entered.live.cancel.cancel();
+        if patience.is_zero() {
+            return Ok(());
+        }
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let back = tokio::select! {
+                biased;
+                () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+                back = tokio::time::timeout_at(until, running.next()) => back,
+            };
+            let Ok(Some((call, response))) = back else { return Ok(()) };
+            let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+            answered(&mut step, &call, &response, cells);
+            responses.push((call, response));
+            self.commit(step).await?;
+        }
+    }
+
     /// One call, bounded by its time-out; a panic is a failure like any other.
-    fn perform(&self, external: External) -> BoxFuture<'static, (String, ToolResponse)> {
+    fn perform(&self, external: External) -> Running {
         let External { call, context, work, .. } = external;
         let Some(tool) = self.setup.offer.get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call.id, ToolResponse::outcome_unknown())));
@@ -171,4 +209,12 @@ impl Driving<'_> {
             (call.id, response)
         })
     }
+}
+
+/// Adds what a call answered: for the thread, for streams, and for whoever takes the run over.
+fn answered(step: &mut Step, call: &str, response: &ToolResponse, cells: &[(String, MessageId)]) {
+    if let Some((_, cell)) = cells.iter().find(|(id, _)| id == call) {
+        returned(step, call, *cell, response);
+    }
+    step.responses.push((call.to_owned(), response.clone()));
 }
