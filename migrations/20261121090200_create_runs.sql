@@ -20,6 +20,7 @@ create table houston.runs (
     error_message text,
     -- somebody asked to cancel, when the stream stood at this position
     cancel_seq bigint,
+    cancel_reason text,
     created_at timestamptz not null default clock_timestamp(),
     started_at timestamptz,
     ended_at timestamptz
@@ -29,7 +30,7 @@ create table houston.runs (
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';
 create index runs_by_agentable on houston.runs (agentable_id, first_seq);
 
--- What the user sees. Never changed but for the metadata of a tool's cell.
+-- What the user sees. Never changed but for the metadata of a tool's cell, and of what was rolled back.
 create table houston.messages (
     id uuid primary key,
     tenant_id uuid not null,
@@ -57,7 +58,7 @@ create table houston.events (
     primary key (agentable_id, seq)
 );
 
--- What the model sees.
+-- What the model sees: all that is not rolled back.
 create table houston.history (
     agentable_id uuid not null,
     position bigint not null,
@@ -66,6 +67,8 @@ create table houston.history (
     epoch bigint not null,
     role text not null check (role in ('user', 'assistant')),
     content jsonb not null,
+    -- its run was rolled back: the row stays, so that no position is handed out twice
+    rolled_back boolean not null default false,
     created_at timestamptz not null default clock_timestamp(),
     primary key (agentable_id, position)
 );

@@ -7,10 +7,16 @@ $$;
 -- Stores a user's message with its event, opens a run when none is open, and sets the wake flag: all the
 -- sweep needs to find it. Runs in the caller's transaction.
 --
+-- p_policy says what happens to a run that is open:
+--   'enqueue'   it reads the message at its next step
+--   'reject'    nothing is stored: HO409, whose detail is the run
+--   'interrupt' it is cancelled from this message on, which opens the next run
+--   'rollback'  the same, and the model forgets the run
+--
 -- Raises HO404 when the tenant has no such agentable.
 create function houston.post_message(
     p_tenant uuid, p_agentable uuid, p_message uuid, p_run uuid, p_content text, p_metadata jsonb,
-    p_key text, p_request_sha256 bytea, p_notify boolean,
+    p_key text, p_request_sha256 bytea, p_notify boolean, p_policy text,
     out message_id uuid, out run_id uuid, out seq bigint, out created_at timestamptz,
     out replayed boolean, out key_reused boolean, out opened boolean
 ) language plpgsql as $$
@@ -36,11 +42,16 @@ begin
            run_id = case when l.run_open then l.run_id else p_run end,
            failed_attempts = case when l.run_open then l.failed_attempts else 0 end,
            crash_count = case when l.run_open then l.crash_count else 0 end,
-           next_attempt_at = case when l.run_open then l.next_attempt_at end,
+           next_attempt_at = case when l.run_open and p_policy = 'enqueue' then l.next_attempt_at end,
            run_open = true
-     where l.agentable_id = p_agentable and l.tenant_id = p_tenant
+     where l.agentable_id = p_agentable and l.tenant_id = p_tenant and not (l.run_open and p_policy = 'reject')
     returning l.last_seq, l.run_id, l.run_id = p_run into seq, run_id, opened;
     if not found then
+        select k.run_id into run_id from houston.run_locks k
+         where k.agentable_id = p_agentable and k.tenant_id = p_tenant;
+        if found then
+            raise exception 'run % is open', run_id using errcode = 'HO409', detail = run_id::text;
+        end if;
         raise exception 'agentable % not found', p_agentable using errcode = 'HO404';
     end if;
 
@@ -61,16 +72,27 @@ begin
                                                        houston.shown('msg', p_message)))
            ) as e (seq, message_id, data)
      where opened or e.message_id is not null;
+    if p_policy in ('interrupt', 'rollback') and not opened then
+        -- Whoever asked first is named, unless the run is to be forgotten.
+        update houston.runs r
+           set cancel_seq = seq - 1,
+               cancel_reason = case when p_policy = 'rollback' then p_policy
+                                    when r.cancel_seq is null then p_policy
+                                    else r.cancel_reason end
+         where r.id = post_message.run_id;
+        perform pg_notify('houston', format('1 cancel %s %s', p_agentable, run_id));
+    end if;
     if p_notify then
-        perform pg_notify('houston', p_agentable::text);
+        perform pg_notify('houston', format('1 post %s', p_agentable));
     end if;
 end;
 $$;
 
 -- The same for an application that posts from its own transaction: `select houston.post_message(goal, 'hi')`.
--- A worker hears of it at commit; the returned id is the message's.
-create function houston.post_message(agentable uuid, content text, idempotency_key text default null)
-returns uuid language plpgsql as $$
+-- A worker hears of it at commit; the returned id is the message's. `double_texting` is one of the policies above.
+create function houston.post_message(
+    agentable uuid, content text, idempotency_key text default null, double_texting text default 'enqueue'
+) returns uuid language plpgsql as $$
 declare
     v_tenant uuid;
 begin
@@ -82,8 +104,14 @@ begin
         raise exception 'the message has % bytes, 262144 are allowed', octet_length(content)
               using errcode = 'HO413';
     end if;
+    if double_texting is null or double_texting not in ('enqueue', 'interrupt', 'reject', 'rollback') then
+        raise exception 'double_texting is %: enqueue, interrupt, reject and rollback are allowed',
+              coalesce(quote_literal(double_texting), 'null') using errcode = 'HO422';
+    end if;
     return (select p.message_id
               from houston.post_message(v_tenant, agentable, gen_random_uuid(), gen_random_uuid(), content,
-                                        null, idempotency_key, sha256(convert_to(content, 'UTF8')), true) p);
+                                        null, idempotency_key,
+                                        sha256(convert_to(double_texting || ' ' || content, 'UTF8')), true,
+                                        double_texting) p);
 end;
 $$;

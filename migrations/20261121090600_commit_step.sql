@@ -9,6 +9,8 @@
 --          'end'       end the run whatever came; unread messages open the next run (p_next_run)
 --          'retry'     let go until p_retry_at
 --          'hand_over' let go now
+-- A run that somebody asked to cancel reads nothing more and ends as cancelled, whatever it was about to end as:
+-- it takes along what was posted before, and the rest opens the next run.
 -- outcome: 'committed', 'went_on' (finish met unread messages), 'landed', 'fenced'
 create function houston.commit_step(
     p_agentable uuid, p_epoch bigint, p_token uuid, p_write uuid,
@@ -22,7 +24,7 @@ create function houston.commit_step(
     p_status text, p_iterations integer, p_usage bigint[], p_model text, p_error_code text, p_error_message text,
     p_retry_at timestamptz,
     out outcome text, out first_seq bigint, out last_seq bigint, out at timestamptz,
-    out read_contents text[], out cancel_seq bigint, out opened boolean
+    out read_contents text[], out cancel_seq bigint, out opened boolean, out cancelled_by text
 ) language plpgsql as $$
 declare
     l houston.run_locks;
@@ -31,6 +33,8 @@ declare
     v_ending boolean := p_then <> 'go_on';
     v_read bigint;
     v_read_to bigint := 0;
+    v_last_event jsonb := p_last_event;
+    v_status text := p_status;
 begin
     opened := false;
     select k.* into l from houston.run_locks k
@@ -46,24 +50,33 @@ begin
     at := clock_timestamp();
     outcome := 'committed';
 
-    if p_status = 'cancelled' then
-        -- A cancelled run takes along what was posted before somebody asked to cancel it.
-        select coalesce(r.cancel_seq, 0) into v_read_to from houston.runs r where r.id = l.run_id;
+    -- Whoever asks to cancel sets `wake` under this row's lock, and it stays set until the run has ended.
+    if l.wake or p_status = 'cancelled' then
+        select r.cancel_seq, coalesce(r.cancel_reason, 'user') into cancel_seq, cancelled_by
+          from houston.runs r where r.id = l.run_id;
+    end if;
+    if p_then in ('finish', 'end') and (cancel_seq is not null or p_status = 'cancelled') then
+        v_status := 'cancelled';
+        v_read_to := coalesce(cancel_seq, 0);
+        v_last_event := p_last_event - 'message'
+                        || jsonb_build_object('status', v_status, 'code', cancelled_by);
+    else
+        cancelled_by := null;
     end if;
     -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.
-    if l.wake and (p_read or p_then in ('finish', 'end')) then
+    if l.wake and (p_read and cancel_seq is null or p_then in ('finish', 'end')) then
         select max(m.seq), array_agg(m.content order by m.seq)
           into v_read, read_contents
           from houston.messages m
          where m.agentable_id = p_agentable and m.source = 'user'
            and m.seq > greatest(l.read_seq, v_read_to);
     end if;
-    if p_then = 'finish' and v_read is not null then
+    if p_then = 'finish' and v_read is not null and cancelled_by is null then
         outcome := 'went_on';
         v_ending := false;
     end if;
     if v_ending then
-        v_events := v_events || p_last_event;
+        v_events := v_events || v_last_event;
         v_event_messages := v_event_messages || null::uuid;
     elsif p_go_on_event is not null then
         v_events := v_events || p_go_on_event;
@@ -113,8 +126,16 @@ begin
          where m.id = c.id;
     end if;
 
+    if cancelled_by = 'rollback' then
+        update houston.history h set rolled_back = true
+         where h.agentable_id = p_agentable and h.position > l.session_position and h.run_id = l.run_id;
+        update houston.messages m set metadata = m.metadata || '{"rolled_back": true}'
+         where m.agentable_id = p_agentable and m.run_id = l.run_id
+           and (m.source <> 'user' or m.seq <= v_read_to);
+    end if;
+
     update houston.runs r
-       set status = case when v_ending then p_status else r.status end,
+       set status = case when v_ending then v_status else r.status end,
            ended_at = case when p_then in ('finish', 'end') and v_ending then at end,
            iterations = p_iterations,
            input_tokens = r.input_tokens + p_usage[1], output_tokens = r.output_tokens + p_usage[2],
@@ -122,8 +143,8 @@ begin
            cache_write_tokens = r.cache_write_tokens + p_usage[4],
            reasoning_tokens = r.reasoning_tokens + p_usage[5],
            model = coalesce(p_model, r.model),
-           error_code = case when v_ending then p_error_code else r.error_code end,
-           error_message = case when v_ending then p_error_message else r.error_message end
+           error_code = case when cancelled_by is not null then null when v_ending then p_error_code else r.error_code end,
+           error_message = case when cancelled_by is not null then null when v_ending then p_error_message else r.error_message end
      where r.id = l.run_id
     returning r.cancel_seq into cancel_seq;
 
@@ -144,11 +165,12 @@ begin
        set crash_count = 0, last_write_id = p_write, last_seq = commit_step.last_seq, last_position = l.last_position,
            read_seq = case when v_read is not null and not v_ending then v_read
                            else greatest(l.read_seq, v_read_to) end,
-           wake = case when not v_ending then l.wake and v_read is null and not p_read
+           wake = case when not v_ending then l.wake and (commit_step.cancel_seq is not null
+                                                          or v_read is null and not p_read)
                        when p_then in ('retry', 'hand_over') then true
                        else opened end,
            holder = case when v_ending then null else k.holder end,
-           next_attempt_at = p_retry_at,
+           next_attempt_at = case when commit_step.cancel_seq is null then p_retry_at end,
            failed_attempts = case when p_then = 'retry' then k.failed_attempts + 1
                                   when v_ending and p_then <> 'hand_over' then 0 else k.failed_attempts end,
            run_id = case when opened then p_next_run else k.run_id end,

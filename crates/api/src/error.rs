@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use serde::Serialize;
 
@@ -104,6 +105,15 @@ pub enum ApiError {
         /// Which of its fields must be unique.
         field: &'static str,
     },
+    /// A run is open, and the message was to be rejected then.
+    #[error(
+        "{run} is open, and `double_texting` is `reject`: wait until it has ended, cancel it, or post with \
+         `enqueue`, `interrupt` or `rollback`"
+    )]
+    RunInProgress {
+        /// Which run.
+        run: RunId,
+    },
     /// The run is over.
     #[error("the run is {}: that cannot be changed any more", status.as_str())]
     InvalidState {
@@ -138,6 +148,7 @@ impl ApiError {
             Self::InvalidIdempotencyKey => "invalid_idempotency_key",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::AlreadyExists { .. } => "already_exists",
+            Self::RunInProgress { .. } => "run_in_progress",
             Self::InvalidState { .. } => "invalid_state",
             Self::Unavailable(_) => "unavailable",
             Self::Internal(_) => "internal",
@@ -161,7 +172,9 @@ impl ApiError {
             | Self::InvalidPosition { .. }
             | Self::InvalidIdempotencyKey
             | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::AlreadyExists { .. } | Self::InvalidState { .. } => StatusCode::CONFLICT,
+            Self::AlreadyExists { .. } | Self::RunInProgress { .. } | Self::InvalidState { .. } => {
+                StatusCode::CONFLICT
+            }
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -183,6 +196,7 @@ impl From<houston_store::Error> for ApiError {
     fn from(error: houston_store::Error) -> Self {
         match error {
             houston_store::Error::NotFound { what } => Self::NotFound { what },
+            houston_store::Error::RunOpen { run } => Self::RunInProgress { run },
             error if error.is_transient() => Self::Unavailable(Some(error)),
             error => Self::Internal(error),
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
 use houston_store::Store;
 use serde::{Serialize, Serializer};
@@ -22,14 +22,16 @@ pub(crate) struct Place {
     pub(crate) urgency: Urgency,
     /// Whether it takes messages.
     pub(crate) conversational: bool,
+    /// What a message does to a run that is open, unless it says otherwise.
+    pub(crate) double_texting: DoubleTexting,
 }
 
 impl Place {
     fn find(types: &BTreeMap<String, AgentType>, kinds: &str, id: &str) -> Option<Self> {
         let kind = types.get(kinds.strip_suffix('s')?)?;
         let id = parse_prefixed(&kind.kind, id).ok()?.into();
-        let (urgency, conversational) = (kind.urgency, kind.conversational);
-        Some(Self { kind: kind.kind.clone(), id, urgency, conversational })
+        let AgentType { urgency, conversational, double_texting, .. } = *kind;
+        Some(Self { kind: kind.kind.clone(), id, urgency, conversational, double_texting })
     }
 
     /// The id as the API shows it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
+use houston_domain::id::RunId;
 use serde::Serialize;
 
 use crate::error::{ApiError, Fault};
@@ -29,6 +30,8 @@ struct Problem<'a> {
     request_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     current_status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [Fault],
 }
@@ -52,6 +55,10 @@ impl Refused {
             request_id,
             current_status: match error {
                 ApiError::InvalidState { status } => Some(status.as_str()),
+                _ => None,
+            },
+            run_id: match error {
+                ApiError::RunInProgress { run } => Some(*run),
                 _ => None,
             },
             errors,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
-use houston_domain::event::{Committed, Live};
-use houston_domain::id::{AgentableId, Ids};
+use houston_domain::event::{Committed, Live, LiveItem};
+use houston_domain::id::{AgentableId, Ids, RunId};
 use houston_queue::{DeltaBus, Hint, HintSender, Lane, RedisHealth};
 use houston_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +74,11 @@ impl App {
             Urgency::Background => Lane::Background,
         };
         self.state.hints.send(lane, Hint::run(agentable));
+    }
+
+    /// Tells the worker that drives `run` to stop, ahead of what Postgres tells it. Never waits, never fails.
+    pub(crate) fn cancel(&self, agentable: AgentableId, run: RunId) {
+        self.state.bus.publish_control(LiveItem { agentable, live: Live::CancelRequested(run) });
     }
 
     /// Tells live streams of what was committed here.

@@ -26,6 +26,40 @@ pub enum Urgency {
     Background,
 }
 
+/// What a message does to a run that is open when it comes: double texting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoubleTexting {
+    /// The run reads it at its next step.
+    #[default]
+    Enqueue,
+    /// The run is cancelled, and the message opens the next one. What the run did stays.
+    Interrupt,
+    /// It is refused, and nothing is stored.
+    Reject,
+    /// As `Interrupt`, and the model forgets the run. What its tools did to the world stays done.
+    Rollback,
+}
+
+impl DoubleTexting {
+    /// The name in the database and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Interrupt => "interrupt",
+            Self::Reject => "reject",
+            Self::Rollback => "rollback",
+        }
+    }
+
+    /// Whether it cancels the run that is open.
+    #[must_use]
+    pub fn cancels(self) -> bool {
+        matches!(self, Self::Interrupt | Self::Rollback)
+    }
+}
+
 /// One kind of agentable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +78,9 @@ pub struct AgentType {
     /// How urgent its runs are.
     #[serde(default)]
     pub urgency: Urgency,
+    /// What a message does to a run that is open, unless its request says otherwise.
+    #[serde(default)]
+    pub double_texting: DoubleTexting,
     /// The tools it may call.
     pub tools: Vec<String>,
     /// Which model it asks for, by use case.
@@ -88,5 +125,15 @@ mod tests {
         let error = toml::from_str::<AgentType>("kind = 'x'\nconversationl = true").unwrap_err();
         assert!(error.to_string().contains("conversationl"), "{error}");
         assert!(error.to_string().contains("conversational"), "{error}");
+    }
+
+    #[test]
+    fn a_policy_has_one_name_everywhere_and_an_unknown_one_is_told_the_four() {
+        use DoubleTexting::{Enqueue, Interrupt, Reject, Rollback};
+        for policy in [Enqueue, Interrupt, Reject, Rollback] {
+            assert_eq!(serde_json::to_value(policy).unwrap(), policy.as_str());
+        }
+        let error = serde_json::from_str::<DoubleTexting>("\"merge\"").unwrap_err().to_string();
+        assert!(error.contains("`enqueue`, `interrupt`, `reject`, `rollback`"), "{error}");
     }
 }

@@ -107,7 +107,7 @@ pub enum Event {
         /// For a person, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// Which error, when it failed.
+        /// Which error, when it failed; of a cancelled run, who asked: `user`, `interrupt`, `rollback`, …
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
     },

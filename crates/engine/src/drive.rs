@@ -144,7 +144,8 @@ impl Driving<'_> {
             if self.claimed.crash_count > self.engine.config.max_crashes {
                 return Box::pin(self.dead_letter()).await;
             }
-            if self.claimed.attempt > 1 && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
+            let reads = self.claimed.attempt > 1 && self.claimed.cancel_seq.is_none();
+            if reads && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
                 Box::pin(self.read_messages()).await?;
             }
         }

@@ -1,7 +1,7 @@
 //! The runs this process drives, and what each has written so far: streams that join late, or have lost a delta,
 //! ask for the transcript; whoever cancels, finds the run here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use houston_domain::event::{Delta, Live, LiveItem, Part};
@@ -11,7 +11,17 @@ use tokio_util::sync::CancellationToken;
 
 /// All runs of this process, by agentable.
 #[derive(Debug, Clone, Default)]
-pub struct LiveRuns(Arc<Mutex<HashMap<AgentableId, Arc<LiveRun>>>>);
+pub struct LiveRuns(Arc<Mutex<Driven>>);
+
+#[derive(Debug, Default)]
+struct Driven {
+    runs: HashMap<AgentableId, Arc<LiveRun>>,
+    /// Runs whose cancellation was heard of while they were not driven here: a claim may be on its way back.
+    cancelled: VecDeque<RunId>,
+}
+
+/// How many cancelled runs are remembered: those of the instants between a claim and its answer.
+const MOST_CANCELLED: usize = 256;
 
 /// One run that is being driven.
 #[derive(Debug)]
@@ -66,14 +76,19 @@ impl LiveRuns {
             bus,
             transcript: Mutex::new(None),
         });
-        lock(&self.0).insert(agentable, Arc::clone(&live));
+        let mut driven = lock(&self.0);
+        if driven.cancelled.contains(&run) {
+            live.cancel.cancel();
+        }
+        driven.runs.insert(agentable, Arc::clone(&live));
+        drop(driven);
         Entered { all: self.clone(), live }
     }
 
     /// How many are driven now.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.0).len()
+        lock(&self.0).runs.len()
     }
 
     /// Whether none is.
@@ -82,20 +97,32 @@ impl LiveRuns {
         self.len() == 0
     }
 
-    /// Cancels `run` if it is driven here.
-    pub fn cancel(&self, run: RunId) {
-        if let Some(live) = lock(&self.0).values().find(|live| live.run == run) {
+    /// Cancels `run` of `agentable` if it is driven here, or is about to be. Returns whether it is.
+    pub fn cancel(&self, agentable: AgentableId, run: RunId) -> bool {
+        let mut driven = lock(&self.0);
+        if let Some(live) = driven.runs.get(&agentable).filter(|live| live.run == run) {
             live.cancel.cancel();
+            return true;
         }
+        if !driven.cancelled.contains(&run) {
+            driven.cancelled.truncate(MOST_CANCELLED - 1);
+            driven.cancelled.push_front(run);
+        }
+        false
     }
 
     /// Answers what other processes ask of the runs driven here.
     pub fn on_control(&self, item: &LiveItem) {
-        let live = lock(&self.0).get(&item.agentable).cloned();
-        let Some(live) = live else { return };
         match item.live {
-            Live::TranscriptWanted => live.publish_transcript(),
-            Live::CancelRequested(run) if live.run == run => live.cancel.cancel(),
+            Live::TranscriptWanted => {
+                let live = lock(&self.0).runs.get(&item.agentable).cloned();
+                if let Some(live) = live {
+                    live.publish_transcript();
+                }
+            }
+            Live::CancelRequested(run) => {
+                self.cancel(item.agentable, run);
+            }
             _ => {}
         }
     }
@@ -111,10 +138,10 @@ pub struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mut all = lock(&self.all.0);
+        let mut driven = lock(&self.all.0);
         // A later claim of the same agentable may have entered already.
-        if all.get(&self.live.agentable).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
-            all.remove(&self.live.agentable);
+        if driven.runs.get(&self.live.agentable).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
+            driven.runs.remove(&self.live.agentable);
         }
     }
 }

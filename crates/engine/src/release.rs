@@ -2,12 +2,15 @@
 
 use std::ops::ControlFlow;
 
+use houston_domain::agent::step::Next;
 use houston_domain::event::Event;
+use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::{ModelError, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::claim::Claimed;
+use houston_store::history::KnownCall;
 use houston_store::step::{Ending, NewMessage, Step, Then};
 use serde_json::json;
 
@@ -16,6 +19,7 @@ use crate::context::Driving;
 use crate::drive::Driven;
 use crate::engine::Engine;
 use crate::error::Halt;
+use crate::turn::returned;
 
 impl Driving<'_> {
     /// Reads messages that came while no worker drove the run.
@@ -85,19 +89,25 @@ impl Driving<'_> {
         }
     }
 
-    /// Ends the run from outside, closing whatever is open.
+    /// Ends the run from outside.
     pub(crate) async fn end(&mut self, status: RunStatus) -> Result<Driven, Halt> {
-        self.end_with(status, Vec::new()).await
+        self.end_with(status, Vec::new(), &[]).await
     }
 
-    /// The same, with the responses that are known already.
+    /// The same, closing the calls that are open: with the responses that are known already, and in the thread
+    /// those whose cells these are.
     pub(crate) async fn end_with(
         &mut self,
         status: RunStatus,
         known: Vec<(String, ToolResponse)>,
+        cells: &[(String, MessageId)],
     ) -> Result<Driven, Halt> {
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
-        step.entries.extend(self.run.on_end(status, known, &cut_off(status)));
+        let reason = cut_off(status);
+        for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
+            returned(&mut step, call, *cell, &reason);
+        }
+        step.entries.extend(self.run.on_end(status, known, &reason));
         self.ending(&mut step, status);
         self.commit(step).await?;
         Ok(Driven::Ended(status))
@@ -105,11 +115,19 @@ impl Driving<'_> {
 
     /// Ends the run because somebody asked for it.
     pub(crate) async fn cancel(&mut self) -> Result<Driven, Halt> {
-        self.cancel_with(Vec::new()).await
-    }
-
-    pub(crate) async fn cancel_with(&mut self, known: Vec<(String, ToolResponse)>) -> Result<Driven, Halt> {
-        self.end_with(RunStatus::Cancelled, known).await
+        let (mut known, mut cells) = (Vec::new(), Vec::new());
+        if matches!(self.run.next(self.now()), Next::CallTools(_)) {
+            // Calls that another worker began: what they answered counts.
+            let run = self.claimed.run;
+            let calls = self.retrying(|store| Box::pin(async move { store.known_calls(run).await })).await?;
+            for (call, KnownCall { cell, response }) in calls {
+                match response {
+                    Some(response) => known.push((call, response)),
+                    None => cells.push((call, cell)),
+                }
+            }
+        }
+        self.end_with(RunStatus::Cancelled, known, &cells).await
     }
 
     /// Gives up on a message that took its worker down too often.
@@ -143,8 +161,9 @@ impl Driving<'_> {
                 iteration: self.open_step,
             };
             step.then = Then::Retry { event, at, ending: self.ending_as(RunStatus::Retrying, Some(error)) };
-            self.commit(step).await?;
-            return Ok(Driven::Retrying(at));
+            let done = self.commit(step).await?;
+            // One that was cancelled meanwhile waits for nothing.
+            return Ok(Driven::Retrying(if done.cancel_seq.is_some() { self.now() } else { at }));
         }
         tracing::warn!(%error, "the model failed for good");
         let status = RunStatus::Failed;
@@ -191,7 +210,7 @@ fn cut_off(status: RunStatus) -> ToolResponse {
     match status {
         RunStatus::Cancelled => ToolResponse::failure(
             ToolErrorCode::Unknown,
-            "cancelled by the user while this call ran. It may have happened: verify before you try again.",
+            "cancelled while this call ran. It may have happened: verify before you try again.",
         ),
         _ => ToolResponse::outcome_unknown(),
     }

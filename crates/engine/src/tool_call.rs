@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -18,6 +19,9 @@ use crate::drive::Driven;
 use crate::error::Halt;
 use crate::turn::returned;
 
+/// A call at work, on its way to its id and response.
+type Running = BoxFuture<'static, (String, ToolResponse)>;
+
 /// A call that acts outside.
 pub(crate) struct External {
     pub(crate) call: ToolCall,
@@ -29,7 +33,6 @@ pub(crate) struct External {
 /// A call that is not back yet.
 struct Open {
     call: String,
-    cell: Option<MessageId>,
     /// Whether another worker may do it again.
     may_repeat: bool,
 }
@@ -51,6 +54,8 @@ impl Driving<'_> {
             run: claimed.run,
             idempotency_key: call.idempotency_key(claimed.fence.agentable, claimed.run),
             now: self.now(),
+            // A child: what a tool does with it stays with the tool.
+            stop: self.entered.live.cancel.child_token(),
         }
     }
 
@@ -101,6 +106,12 @@ impl Driving<'_> {
             return Err(Halt::Lost);
         }
         let mut open: Vec<Open> = external.iter().map(|external| self.open(external)).collect();
+        let cells: Vec<(String, MessageId)> = external
+            .iter()
+            .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
+            .collect();
+        let patience = external.iter().filter_map(|external| self.setup.offer.get(&external.call.name));
+        let patience = patience.map(|tool| tool.stop_within()).max().unwrap_or_default();
         let mut running: FuturesUnordered<_> =
             external.into_iter().map(|external| self.perform(external)).collect();
         let mut drained = std::pin::pin!(self.drained());
@@ -112,27 +123,26 @@ impl Driving<'_> {
             let back = tokio::select! {
                 biased;
                 () = self.holder.lost.cancelled() => return Err(Halt::Lost),
-                () = self.entered.live.cancel.cancelled() => {
-                    return self.cancel_with(responses).await.map(ControlFlow::Break);
-                }
-                () = tokio::time::sleep_until(self.watchdog) => {
-                    return self.end_with(RunStatus::MaxDuration, responses).await.map(ControlFlow::Break);
-                }
-                back = running.next() => back,
+                () = self.entered.live.cancel.cancelled() => Err(RunStatus::Cancelled),
+                () = tokio::time::sleep_until(self.watchdog) => Err(RunStatus::MaxDuration),
+                back = running.next() => Ok(back),
                 () = &mut drained, if !leaves => {
                     leaves = true;
                     continue;
                 }
             };
+            let back = match back {
+                Ok(back) => back,
+                Err(status) => {
+                    self.stop_tools(running, patience, &mut responses, &cells).await?;
+                    return self.end_with(status, responses, &cells).await.map(ControlFlow::Break);
+                }
+            };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
             houston_store::fault!("C10")?;
             if let Some((call, response)) = back {
-                if let Some(at) = open.iter().position(|open| open.call == call)
-                    && let Some(cell) = open.swap_remove(at).cell
-                {
-                    returned(&mut step, &call, cell, &response);
-                }
-                step.responses.push((call.clone(), response.clone()));
+                open.retain(|open| open.call != call);
+                answered(&mut step, &call, &response, &cells);
                 responses.push((call, response));
                 if !running.is_empty() {
                     self.commit(step).await?;
@@ -164,13 +174,41 @@ impl Driving<'_> {
         let effect = self.setup.offer.get(&external.call.name).map(|tool| tool.definition().effect);
         Open {
             call: external.call.id.clone(),
-            cell: external.cell,
             may_repeat: effect.is_some_and(|effect| effect != EffectClass::Effect),
         }
     }
 
+    /// Lets the calls that run end in their own way, for as long as the slowest of them may take, then drops what
+    /// is left. What they answer is what happened.
+    async fn stop_tools(
+        &mut self,
+        mut running: FuturesUnordered<Running>,
+        patience: Duration,
+        responses: &mut Vec<(String, ToolResponse)>,
+        cells: &[(String, MessageId)],
+    ) -> Result<(), Halt> {
+        // The watchdog stops tools as well as whoever cancels.
+        self.entered.live.cancel.cancel();
+        if patience.is_zero() {
+            return Ok(());
+        }
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let back = tokio::select! {
+                biased;
+                () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+                back = tokio::time::timeout_at(until, running.next()) => back,
+            };
+            let Ok(Some((call, response))) = back else { return Ok(()) };
+            let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+            answered(&mut step, &call, &response, cells);
+            responses.push((call, response));
+            self.commit(step).await?;
+        }
+    }
+
     /// One call, bounded by its time-out; a panic is a failure like any other.
-    fn perform(&self, external: External) -> BoxFuture<'static, (String, ToolResponse)> {
+    fn perform(&self, external: External) -> Running {
         let External { call, context, work, .. } = external;
         let Some(tool) = self.setup.offer.get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call.id, ToolResponse::outcome_unknown())));
@@ -210,4 +248,12 @@ impl Driving<'_> {
             (call.id, response)
         })
     }
+}
+
+/// Adds what a call answered: for the thread, for streams, and for whoever takes the run over.
+fn answered(step: &mut Step, call: &str, response: &ToolResponse, cells: &[(String, MessageId)]) {
+    if let Some((_, cell)) = cells.iter().find(|(id, _)| id == call) {
+        returned(step, call, *cell, response);
+    }
+    step.responses.push((call.to_owned(), response.clone()));
 }

@@ -1,5 +1,8 @@
 //! What can go wrong with Postgres, and who acts next.
 
+use houston_domain::id::RunId;
+use sqlx::postgres::PgDatabaseError;
+
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -20,6 +23,12 @@ pub enum Error {
     Exists {
         /// `user`, `key`, …
         what: &'static str,
+    },
+    /// The message was to be stored only if no run is open, and one is.
+    #[error("{run} is open")]
+    RunOpen {
+        /// Which one.
+        run: RunId,
     },
     /// The database was migrated by a newer Houston.
     #[error(
@@ -85,6 +94,16 @@ impl Error {
     pub fn sqlstate(&self) -> Option<String> {
         match self {
             Self::Database(sqlx::Error::Database(error)) => error.code().map(std::borrow::Cow::into_owned),
+            _ => None,
+        }
+    }
+
+    /// What the server said in detail, if anything.
+    pub(crate) fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => {
+                error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::detail)
+            }
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::pool::Store;
 /// What a run starts from.
 #[derive(Debug, Clone, Default)]
 pub struct RunContext {
-    /// Entries of the open session.
+    /// Entries of the open session, without those that were rolled back.
     pub history: Vec<Entry>,
     /// How many of the last ones are the run's own.
     pub of_this_run: usize,
@@ -36,7 +36,7 @@ pub struct KnownCall {
 /// An entry with its place, for people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedEntry {
-    /// From 1, without a gap.
+    /// From 1, rising; what was rolled back leaves a gap.
     pub position: i64,
     /// The run that wrote it.
     pub run: RunId,
@@ -64,6 +64,7 @@ impl Store {
                     h.content as "content: Json<Vec<Block>>"
                from houston.run_locks l
                join houston.history h on h.agentable_id = l.agentable_id and h.position > l.session_position
+                                     and not h.rolled_back
               where l.agentable_id = $1)
             union all
             (select 'note', row_number() over (order by id desc), title, id, null
@@ -114,7 +115,8 @@ impl Store {
             .collect())
     }
 
-    /// Entries of an agentable of the tenant after `after` (a position), oldest first, `limit` at most.
+    /// Entries of an agentable of the tenant after `after` (a position), oldest first, `limit` at most; without
+    /// those of runs that were rolled back.
     ///
     /// # Errors
     /// What the database says.
@@ -129,7 +131,7 @@ impl Store {
             r#"-- store::history::list
             select position, run_id, epoch, role, content as "content: Json<Vec<Block>>", created_at
               from houston.history
-             where tenant_id = $1 and agentable_id = $2 and position > $3
+             where tenant_id = $1 and agentable_id = $2 and position > $3 and not rolled_back
              order by position limit $4"#,
             tenant.0,
             agentable.0,

@@ -1,6 +1,7 @@
 //! Thread messages: posting, and what became of them.
 
 use chrono::{DateTime, Utc};
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use houston_domain::message::{Message, MessageStatus, MessageType, Source};
 use serde_json::Value;
@@ -21,6 +22,8 @@ pub struct NewPost<'a> {
     pub content: &'a str,
     /// The client's own data.
     pub metadata: &'a Value,
+    /// What it does to a run that is open.
+    pub double_texting: DoubleTexting,
 }
 
 /// A message as it was stored.
@@ -112,11 +115,24 @@ fn status(name: Option<&str>) -> Option<MessageStatus> {
     })
 }
 
+/// What the database refused, by its code.
+fn refusal(error: Error) -> Error {
+    match error.sqlstate().as_deref() {
+        Some("HO404") => Error::NotFound { what: "agentable" },
+        Some("HO409") => match error.detail().and_then(|run| Uuid::try_parse(run).ok()) {
+            Some(run) => Error::RunOpen { run: RunId(run) },
+            None => error,
+        },
+        _ => error,
+    }
+}
+
 impl Store {
-    /// Stores a user's message, its event and, when none is open, its run: one transaction, one round trip.
+    /// Stores a user's message, its event and, when none is open, its run: one transaction, one round trip. One
+    /// that cancels the open run tells all workers; the next run opens when that one has ended.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunOpen`] when it would be rejected.
     pub async fn post_message(
         &self,
         tenant: TenantId,
@@ -127,7 +143,7 @@ impl Store {
         let row = sqlx::query!(
             r#"-- store::message::post
             select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened
-              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false)"#,
+              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9)"#,
             tenant.0,
             agentable.0,
             post.id.0,
@@ -135,14 +151,12 @@ impl Store {
             post.content,
             post.metadata,
             key.map(|key| key.key),
-            key.map(|key| key.request_sha256)
+            key.map(|key| key.request_sha256),
+            post.double_texting.as_str()
         )
         .fetch_one(&self.pool)
         .await
-        .map_err(|error| match Error::from(error) {
-            error if error.sqlstate().as_deref() == Some("HO404") => Error::NotFound { what: "agentable" },
-            error => error,
-        })?;
+        .map_err(|error| refusal(error.into()))?;
         let (Some(id), Some(run), Some(seq), Some(created_at)) =
             (row.message_id, row.run_id, row.seq, row.created_at)
         else {

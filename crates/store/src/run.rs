@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::pool::Store;
@@ -34,6 +33,8 @@ pub struct Run {
     pub error_message: Option<String>,
     /// Whether somebody asked to cancel it.
     pub cancel_requested: bool,
+    /// Who did: `user`, a message (`interrupt`, `rollback`), or what found it beyond help.
+    pub cancelled_by: Option<String>,
     /// When the next attempt is due, of one that waits for it.
     pub retry_at: Option<DateTime<Utc>>,
     /// When it was accepted.
@@ -54,7 +55,7 @@ impl Store {
             r#"-- store::run::get
             select r.id, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
                    r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.model, r.error_code,
-                   r.error_message, r.cancel_seq, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at
+                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at
               from houston.runs r join houston.agentables a on a.id = r.agentable_id
               join houston.run_locks l on l.agentable_id = r.agentable_id
              where r.tenant_id = $1 and r.id = $2"#,
@@ -84,6 +85,7 @@ impl Store {
             error_code: r.error_code,
             error_message: r.error_message,
             cancel_requested: r.cancel_seq.is_some(),
+            cancelled_by: r.cancel_seq.map(|_| r.cancel_reason.unwrap_or_else(|| "user".to_owned())),
             retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying),
             created_at: r.created_at,
             started_at: r.started_at,
@@ -91,7 +93,8 @@ impl Store {
         })
     }
 
-    /// Asks a run of the tenant to stop; whoever drives it, or takes it next, ends it. Returns its agentable,
+    /// Asks a run of the tenant to stop; whoever drives it hears of it at once, and it, or who takes it next,
+    /// ends it. Returns its agentable,
     /// or `None` when it was over already.
     ///
     /// # Errors
@@ -116,28 +119,30 @@ impl Store {
                 update houston.runs set cancel_seq = coalesce(cancel_seq, $2)
                  where id = $1 and ended_at is null returning agentable_id)
             update houston.run_locks l set wake = true, next_attempt_at = null
-              from asked where l.agentable_id = asked.agentable_id",
+              from asked where l.agentable_id = asked.agentable_id
+            returning pg_notify('houston', format('1 cancel %s %s', l.agentable_id, $1))::text",
             id.0,
             lock.last_seq
         )
-        .execute(&mut *tx)
+        .fetch_optional(&mut *tx)
         .await?;
         tx.commit().await?;
-        Ok((asked.rows_affected() > 0).then_some((AgentableId(lock.agentable_id), lock.kind)))
+        Ok(asked.is_some().then_some((AgentableId(lock.agentable_id), lock.kind)))
     }
 
     /// The runs this worker drives that somebody asked to cancel.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn cancelled_runs_of(&self, worker: WorkerId) -> Result<Vec<RunId>> {
-        let ids: Vec<Uuid> = sqlx::query_scalar!(
+    pub async fn cancelled_runs_of(&self, worker: WorkerId) -> Result<Vec<(AgentableId, RunId)>> {
+        let runs = sqlx::query!(
             "-- store::run::cancelled_of
-            select id from houston.runs where status = 'running' and worker_id = $1 and cancel_seq is not null",
+            select agentable_id, id from houston.runs
+             where status = 'running' and worker_id = $1 and cancel_seq is not null",
             worker.0
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(ids.into_iter().map(RunId).collect())
+        Ok(runs.into_iter().map(|run| (AgentableId(run.agentable_id), RunId(run.id))).collect())
     }
 }

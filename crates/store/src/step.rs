@@ -59,7 +59,8 @@ pub enum Then {
         /// The `StepFinished` event, at the end of an iteration.
         event: Option<Event>,
     },
-    /// End the run, unless messages came that it has not read: then go on and read them.
+    /// End the run, unless messages came that it has not read: then go on and read them. One that somebody asked
+    /// to cancel ends as cancelled instead, and reads nothing more; so with `End`.
     Finish {
         /// The `RunFinished` event.
         event: Event,
@@ -153,7 +154,7 @@ pub struct Done {
     pub went_on: bool,
     /// Whether the next run was opened.
     pub opened: bool,
-    /// Where the stream stood when somebody asked to cancel.
+    /// Where the stream stood when somebody asked to cancel. A run that was to end has then ended as cancelled.
     pub cancel_seq: Option<i64>,
 }
 
@@ -263,7 +264,8 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
     .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
     let row = sqlx::query!(
         r#"-- store::step::commit
-        select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened
+        select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened,
+               cancelled_by
           from houston.commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)"#,
         fence.agentable.0,
@@ -310,7 +312,13 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
             let opened = row.opened.unwrap_or(false);
             let first = row.first_seq.unwrap_or(0);
             Ok(Commit::Done(Done {
-                events: committed(step, first, row.at.unwrap_or_default(), went_on, opened),
+                events: committed(
+                    step,
+                    first,
+                    row.at.unwrap_or_default(),
+                    (went_on, opened),
+                    row.cancelled_by,
+                ),
                 read: if went_on || parts.read { row.read_contents.unwrap_or_default() } else { Vec::new() },
                 went_on,
                 opened,
@@ -322,7 +330,13 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
 }
 
 /// The step's events as they were committed.
-fn committed(step: &Step, first: i64, at: DateTime<Utc>, went_on: bool, opened: bool) -> Vec<Committed> {
+fn committed(
+    step: &Step,
+    first: i64,
+    at: DateTime<Utc>,
+    (went_on, opened): (bool, bool),
+    cancelled_by: Option<String>,
+) -> Vec<Committed> {
     let parts = step.then.parts();
     let last = if went_on || parts.last.is_none() { parts.go_on } else { parts.last };
     let mut events: Vec<Committed> = step
@@ -332,6 +346,12 @@ fn committed(step: &Step, first: i64, at: DateTime<Utc>, went_on: bool, opened: 
         .zip(first..)
         .map(|(event, seq)| Committed { seq, run_id: step.run, at, event: event.clone(), body: None })
         .collect();
+    if let (Some(by), Some(last)) = (cancelled_by, events.last_mut())
+        && let Event::RunFinished { status, message, code, .. } = &mut last.event
+    {
+        // As the database wrote it.
+        (*status, *message, *code) = (RunStatus::Cancelled, None, Some(by));
+    }
     for message in &step.messages {
         if let Some(event) = events.get_mut(message.event) {
             event.body = Some(MessageBody {

@@ -26,6 +26,7 @@ fn plan(name: &str, input: Value) -> Plan {
         run: RunId(nil),
         idempotency_key: String::new(),
         now: DateTime::UNIX_EPOCH,
+        stop: tokio_util::sync::CancellationToken::new(),
     };
     offer().plan(&ToolCall { id: "c".into(), name: name.into(), input, malformed: None }, &context)
 }
@@ -91,6 +92,7 @@ fn arguments_that_were_no_json_are_shown_back() {
         run: RunId(uuid()),
         idempotency_key: String::new(),
         now: DateTime::UNIX_EPOCH,
+        stop: tokio_util::sync::CancellationToken::new(),
     };
     let call = ToolCall {
         id: "c".into(),

@@ -1,12 +1,14 @@
 //! What a tool is to Houston.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{Record, ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 /// Who calls, and when.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct CallContext {
     pub idempotency_key: String,
     /// The time of the call.
     pub now: DateTime<Utc>,
+    /// Cancelled when the run is: a tool that has a stop of its own begins it, see [`Tool::stop_within`].
+    pub stop: CancellationToken,
 }
 
 /// What a call comes to, once its arguments are understood.
@@ -76,6 +80,12 @@ pub trait Tool: Send + Sync + 'static {
     /// # Errors
     /// [`InvalidInput`]: what is wrong, and what is allowed.
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput>;
+
+    /// How long a call may go on once its run was cancelled (`CallContext::stop`), to end in order and to say what
+    /// it has done; then it is dropped. Zero, unless told otherwise: it is dropped at once.
+    fn stop_within(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Of a `checkable` tool: asks the outside, by the call's idempotency key, whether a call happened.
     fn check<'a>(&'a self, _input: &'a Value, _context: &'a CallContext) -> BoxFuture<'a, Happened> {

@@ -18,6 +18,7 @@
 
 pub mod config;
 mod lease;
+mod listen;
 mod reaper;
 mod sweep;
 mod worker;

@@ -1,4 +1,4 @@
-//! Finding dead workers early, and runs somebody asked to cancel while Redis could not say so.
+//! Finding dead workers early, and runs somebody asked to cancel while neither Redis nor `NOTIFY` could say so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub(crate) async fn run(
         }
         let holder = current.borrow().as_ref().map(|holder| holder.worker);
         if let Some(worker) = holder.filter(|_| !engine.live().is_empty()) {
-            for run in store.cancelled_runs_of(worker).await.unwrap_or_default() {
-                engine.live().cancel(run);
+            for (agentable, run) in store.cancelled_runs_of(worker).await.unwrap_or_default() {
+                engine.live().cancel(agentable, run);
             }
         }
     }

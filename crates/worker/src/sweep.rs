@@ -80,29 +80,3 @@ impl Sweeper {
         }
     }
 }
-
-/// Hears of messages posted in other programs' transactions, until stopped.
-pub(crate) async fn listen(store: Store, local: LocalHints, stop: CancellationToken) {
-    loop {
-        let hear = async {
-            let mut notifications = store.listen().await?;
-            while !stop.is_cancelled() {
-                if let Some(agentable) = notifications.recv().await? {
-                    let _ = local.try_send(Hint::run(agentable));
-                }
-            }
-            Ok(())
-        };
-        let failed: houston_store::Result<()> = tokio::select! {
-            () = stop.cancelled() => return,
-            failed = hear => failed,
-        };
-        if let Err(error) = failed {
-            tracing::debug!(%error, "not listening to postgres, the sweep goes on");
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-        }
-    }
-}

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::lease::{Current, Keeper, LeaseThread};
-use crate::{reaper, sweep};
+use crate::{listen, reaper, sweep};
 
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
@@ -144,7 +144,14 @@ impl Worker {
         };
         let ring = Arc::clone(&now);
         tracker.spawn(async move { sweeper.run(&ring).await });
-        tracker.spawn(sweep::listen(self.store.clone(), backend.local_hints(), done.clone()));
+        let listener = listen::Listener {
+            store: self.store.clone(),
+            engine: Arc::clone(&self.engine),
+            local: backend.local_hints(),
+            redis: backend.health(),
+            stop: done.clone(),
+        };
+        tracker.spawn(listener.run());
         tracker.spawn(reaper::run(
             self.store.clone(),
             Arc::clone(&self.engine),

@@ -71,7 +71,7 @@ pub(crate) enum Event<'a> {
         timestamp: Timestamp,
         thread_id: &'a str,
         run_id: RunId,
-        result: RunResult,
+        result: RunResult<'a>,
         outcome: Outcome,
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<[TokenUsage; 1]>,
@@ -230,19 +230,48 @@ pub(crate) struct SnapshotMessage {
     pub(crate) tool_calls: Option<ToolCalls>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_call_id: Option<EntityId>,
+    /// Of what was rolled back: `{"houston": {"rolled_back": true}}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<RolledBack>,
 }
 
 impl SnapshotMessage {
     /// One that holds text; whose, is for the caller to say.
     pub(crate) fn said(content: String) -> Self {
         let id = EntityId::Message(MessageId(uuid::Uuid::nil()));
-        Self { id, role: "assistant", content: Some(content), tool_calls: None, tool_call_id: None }
+        Self {
+            id,
+            role: "assistant",
+            content: Some(content),
+            tool_calls: None,
+            tool_call_id: None,
+            metadata: None,
+        }
     }
 
     /// About how many bytes it takes.
     pub(crate) fn size(&self) -> usize {
         let calls = self.tool_calls.as_ref().map_or(0, |calls| calls.0.function.arguments.len() + 100);
         self.content.as_ref().map_or(0, String::len) + calls + 100
+    }
+}
+
+/// What a snapshot says of a message that was rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct RolledBack {
+    houston: Marked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+struct Marked {
+    rolled_back: bool,
+}
+
+impl RolledBack {
+    /// The mark, if the message's own metadata has it.
+    pub(crate) fn of(metadata: &Value) -> Option<Self> {
+        let rolled_back = metadata["rolled_back"] == true;
+        rolled_back.then_some(Self { houston: Marked { rolled_back } })
     }
 }
 
@@ -292,8 +321,11 @@ impl Serialize for ToolCalls {
 
 /// Which of Houston's many ways to end a run it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct RunResult {
+pub(crate) struct RunResult<'a> {
     pub(crate) status: RunStatus,
+    /// Who asked, of a cancelled one; after `rollback`, its messages are rolled back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cancelled_by: Option<&'a str>,
 }
 
 /// How a run ended that did not fail.

@@ -193,7 +193,8 @@ fn run_end<'a>(
         _ => Outcome::Success,
     };
     let (thread_id, run_id) = (context.thread, committed.run_id);
-    Event::RunFinished { timestamp, thread_id, run_id, result: RunResult { status }, outcome, usage }
+    let result = RunResult { status, cancelled_by: code.filter(|_| status == RunStatus::Cancelled) };
+    Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage }
 }
 
 /// What there is to say of a message beside its text; nothing of an agent's plain message.

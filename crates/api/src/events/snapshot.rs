@@ -3,7 +3,7 @@
 
 use houston_domain::event::{Committed, Event};
 
-use crate::events::agui::{EntityId, SnapshotMessage, ToolCalls};
+use crate::events::agui::{EntityId, RolledBack, SnapshotMessage, ToolCalls};
 
 /// How many messages a snapshot holds at most.
 pub(crate) const MOST_MESSAGES: i64 = 1_000;
@@ -27,9 +27,11 @@ pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
 
 /// What a client keeps of an event.
 pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
+    let metadata = committed.body.as_ref().and_then(|body| RolledBack::of(&body.metadata));
     let text = |role, id, content| SnapshotMessage {
         id: EntityId::Message(id),
         role,
+        metadata,
         ..SnapshotMessage::said(content)
     };
     let content = committed.body.map(|body| body.content).unwrap_or_default();
@@ -42,11 +44,13 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
             content: None,
             tool_calls: Some(ToolCalls::one(EntityId::Message(message_id), call_id, name, input.to_string())),
             tool_call_id: None,
+            metadata,
         }),
         Event::ToolReturned { content, message_id, .. } => Some(SnapshotMessage {
             id: EntityId::Result(message_id),
             role: "tool",
             tool_call_id: Some(EntityId::Message(message_id)),
+            metadata,
             ..SnapshotMessage::said(content)
         }),
         _ => None,

@@ -1,5 +1,16 @@
 //! `POST /v1/{kinds}/{id}/messages`: commit, then answer; then tell the streams and ring a worker, neither of
 //! which is waited for. A hint that is lost costs seconds, since the stored message is what workers look for.
+//!
+//! `double_texting` says what the message does to a run that is open when it comes; without it, the agent type does:
+//! - `enqueue`: the run reads it at its next step.
+//! - `interrupt`: the run is cancelled, and the message opens the next one. What the run did stays; messages it had
+//!   not read yet are cancelled with it.
+//! - `reject`: 409 `run_in_progress`, and nothing is stored, not even the idempotency key.
+//! - `rollback`: as `interrupt`, and the run leaves no trace in what the model sees. Its messages stay in the thread
+//!   with `"rolled_back": true` in their metadata. What its tools did (notes, learnings, mails, …) is not undone.
+//!
+//! The answer's `run_id` is the run that is open now, also when the message cancels it; `GET /v1/messages/{id}` names
+//! the run that answers, once it is open.
 
 use std::sync::Arc;
 
@@ -7,6 +18,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::message::{MAX_MESSAGE_BYTES, MessageStatus, MessageType, Source};
 use houston_store::message::{NewPost, Posted};
@@ -28,6 +40,7 @@ pub(crate) struct Body {
     content: String,
     #[serde(default)]
     metadata: Map<String, Value>,
+    double_texting: Option<DoubleTexting>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,11 +65,13 @@ pub(crate) async fn post(
     app.confirm(caller, &place).await?;
     let content = body.content;
     let metadata = Value::Object(body.metadata);
+    let double_texting = body.double_texting.unwrap_or(place.double_texting);
     let post = NewPost {
         id: app.state.ids.next(),
         run: app.state.ids.next(),
         content: &content,
         metadata: &metadata,
+        double_texting,
     };
     let key = key.as_ref().map(Key::as_stored);
     houston_store::fault!("C1")?;
@@ -64,6 +79,9 @@ pub(crate) async fn post(
     houston_store::fault!("C3")?;
     if !replayed {
         app.announce(place.id, events(&posted, &content, &metadata));
+        if double_texting.cancels() && !posted.opened {
+            app.cancel(place.id, posted.run);
+        }
         app.ring(place.id, place.urgency);
     }
     houston_store::fault!("C2")?;

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_domain::agentable::Urgency;
-use houston_domain::event::{Live, LiveItem};
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 
@@ -26,7 +25,7 @@ pub(crate) async fn cancel(
     let asked = app.store().cancel_run(caller.tenant, id).await?;
     if let Some((agentable, kind)) = &asked {
         let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
-        app.state.bus.publish_control(LiveItem { agentable: *agentable, live: Live::CancelRequested(id) });
+        app.cancel(*agentable, id);
         app.ring(*agentable, urgency);
     }
     let run = app.store().run(caller.tenant, id).await?;

@@ -25,6 +25,8 @@ struct Shown {
     model: Option<String>,
     error: Option<Failure>,
     cancel_requested: bool,
+    /// `user`, `interrupt`, `rollback`, or what found the run beyond help.
+    cancelled_by: Option<String>,
     retry_at: Option<Time>,
     created_at: Time,
     started_at: Option<Time>,
@@ -50,6 +52,7 @@ impl From<Run> for Shown {
             model: run.model,
             error: run.error_code.map(|code| Failure { code, message }),
             cancel_requested: run.cancel_requested,
+            cancelled_by: run.cancelled_by,
             retry_at: run.retry_at.map(Time),
             created_at: Time(run.created_at),
             started_at: run.started_at.map(Time),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_api::{Config, State, serve};
+use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
@@ -40,6 +41,17 @@ impl App {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::set_up(change, |_| {}).await
+    }
+
+    /// With agent types of another kind.
+    pub(crate) async fn start_for(change: impl FnMut(&mut AgentType)) -> Self {
+        Self::set_up(|_| {}, change).await
+    }
+
+    async fn set_up(change: impl FnOnce(&mut Config), change_type: impl FnMut(&mut AgentType)) -> Self {
+        let mut agent_types = agent_types();
+        agent_types.values_mut().for_each(change_type);
         let servers = TestServers::start().unwrap();
         let store = open_store(servers.database_url());
         store.migrate().await.unwrap();
@@ -57,7 +69,7 @@ impl App {
             bus,
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
-            agent_types: Arc::new(agent_types()),
+            agent_types: Arc::new(agent_types),
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;
@@ -164,13 +176,13 @@ fn open_store(url: &str) -> Store {
     Store::open(&config).unwrap()
 }
 
-fn agent_types() -> BTreeMap<String, houston_domain::agentable::AgentType> {
+fn agent_types() -> BTreeMap<String, AgentType> {
     [
         include_str!("../../../../jobs/agents/goal.toml"),
         include_str!("../../../../jobs/agents/task.toml"),
         include_str!("../../../../jobs/agents/user_agent.toml"),
     ]
-    .map(|text| toml::from_str::<houston_domain::agentable::AgentType>(text).unwrap())
+    .map(|text| toml::from_str::<AgentType>(text).unwrap())
     .into_iter()
     .map(|kind| (kind.kind.clone(), kind))
     .collect()

@@ -23,4 +23,6 @@ mod resources;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+mod texting;
+#[cfg(test)]
 mod worker;

@@ -38,7 +38,7 @@ async fn a_run_is_cancelled_once_however_often_it_is_asked_for() {
         let Received::Item(item) = control.recv().await else { panic!("lagged") };
         assert_eq!((item.agentable, &item.live), (app.agentable(), &Live::CancelRequested(run.run())));
     }
-    assert_eq!(app.state.store.cancelled_runs_of(worker.id).await.unwrap(), [run.run()]);
+    assert_eq!(app.state.store.cancelled_runs_of(worker.id).await.unwrap(), [(app.agentable(), run.run())]);
     run.end(RunStatus::Cancelled, None).await;
     let over = app.post(&path, json!({})).await;
     assert_eq!((over.status, &over.json()["status"]), (202, &json!("cancelled")));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, TenantId, WorkerId};
 use houston_domain::model::Usage;
@@ -50,8 +51,23 @@ impl Fresh {
         content: &str,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Created<Posted>> {
+        self.try_post_as(content, DoubleTexting::Enqueue, key).await
+    }
+
+    pub(crate) async fn try_post_as(
+        &self,
+        content: &str,
+        double_texting: DoubleTexting,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Created<Posted>> {
         let metadata = Value::Object(serde_json::Map::new());
-        let post = NewPost { id: self.ids.next(), run: self.ids.next(), content, metadata: &metadata };
+        let post = NewPost {
+            id: self.ids.next(),
+            run: self.ids.next(),
+            content,
+            metadata: &metadata,
+            double_texting,
+        };
         self.store.post_message(self.tenant, self.goal, &post, key).await
     }
 
@@ -60,6 +76,20 @@ impl Fresh {
             Created::New(posted) => posted,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// One statement through `psql`: what it says, or its complaint.
+    pub(crate) fn try_sql(&self, text: &str) -> Result<String, String> {
+        let psql = std::process::Command::new("psql")
+            .args([self.servers.database_url(), "-v", "ON_ERROR_STOP=1", "-qtAc", text])
+            .output()
+            .unwrap();
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if psql.status.success() { Ok(said(&psql.stdout)) } else { Err(said(&psql.stderr)) }
+    }
+
+    pub(crate) fn sql(&self, text: &str) -> String {
+        self.try_sql(text).unwrap()
     }
 
     pub(crate) async fn claim(&self) -> Option<Claimed> {

@@ -7,3 +7,5 @@ mod fresh;
 mod post;
 #[cfg(test)]
 mod step;
+#[cfg(test)]
+mod texting;

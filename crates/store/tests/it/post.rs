@@ -4,6 +4,7 @@ use houston_domain::id::{AgentableId, TenantId};
 use houston_domain::message::MessageStatus;
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_store::listen::Notification;
 
 use crate::fresh::{Fresh, goal};
 
@@ -73,31 +74,20 @@ async fn a_run_is_claimed_once_and_reads_what_was_posted_before() {
 async fn an_application_posts_from_sql_in_its_own_transaction() {
     let fresh = Fresh::start().await;
     let mut notifications = fresh.store.listen().await.unwrap();
-    let sql = |text: String| {
-        let output = std::process::Command::new("psql")
-            .args([fresh.servers.database_url(), "-v", "ON_ERROR_STOP=1", "-qtAc", &text])
-            .output()
-            .unwrap();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
-        )
-    };
     let goal = fresh.goal.0;
     let post = format!("select houston.post_message('{goal}', 'from sql', 'key 1')");
-    assert!(sql(format!("begin; {post}; rollback")).0);
+    fresh.sql(&format!("begin; {post}; rollback"));
     assert!(fresh.claim().await.is_none(), "what was rolled back was never posted");
-    let (posted, first) = sql(post.clone());
-    assert!(posted, "{first}");
-    assert_eq!(sql(post).1, first, "the same key, the same message");
-    assert_eq!(notifications.recv().await.unwrap(), Some(fresh.goal));
+    let first = fresh.sql(&post);
+    assert_eq!(fresh.sql(&post), first, "the same key, the same message");
+    assert_eq!(notifications.recv().await.unwrap(), Some(Notification::Posted(fresh.goal)));
     assert!(fresh.claim().await.is_some());
     for (call, word) in [
         (format!("select houston.post_message('{goal}', ' ')"), "empty"),
         (format!("select houston.post_message('{goal}', repeat('x', 300000))"), "262144"),
         ("select houston.post_message(gen_random_uuid(), 'hi')".to_owned(), "not found"),
     ] {
-        let (worked, told) = sql(call);
-        assert!(!worked && told.contains(word), "{told}");
+        let told = fresh.try_sql(&call);
+        assert!(told.as_ref().is_err_and(|told| told.contains(word)), "{told:?}");
     }
 }

@@ -12,16 +12,16 @@ use serde_json::json;
 
 use crate::fresh::Fresh;
 
-fn finished(status: RunStatus) -> Event {
+pub(crate) fn finished(status: RunStatus) -> Event {
     Event::RunFinished { status, iteration: Some(1), usage: Usage::default(), message: None, code: None }
 }
 
-fn ending(fresh: &Fresh, status: RunStatus) -> Ending {
+pub(crate) fn ending(fresh: &Fresh, status: RunStatus) -> Ending {
     Ending { status, next_run: fresh.ids.next(), error_code: None, error_message: None }
 }
 
 /// A step that answers and ends.
-fn answer(fresh: &Fresh, claimed: &Claimed, text: &str) -> Step {
+pub(crate) fn answer(fresh: &Fresh, claimed: &Claimed, text: &str) -> Step {
     let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
     let status = RunStatus::Completed;
     let mut step =
@@ -39,7 +39,7 @@ fn answer(fresh: &Fresh, claimed: &Claimed, text: &str) -> Step {
     step
 }
 
-fn done(commit: Commit) -> Done {
+pub(crate) fn done(commit: Commit) -> Done {
     match commit {
         Commit::Done(done) => done,
         Commit::Landed => panic!("it landed before"),

@@ -7,3 +7,7 @@ mod answer;
 mod race;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod storm;
+#[cfg(test)]
+mod texting;

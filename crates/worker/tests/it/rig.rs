@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agent::limits::Limits;
-use houston_domain::agentable::AgentType;
+use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::clock::SystemClock;
 use houston_domain::history::{Entry, validate};
 use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId};
@@ -36,6 +36,8 @@ pub(crate) struct Rig {
     pub(crate) tenant: TenantId,
     pub(crate) goal: AgentableId,
     pub(crate) hints: HintSender,
+    /// How often its workers look for cancelled runs.
+    pub(crate) reap_every_ms: u64,
     tracker: TaskTracker,
     gone: CancellationToken,
 }
@@ -69,7 +71,7 @@ impl Rig {
         let redis = redis(&servers);
         let hints = HintSender::start(Some(redis), &tracker, gone.clone());
         let goal = make_goal(&store, &ids, tenant).await;
-        Self { servers, store, ids, tenant, goal, hints, tracker, gone }
+        Self { servers, store, ids, tenant, goal, hints, reap_every_ms: 200, tracker, gone }
     }
 
     pub(crate) async fn new_goal(&self) -> AgentableId {
@@ -116,7 +118,12 @@ impl Rig {
             ids: Arc::clone(&self.ids),
             name: "test".into(),
             lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
-            sweep: SweepConfig { every_ms: 500, without_redis_ms: 200, reap_every_ms: 200, limit: 500 },
+            sweep: SweepConfig {
+                every_ms: 500,
+                without_redis_ms: 200,
+                reap_every_ms: self.reap_every_ms,
+                limit: 500,
+            },
             worker: WorkerConfig { slots: 2000, database_connections: 20, hand_over_ms: 1200, drain_s: 5 },
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
@@ -127,22 +134,50 @@ impl Rig {
     /// Posts and rings, as the API does.
     pub(crate) async fn post(&self, goal: AgentableId, content: &str) -> Posted {
         let posted = self.post_silently(goal, content).await;
-        self.hints.send(Lane::Interactive, Hint::run(goal));
+        self.ring(goal);
         posted
     }
 
     /// Posts without a hint, as if it were lost.
     pub(crate) async fn post_silently(&self, goal: AgentableId, content: &str) -> Posted {
+        self.try_post(goal, content, DoubleTexting::Enqueue).await.unwrap()
+    }
+
+    /// The same under a policy.
+    pub(crate) async fn try_post(
+        &self,
+        goal: AgentableId,
+        content: &str,
+        double_texting: DoubleTexting,
+    ) -> houston_store::Result<Posted> {
         let post = NewPost {
             id: self.ids.next(),
             run: self.ids.next(),
             content,
             metadata: &Value::Object(serde_json::Map::new()),
+            double_texting,
         };
-        match self.store.post_message(self.tenant, goal, &post, None).await.unwrap() {
-            Created::New(posted) => posted,
+        match self.store.post_message(self.tenant, goal, &post, None).await? {
+            Created::New(posted) => Ok(posted),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Posts under a policy and rings.
+    pub(crate) async fn post_as(
+        &self,
+        goal: AgentableId,
+        content: &str,
+        double_texting: DoubleTexting,
+    ) -> Posted {
+        let posted = self.try_post(goal, content, double_texting).await.unwrap();
+        self.ring(goal);
+        posted
+    }
+
+    /// Rings a worker.
+    pub(crate) fn ring(&self, goal: AgentableId) {
+        self.hints.send(Lane::Interactive, Hint::run(goal));
     }
 
     /// The run once it is over.

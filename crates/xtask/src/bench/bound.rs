@@ -111,7 +111,16 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
         fill(text, values).with_context(|| format!("`{name}` has changed: mend `bench/bound.rs`"))
     };
     let (content, tenant) = (quote(&workload::content()), quote(&sample.tenant));
-    let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
+    let post = [
+        "t.id",
+        "gen_random_uuid()",
+        "gen_random_uuid()",
+        &content,
+        "'{}'::jsonb",
+        "null",
+        "null",
+        "'enqueue'",
+    ];
     let post = [&[tenant.as_str()][..], &post].concat();
     let post = statement("store::message::post", &post)?;
     let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];

@@ -5,6 +5,7 @@
 //! number to compare between machines and rivals, the others are what was left over.
 
 mod bound;
+pub(crate) mod cancel;
 pub(crate) mod database;
 mod held;
 mod idle;
@@ -38,6 +39,8 @@ pub(crate) struct Size {
     pub(crate) held: &'static [usize],
     /// How long they are held.
     pub(crate) hold: Duration,
+    /// How many runs are cancelled, on each way a cancellation may take.
+    pub(crate) cancelled: usize,
 }
 
 impl Size {
@@ -48,6 +51,7 @@ impl Size {
         concurrency: 32,
         held: &[1000, 2000],
         hold: Duration::from_secs(5),
+        cancelled: 80,
     };
     /// Enough to see whether it works: half a minute.
     pub(crate) const QUICK: Self = Self {
@@ -56,6 +60,7 @@ impl Size {
         concurrency: 32,
         held: &[200],
         hold: Duration::from_secs(1),
+        cancelled: 10,
     };
 }
 
@@ -88,6 +93,9 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let with_tool = saturated::measure(&stage, size, &rest_with_tools).await?;
     stage.strike()?;
 
+    // Last, since its runs do not complete.
+    let cancel = cancel::measure(program, servers, size.cancelled).await?;
+
     let settings = Settings::of(size, servers)?;
-    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool }))
+    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, cancel }))
 }

@@ -7,6 +7,7 @@ use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
 use super::bound::Bound;
+use super::cancel::Cancel;
 use super::held::Held;
 use super::idle::Idle;
 use super::saturated::{Saturated, Shares};
@@ -78,6 +79,7 @@ pub(crate) struct More {
     pub(crate) bound: Option<Bound>,
     pub(crate) held: Vec<Held>,
     pub(crate) with_tool: Saturated,
+    pub(crate) cancel: Cancel,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,6 +92,7 @@ struct Parts {
     held: Vec<Held>,
     /// The same load with the answer sent by the tool `send_message`.
     saturated_with_send_message: Saturated,
+    cancel: Cancel,
 }
 
 /// Bytes in MB.
@@ -99,7 +102,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: More) -> Self {
-        let More { rest, idle, saturated, bound, held, with_tool } = more;
+        let More { rest, idle, saturated, bound, held, with_tool, cancel } = more;
         let dearest = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -130,6 +133,7 @@ impl Report {
                 bound,
                 held,
                 saturated_with_send_message: with_tool,
+                cancel,
             },
         }
     }
@@ -146,6 +150,7 @@ impl Report {
         let (start, first, done) = (self.post_to_start_ms, self.first_event_ms, self.done_ms);
         let memory = self.rss_mb;
         let tool = &more.saturated_with_send_message;
+        let cancel = [more.cancel.with_redis_ms, more.cancel.without_redis_ms];
         let rows = [
             ["", "measured", "aim", "met", "best rival"].map(str::to_owned),
             row("idle: POST to start, ms p50 / p99", spread(start), "≤ 5", at_most(start.p50, 5.0), ""),
@@ -179,6 +184,14 @@ impl Report {
                 "",
                 "2,000 (120 KiB / 60)",
             ),
+            row(
+                "cancel to model's line closed, ms p50 / p99",
+                spread(cancel[0]),
+                "≤ 100",
+                at_most(cancel[0].p99, 100.0),
+                "",
+            ),
+            row("  without Redis", spread(cancel[1]), "≤ 100", at_most(cancel[1].p99, 100.0), ""),
         ];
         let settings = &self.settings;
         let mut text = render(&rows);

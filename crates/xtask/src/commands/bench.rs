@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::bench::{Size, measure};
+use crate::bench::{Size, cancel, measure};
 use crate::console::{print, tell};
 use crate::{child, installation, programs};
 
@@ -19,6 +19,9 @@ pub(crate) struct Bench {
     /// Measure briefly: to see that it works, not for numbers
     #[arg(long)]
     quick: bool,
+    /// Measure only how fast a cancelled run lets go of its model
+    #[arg(long)]
+    cancel: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -34,6 +37,9 @@ impl Bench {
                 installation::build("houston-cli", "houston").await?
             }
         };
+        if self.cancel {
+            return self.cancel(&binary).await;
+        }
         // The load shares the cores with what it measures: unoptimised, it would be half of what is measured.
         if cfg!(debug_assertions) {
             tell("building the load");
@@ -48,6 +54,15 @@ impl Bench {
         } else {
             print(&report.table())?;
         }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One client that waits most of the time: it may be unoptimised.
+    async fn cancel(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let cancel = cancel::measure(binary, &servers, size.cancelled).await?;
+        print(&serde_json::to_string(&cancel)?)?;
         Ok(ExitCode::SUCCESS)
     }
 

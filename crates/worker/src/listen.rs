@@ -1,0 +1,60 @@
+//! Hearing from Postgres itself: of messages that other programs post, and of runs that are cancelled. It needs no
+//! Redis, and is lossy all the same: the sweep and the reaper find what was not heard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_engine::Engine;
+use houston_queue::{Hint, LocalHints, RedisHealth};
+use houston_store::Store;
+use houston_store::listen::Notification;
+use tokio_util::sync::CancellationToken;
+
+/// How long to wait before listening again after the connection broke.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What a notification leads to.
+pub(crate) struct Listener {
+    pub(crate) store: Store,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) local: LocalHints,
+    pub(crate) redis: RedisHealth,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Listener {
+    /// Listens until stopped.
+    pub(crate) async fn run(self) {
+        loop {
+            let failed: houston_store::Result<()> = tokio::select! {
+                () = self.stop.cancelled() => return,
+                failed = self.hear() => failed,
+            };
+            if let Err(error) = failed {
+                tracing::debug!(%error, "not listening to postgres, the sweep goes on");
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+        }
+    }
+
+    async fn hear(&self) -> houston_store::Result<()> {
+        let mut notifications = self.store.listen().await?;
+        loop {
+            match notifications.recv().await? {
+                // Refused when it is full or shut: the sweep finds it.
+                Some(Notification::Posted(agentable)) => _ = self.local.try_send(Hint::run(agentable)),
+                Some(Notification::Cancelled { agentable, run }) => {
+                    // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to
+                    // one worker, not to all.
+                    if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
+                        _ = self.local.try_send(Hint::run(agentable));
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+}
