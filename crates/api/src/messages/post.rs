@@ -62,7 +62,9 @@ pub(crate) async fn post(
     let (posted, replayed) = made(app.store().post_message(caller.tenant, place.id, &post, key).await?)?;
     if !replayed {
         app.announce(place.id, events(&posted, &content, &metadata));
-        app.ring(place.id, place.urgency);
+        if posted.ring {
+            app.ring(place.id, place.urgency);
+        }
     }
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
     let body = accepted(&place, &posted, content, metadata);

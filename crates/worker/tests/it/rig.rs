@@ -36,6 +36,8 @@ pub(crate) struct Rig {
     pub(crate) tenant: TenantId,
     pub(crate) goal: AgentableId,
     pub(crate) hints: HintSender,
+    /// Of each worker; half of them for background runs.
+    pub(crate) slots: usize,
     tracker: TaskTracker,
     gone: CancellationToken,
 }
@@ -69,7 +71,7 @@ impl Rig {
         let redis = redis(&servers);
         let hints = HintSender::start(Some(redis), &tracker, gone.clone());
         let goal = make_goal(&store, &ids, tenant).await;
-        Self { servers, store, ids, tenant, goal, hints, tracker, gone }
+        Self { servers, store, ids, tenant, goal, hints, slots: 2000, tracker, gone }
     }
 
     pub(crate) async fn new_goal(&self) -> AgentableId {
@@ -117,7 +119,13 @@ impl Rig {
             name: "test".into(),
             lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
             sweep: SweepConfig { every_ms: 500, without_redis_ms: 200, reap_every_ms: 200, limit: 500 },
-            worker: WorkerConfig { slots: 2000, database_connections: 20, drain_s: 5 },
+            worker: WorkerConfig {
+                slots: self.slots,
+                background_percent: 50,
+                maintenance_percent: 25,
+                database_connections: 20,
+                drain_s: 5,
+            },
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
