@@ -42,6 +42,7 @@ create table houston.workers (
 create table houston.run_locks (
     agentable_id uuid primary key references houston.agentables,
     tenant_id uuid not null,
+    user_id uuid not null,
     -- the fence
     epoch bigint not null default 0,
     run_token uuid,
@@ -56,7 +57,12 @@ create table houston.run_locks (
     read_seq bigint not null default 0,
     -- somebody must look: set by the transaction that stores the reason, cleared by the run that has read it
     wake boolean not null default false,
+    -- since when: whose turn it is among the agentables of one user
+    waiting_since timestamptz not null default clock_timestamp(),
     next_attempt_at timestamptz,
+    due_at timestamptz not null generated always as (greatest(waiting_since, next_attempt_at)) stored,
+    -- user messages nobody has read; for counting, never for deciding whether something is unread
+    unread integer not null default 0,
     failed_attempts integer not null default 0,
     crash_count integer not null default 0,
     -- the open run, or the latest one
@@ -64,4 +70,6 @@ create table houston.run_locks (
     run_open boolean not null default false
 ) with (fillfactor = 50);
 
-create index run_locks_awake on houston.run_locks (agentable_id) where wake;
+-- Of each user, what waits, in its order. No column in it changes but together with `wake`, which leaves every
+-- other update of the row where it is (HOT).
+create index run_locks_awake on houston.run_locks (user_id, due_at) where wake;

@@ -1,6 +1,7 @@
 create table houston.runs (
     id uuid primary key,
     tenant_id uuid not null,
+    user_id uuid not null,
     agentable_id uuid not null references houston.agentables,
     status text not null default 'queued',
     attempt integer not null default 0,
@@ -28,6 +29,8 @@ create table houston.runs (
 
 -- The runs of a dead worker, and those it was asked to cancel.
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';
+-- How many runs of one user are held: a few index entries, however many wait.
+create index runs_of_user_in_flight on houston.runs (user_id) where status = 'running';
 create index runs_by_agentable on houston.runs (agentable_id, first_seq);
 
 -- What the user sees. Never changed but for the metadata of a tool's cell, and of what was rolled back.

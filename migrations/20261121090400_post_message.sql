@@ -13,16 +13,25 @@ $$;
 --   'interrupt' it is cancelled from this message on, which opens the next run
 --   'rollback'  the same, and the model forgets the run
 --
--- Raises HO404 when the tenant has no such agentable.
+-- At most p_max_pending messages of one user wait unread, over all their agentables, give or take what is posted
+-- at the same instant. ring: whether a hint is worth sending: not while a run is held that will find the message,
+-- and not while as many runs of the user are held as may be: the end of one of them rings the next.
+--
+-- Raises HO404 when the tenant has no such agentable, HO429 when too many wait.
 create function houston.post_message(
     p_tenant uuid, p_agentable uuid, p_message uuid, p_run uuid, p_content text, p_metadata jsonb,
-    p_key text, p_request_sha256 bytea, p_notify boolean, p_policy text,
+    p_key text, p_request_sha256 bytea, p_notify boolean, p_policy text, p_max_running integer,
+    p_max_pending integer,
     out message_id uuid, out run_id uuid, out seq bigint, out created_at timestamptz,
-    out replayed boolean, out key_reused boolean, out opened boolean
+    out replayed boolean, out key_reused boolean, out opened boolean, out ring boolean
 ) language plpgsql as $$
+declare
+    v_user uuid;
+    v_pending bigint;
 begin
     replayed := false;
     key_reused := false;
+    ring := false;
     if p_key is not null then
         insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
         values (p_tenant, p_key, p_request_sha256, p_message)
@@ -36,16 +45,30 @@ begin
         end if;
     end if;
 
+    -- Counted before anything is written: a refusal costs no row version.
+    select sum(w.unread) into v_pending
+      from houston.run_locks l cross join lateral (
+           select k.unread from houston.run_locks k
+            where k.user_id = l.user_id and k.wake limit p_max_pending) w
+     where l.agentable_id = p_agentable and l.tenant_id = p_tenant;
+    if v_pending >= p_max_pending then
+        raise exception 'too many messages wait unread: % of this user', v_pending using errcode = 'HO429',
+              detail = v_pending, hint = 'Post again when some of them have been read.';
+    end if;
+
     update houston.run_locks l
        set last_seq = l.last_seq + case when l.run_open then 1 else 2 end,
+           waiting_since = case when l.wake then l.waiting_since else clock_timestamp() end,
            wake = true,
+           unread = l.unread + 1,
            run_id = case when l.run_open then l.run_id else p_run end,
            failed_attempts = case when l.run_open then l.failed_attempts else 0 end,
            crash_count = case when l.run_open then l.crash_count else 0 end,
            next_attempt_at = case when l.run_open and p_policy = 'enqueue' then l.next_attempt_at end,
            run_open = true
      where l.agentable_id = p_agentable and l.tenant_id = p_tenant and not (l.run_open and p_policy = 'reject')
-    returning l.last_seq, l.run_id, l.run_id = p_run into seq, run_id, opened;
+    returning l.last_seq, l.run_id, l.run_id = p_run, l.user_id, l.holder is null
+         into seq, run_id, opened, v_user, ring;
     if not found then
         select k.run_id into run_id from houston.run_locks k
          where k.agentable_id = p_agentable and k.tenant_id = p_tenant;
@@ -58,8 +81,8 @@ begin
     message_id := p_message;
     created_at := clock_timestamp();
     if opened then
-        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-        values (p_run, p_tenant, p_agentable, seq - 1, created_at);
+        insert into houston.runs (id, tenant_id, user_id, agentable_id, first_seq, created_at)
+        values (p_run, p_tenant, v_user, p_agentable, seq - 1, created_at);
     end if;
     insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                   run_id, created_at)
@@ -82,7 +105,10 @@ begin
          where r.id = post_message.run_id;
         perform pg_notify('houston', format('1 cancel %s %s', p_agentable, run_id));
     end if;
-    if p_notify then
+    if ring then
+        ring := houston.held_runs(v_user, p_agentable) < p_max_running;
+    end if;
+    if p_notify and ring then
         perform pg_notify('houston', format('1 post %s', p_agentable));
     end if;
 end;
@@ -90,6 +116,7 @@ $$;
 
 -- The same for an application that posts from its own transaction: `select houston.post_message(goal, 'hi')`.
 -- A worker hears of it at commit; the returned id is the message's. `double_texting` is one of the policies above.
+-- The limits are those of jobs/orchestrator.toml as delivered.
 create function houston.post_message(
     agentable uuid, content text, idempotency_key text default null, double_texting text default 'enqueue'
 ) returns uuid language plpgsql as $$
@@ -108,10 +135,14 @@ begin
         raise exception 'double_texting is %: enqueue, interrupt, reject and rollback are allowed',
               coalesce(quote_literal(double_texting), 'null') using errcode = 'HO422';
     end if;
+    if octet_length(idempotency_key) not between 1 and 255 then
+        raise exception 'the idempotency key has % bytes, 1 to 255 are allowed', octet_length(idempotency_key)
+              using errcode = 'HO422';
+    end if;
     return (select p.message_id
               from houston.post_message(v_tenant, agentable, gen_random_uuid(), gen_random_uuid(), content,
                                         null, idempotency_key,
                                         sha256(convert_to(double_texting || ' ' || content, 'UTF8')), true,
-                                        double_texting) p);
+                                        double_texting, 10, 10000) p);
 end;
 $$;

@@ -2,9 +2,14 @@
 -- decides whether the last holder is alive. Each statement below sees what was committed before the lock was
 -- taken, so no message slips between the lock and the reading of the messages.
 --
--- Returns no row when another holds it, when nothing is open, or when the next attempt is not due.
+-- At most p_max_running runs of one user are held at once, over all workers. Claims of one user take turns (an
+-- advisory lock, until the commit); a refused one writes nothing and leaves the agentable awake.
+--
+-- Returns no row when another holds it, when nothing is open, when the next attempt is not due, or when as many
+-- runs of the user are held as may be.
 create function houston.claim_run(
-    p_agentable uuid, p_worker uuid, p_token uuid, p_next_message uuid
+    p_agentable uuid, p_worker uuid, p_token uuid, p_next_message uuid,
+    p_max_running integer, p_read_messages integer, p_read_bytes integer
 ) returns table (
     epoch bigint, tenant_id uuid, user_id uuid, kind text, title text, description text, parent_id uuid,
     run_id uuid, attempt integer, iterations integer, crash_count integer, failed_attempts integer,
@@ -13,10 +18,18 @@ create function houston.claim_run(
 #variable_conflict use_column
 declare
     l houston.run_locks;
-    v_content jsonb;
+    v_user uuid;
     v_read bigint;
+    v_texts text[];
+    v_more boolean := false;
+    v_elsewhere boolean;
     v_fresh boolean;
 begin
+    -- Before any lock: a flood of hints for a user who has enough costs a look and no write.
+    select k.user_id into v_user from houston.run_locks k where k.agentable_id = p_agentable;
+    if houston.held_runs(v_user, p_agentable) >= p_max_running then
+        return;
+    end if;
     select k.* into l from houston.run_locks k
      where k.agentable_id = p_agentable and k.run_open
        and (k.next_attempt_at is null or k.next_attempt_at <= clock_timestamp())
@@ -26,6 +39,11 @@ begin
        and exists (select from houston.workers w where w.id = p_worker and w.alive_until > clock_timestamp())
        for no key update;
     if not found then
+        return;
+    end if;
+    -- Counted again by the one whose turn it is. Two keys: those of one are the workers'.
+    perform pg_advisory_xact_lock(1, hashtext(l.user_id::text));
+    if houston.held_runs(l.user_id, p_agentable) >= p_max_running then
         return;
     end if;
 
@@ -40,26 +58,31 @@ begin
          into attempt, iterations, cancel_seq, usage;
 
     if l.wake then
-        select max(m.seq), jsonb_agg(jsonb_build_object('type', 'text', 'text', m.content) order by m.seq)
-          into v_read, v_content
-          from houston.messages m
-         where m.agentable_id = p_agentable and m.seq > l.read_seq and m.source = 'user'
-           -- What came after it was cancelled is for the next run.
-           and (cancel_seq is null or m.seq <= cancel_seq);
+        -- What came after it was cancelled is for the next run.
+        select b.* into v_read, v_texts, v_more, v_elsewhere
+          from houston.unread_batch(p_agentable, l.read_seq, cancel_seq, l.run_id, p_read_messages,
+                                    p_read_bytes) b;
     end if;
-    -- A new run: its messages become one user entry. A later attempt finds its own in the history, perhaps
-    -- with open tool calls, and reads what came since at its next step.
-    v_fresh := attempt = 1 and v_content is not null;
+    -- A new run: its messages become one user entry, of many the first. A later attempt finds its own in the
+    -- history, perhaps with open tool calls, and reads what came since at its next step.
+    v_fresh := attempt = 1 and v_read is not null;
     if v_fresh then
         insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
-        values (p_agentable, l.last_position + 1, l.tenant_id, l.run_id, l.epoch + 1, 'user', v_content);
+        select p_agentable, l.last_position + 1, l.tenant_id, l.run_id, l.epoch + 1, 'user',
+               jsonb_agg(jsonb_build_object('type', 'text', 'text', c.content) order by c.n)
+          from unnest(v_texts) with ordinality as c (content, n);
+        if v_elsewhere then
+            update houston.messages m set run_id = l.run_id
+             where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq and m.seq <= v_read;
+        end if;
     end if;
 
     update houston.run_locks as k
        set epoch = l.epoch + 1, run_token = p_token, holder = p_worker, crash_count = l.crash_count + 1,
            next_attempt_at = null, last_seq = l.last_seq + 1,
-           wake = cancel_seq is not null or v_content is not null and not v_fresh,
+           wake = cancel_seq is not null or v_more or (v_read is not null and not v_fresh),
            read_seq = case when v_fresh then v_read else l.read_seq end,
+           unread = case when not v_fresh then l.unread when v_more then l.unread - cardinality(v_texts) else 0 end,
            last_position = l.last_position + v_fresh::int
      where k.agentable_id = p_agentable;
     insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)

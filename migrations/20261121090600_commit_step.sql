@@ -4,6 +4,12 @@
 -- The first statement is the fence: it locks the row and finds nothing when the caller is a zombie. A step
 -- whose commit may or may not have happened is sent again with the same p_write; the second one is 'landed'.
 --
+-- One reading takes p_read_messages of the unread messages and p_read_bytes at most (unread_batch); the others keep
+-- the agentable awake and are read at the next step.
+--
+-- waiting: when the run lets go, other agentables of the user that may run now, the longest waiting first: as many
+-- as places are free under p_max_running. What is posted while this commits may be missing: the sweep finds it.
+--
 -- p_then:  'go_on'     commit and keep the lock; unread messages are read (p_read) as one more user entry
 --          'finish'    end the run; if messages came that it has not read, go on instead and read them
 --          'end'       end the run whatever came; unread messages open the next run (p_next_run)
@@ -22,9 +28,10 @@ create function houston.commit_step(
     p_response_calls text[], p_responses jsonb[], p_cell_ids uuid[], p_cell_metadata jsonb[],
     p_then text, p_read boolean, p_last_event jsonb, p_go_on_event jsonb, p_next_run uuid,
     p_status text, p_iterations integer, p_usage bigint[], p_model text, p_error_code text, p_error_message text,
-    p_retry_at timestamptz,
+    p_retry_at timestamptz, p_max_running integer, p_read_messages integer, p_read_bytes integer,
     out outcome text, out first_seq bigint, out last_seq bigint, out at timestamptz,
-    out read_contents text[], out cancel_seq bigint, out opened boolean, out cancelled_by text
+    out read_contents text[], out cancel_seq bigint, out opened boolean, out cancelled_by text,
+    out waiting uuid[], out waiting_kinds text[]
 ) language plpgsql as $$
 declare
     l houston.run_locks;
@@ -35,6 +42,9 @@ declare
     v_read_to bigint := 0;
     v_last_event jsonb := p_last_event;
     v_status text := p_status;
+    v_more boolean := false;
+    v_elsewhere boolean;
+    v_tries_to_read boolean;
 begin
     opened := false;
     select k.* into l from houston.run_locks k
@@ -57,19 +67,22 @@ begin
     end if;
     if p_then in ('finish', 'end') and (cancel_seq is not null or p_status = 'cancelled') then
         v_status := 'cancelled';
-        v_read_to := coalesce(cancel_seq, 0);
         v_last_event := p_last_event - 'message'
                         || jsonb_build_object('status', v_status, 'code', cancelled_by);
+        -- A cancelled run takes along what was posted before somebody asked to cancel it.
+        v_read_to := coalesce(cancel_seq, 0);
+        update houston.messages m set run_id = l.run_id
+         where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq and m.seq <= v_read_to
+           and m.run_id <> l.run_id;
     else
         cancelled_by := null;
     end if;
     -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.
-    if l.wake and (p_read and cancel_seq is null or p_then in ('finish', 'end')) then
-        select max(m.seq), array_agg(m.content order by m.seq)
-          into v_read, read_contents
-          from houston.messages m
-         where m.agentable_id = p_agentable and m.source = 'user'
-           and m.seq > greatest(l.read_seq, v_read_to);
+    v_tries_to_read := p_read and cancel_seq is null or p_then in ('finish', 'end');
+    if l.wake and v_tries_to_read then
+        select b.* into v_read, read_contents, v_more, v_elsewhere
+          from houston.unread_batch(p_agentable, greatest(l.read_seq, v_read_to), null, l.run_id, p_read_messages,
+                                    p_read_bytes) b;
     end if;
     if p_then = 'finish' and v_read is not null and cancelled_by is null then
         outcome := 'went_on';
@@ -93,6 +106,11 @@ begin
         select p_agentable, l.last_position, l.tenant_id, l.run_id, l.epoch, 'user',
                jsonb_agg(jsonb_build_object('type', 'text', 'text', c.content) order by c.n)
           from unnest(read_contents) with ordinality as c (content, n);
+        if v_elsewhere then
+            update houston.messages m set run_id = l.run_id
+             where m.agentable_id = p_agentable and m.source = 'user'
+               and m.seq > greatest(l.read_seq, v_read_to) and m.seq <= v_read;
+        end if;
     end if;
 
     first_seq := l.last_seq + 1;
@@ -149,13 +167,14 @@ begin
     returning r.cancel_seq into cancel_seq;
 
     if v_ending and p_then in ('finish', 'end') and v_read is not null then
-        -- The run ends without having read these: the next one begins with them.
+        -- The run ends without having read these: the next one begins with them. Those behind the
+        -- first reading follow when they are read.
         opened := true;
-        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
-        values (p_next_run, l.tenant_id, p_agentable, last_seq + 1, at);
+        insert into houston.runs (id, tenant_id, user_id, agentable_id, first_seq, created_at)
+        values (p_next_run, l.tenant_id, l.user_id, p_agentable, last_seq + 1, at);
         update houston.messages m set run_id = p_next_run
          where m.agentable_id = p_agentable and m.source = 'user'
-           and m.seq > greatest(l.read_seq, v_read_to);
+           and m.seq > greatest(l.read_seq, v_read_to) and m.seq <= v_read;
         last_seq := last_seq + 1;
         insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
         values (p_agentable, last_seq, l.tenant_id, p_next_run, l.epoch, '{"type": "run_queued"}', at);
@@ -165,10 +184,19 @@ begin
        set crash_count = 0, last_write_id = p_write, last_seq = commit_step.last_seq, last_position = l.last_position,
            read_seq = case when v_read is not null and not v_ending then v_read
                            else greatest(l.read_seq, v_read_to) end,
-           wake = case when not v_ending then l.wake and (commit_step.cancel_seq is not null
-                                                          or v_read is null and not p_read)
+           wake = case when not v_ending then case when commit_step.cancel_seq is not null then l.wake
+                                                   when v_tries_to_read then v_more
+                                                   else l.wake end
                        when p_then in ('retry', 'hand_over') then true
                        else opened end,
+           waiting_since = case when opened then at else k.waiting_since end,
+           unread = case when v_read is not null and not v_ending
+                              then case when v_more then l.unread - cardinality(read_contents) else 0 end
+                         when v_read_to > l.read_seq
+                              then (select count(*) from houston.messages m
+                                     where m.agentable_id = p_agentable and m.source = 'user' and m.seq > v_read_to)
+                         when l.wake and v_tries_to_read and v_read is null then 0
+                         else l.unread end,
            holder = case when v_ending then null else k.holder end,
            next_attempt_at = case when commit_step.cancel_seq is null then p_retry_at end,
            failed_attempts = case when p_then = 'retry' then k.failed_attempts + 1
@@ -176,5 +204,18 @@ begin
            run_id = case when opened then p_next_run else k.run_id end,
            run_open = not (v_ending and p_then in ('finish', 'end')) or opened
      where k.agentable_id = p_agentable;
+
+    if v_ending and p_then <> 'hand_over' then
+        select array_agg(w.agentable_id order by w.due_at), array_agg(a.kind order by w.due_at)
+          into waiting, waiting_kinds
+          from (select k.agentable_id, k.due_at from houston.run_locks k
+                 where k.user_id = l.user_id and k.wake and k.run_open and k.holder is null and k.due_at <= at
+                   and k.agentable_id <> p_agentable
+                 order by k.due_at limit p_max_running) w
+          join houston.agentables a on a.id = w.agentable_id;
+        if waiting is not null then
+            waiting := waiting[:p_max_running - houston.held_runs(l.user_id, p_agentable)];
+        end if;
+    end if;
 end;
 $$;

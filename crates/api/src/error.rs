@@ -120,6 +120,30 @@ pub enum ApiError {
         /// How it ended.
         status: RunStatus,
     },
+    /// Too many messages of the user wait unread.
+    #[error(
+        "{pending} messages of this user wait to be read, and {limit} may: this one was not stored. Post it again \
+         when `Retry-After` has passed, or cancel runs you no longer need"
+    )]
+    TooManyPending {
+        /// How many wait, over all agentables of the user.
+        pending: u32,
+        /// How many may.
+        limit: u32,
+    },
+    /// Too many streams are open.
+    #[error(
+        "{open} event streams are open here for {whose}, and {limit} may be: close some, or come back when \
+         `Retry-After` has passed"
+    )]
+    TooManyStreams {
+        /// How many are open.
+        open: usize,
+        /// `this tenant` or `all tenants`.
+        whose: &'static str,
+        /// How many may be.
+        limit: usize,
+    },
     /// Postgres does not answer, or the process is about to go.
     #[error("the service cannot answer at the moment; try again in a second")]
     Unavailable(#[source] Option<houston_store::Error>),
@@ -150,6 +174,8 @@ impl ApiError {
             Self::AlreadyExists { .. } => "already_exists",
             Self::RunInProgress { .. } => "run_in_progress",
             Self::InvalidState { .. } => "invalid_state",
+            Self::TooManyPending { .. } => "too_many_pending",
+            Self::TooManyStreams { .. } => "too_many_streams",
             Self::Unavailable(_) => "unavailable",
             Self::Internal(_) => "internal",
         }
@@ -175,8 +201,28 @@ impl ApiError {
             Self::AlreadyExists { .. } | Self::RunInProgress { .. } | Self::InvalidState { .. } => {
                 StatusCode::CONFLICT
             }
+            Self::TooManyPending { .. } | Self::TooManyStreams { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// How many seconds to wait before the same may be accepted.
+    pub(crate) fn retry_after(&self) -> Option<&'static str> {
+        match self {
+            Self::Unavailable(_) => Some("1"),
+            // A reading takes a hundred messages, a run some seconds.
+            Self::TooManyPending { .. } | Self::TooManyStreams { .. } => Some("5"),
+            _ => None,
+        }
+    }
+
+    /// The number that was passed, when one was.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        match self {
+            Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
+            Self::TooManyStreams { limit, .. } => u64::try_from(*limit).ok(),
+            _ => None,
         }
     }
 
@@ -197,6 +243,9 @@ impl From<houston_store::Error> for ApiError {
         match error {
             houston_store::Error::NotFound { what } => Self::NotFound { what },
             houston_store::Error::RunOpen { run } => Self::RunInProgress { run },
+            houston_store::Error::TooManyPending { pending, limit } => {
+                Self::TooManyPending { pending, limit }
+            }
             error if error.is_transient() => Self::Unavailable(Some(error)),
             error => Self::Internal(error),
         }

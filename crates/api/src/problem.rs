@@ -32,6 +32,8 @@ struct Problem<'a> {
     current_status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [Fault],
 }
@@ -61,6 +63,7 @@ impl Refused {
                 ApiError::RunInProgress { run } => Some(*run),
                 _ => None,
             },
+            limit: error.limit(),
             errors,
         };
         // Strings and numbers always become JSON.
@@ -69,14 +72,11 @@ impl Refused {
         let headers = response.headers_mut();
         headers.remove(header::CONTENT_LENGTH);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        match error {
-            ApiError::Unauthorized => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            ApiError::Unavailable(_) => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            _ => {}
+        if let ApiError::Unauthorized = error {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = error.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
         }
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId};
-use houston_queue::{DeltaBus, Hint, HintSender, Lane, RedisHealth};
+use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -69,11 +69,7 @@ impl App {
 
     /// Tells a worker to look at `agentable`. Never waits, never fails.
     pub(crate) fn ring(&self, agentable: AgentableId, urgency: Urgency) {
-        let lane = match urgency {
-            Urgency::Interactive => Lane::Interactive,
-            Urgency::Background => Lane::Background,
-        };
-        self.state.hints.send(lane, Hint::run(agentable));
+        self.state.hints.send(urgency.into(), Hint::run(agentable));
     }
 
     /// Tells the worker that drives `run` to stop, ahead of what Postgres tells it. Never waits, never fails.

@@ -13,6 +13,7 @@ use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
 use houston_engine::config::ContextConfig;
+use houston_store::Fairness;
 use houston_worker::{LeaseConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,8 @@ pub(crate) struct Orchestrator {
     pub(crate) lease: LeaseConfig,
     /// How often Postgres is searched.
     pub(crate) sweep: SweepConfig,
+    /// What one user may take from the others.
+    pub(crate) fairness: Fairness,
     /// What one worker takes.
     pub(crate) worker: WorkerConfig,
 }
@@ -255,11 +258,26 @@ fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
         ("orchestrator.limits.max_same_tool", u64::from(orchestrator.limits.max_same_tool)),
         ("orchestrator.worker.slots", orchestrator.worker.slots as u64),
         ("orchestrator.worker.database_connections", u64::from(orchestrator.worker.database_connections)),
+        ("orchestrator.fairness.max_running", u64::from(orchestrator.fairness.max_running)),
+        ("orchestrator.fairness.max_pending", u64::from(orchestrator.fairness.max_pending)),
+        ("orchestrator.fairness.read_messages", u64::from(orchestrator.fairness.read_messages)),
+        ("orchestrator.fairness.read_bytes", u64::from(orchestrator.fairness.read_bytes)),
+        ("orchestrator.worker.background_percent", u64::from(orchestrator.worker.background_percent)),
+        ("orchestrator.worker.maintenance_percent", u64::from(orchestrator.worker.maintenance_percent)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
     ] {
         if value == 0 {
             return refuse(key, "must be at least 1".to_owned());
         }
+    }
+    let (background, maintenance) =
+        (orchestrator.worker.background_percent, orchestrator.worker.maintenance_percent);
+    if background > 100 {
+        return refuse("orchestrator.worker.background_percent", "must be 100 at most".to_owned());
+    }
+    if maintenance > background {
+        let reason = format!("must be background_percent ({background}) at most: it is a part of it");
+        return refuse("orchestrator.worker.maintenance_percent", reason);
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
         return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());
@@ -340,6 +358,8 @@ mod tests {
         assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
         assert_eq!(loaded.agent_types.len(), 3);
         assert!(loaded.agent_types["goal"].conversational);
+        // What an application that posts by SQL alone is bound by.
+        assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
         assert!(loaded.shown().iter().any(|(key, value, origin)| {
             key == "orchestrator.lease.ttl_s" && value == "30" && origin == "jobs/orchestrator.toml"
         }));

@@ -66,10 +66,12 @@ pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Sto
     let config = StoreConfig {
         url: database_url.to_owned(),
         max_connections: settings.orchestrator.worker.database_connections,
-        acquire_timeout: Duration::from_secs(5),
+        // A request that finds every connection busy for so long is answered 503 and comes again.
+        acquire_timeout: Duration::from_secs(2),
     };
     let store = Store::open(&config)
-        .map_err(|error| Failure::Usage(anyhow!("DATABASE_URL cannot be read: {error}")))?;
+        .map_err(|error| Failure::Usage(anyhow!("DATABASE_URL cannot be read: {error}")))?
+        .with_fairness(settings.orchestrator.fairness);
     let target = houston_store::pool::shown_target(database_url);
     let started = tokio::time::Instant::now();
     loop {

@@ -10,11 +10,14 @@ use houston_domain::tool_call::{Record, ToolResponse};
 use houston_queue::{Hint, Lane};
 use houston_store::record::{FencedTx, Owner};
 use houston_store::step::{Commit, Done, NewMessage, Step, Then};
+use houston_store::sweep::Due;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::context::Driving;
+use crate::engine::Engine;
 use crate::error::Halt;
+use crate::holder::Holder;
 
 /// A record of a call, with the id its row will have.
 #[derive(Debug, Clone)]
@@ -142,6 +145,7 @@ impl Driving<'_> {
         if done.opened || matches!(step.then, Then::HandOver { .. }) {
             self.engine.hints.send(self.lane(), Hint::run(agentable));
         }
+        self.engine.ring_next(self.holder, &done.waiting);
         if !done.read.is_empty() {
             self.run.on_messages(done.read.clone());
         }
@@ -149,9 +153,16 @@ impl Driving<'_> {
     }
 
     fn lane(&self) -> Lane {
-        match self.setup.agent_type.urgency {
-            houston_domain::agentable::Urgency::Interactive => Lane::Interactive,
-            houston_domain::agentable::Urgency::Background => Lane::Background,
+        self.setup.agent_type.urgency.into()
+    }
+}
+
+impl Engine {
+    /// Rings for those who have waited for a place of their user's.
+    pub(crate) fn ring_next(&self, holder: &Holder, waiting: &[Due]) {
+        for next in waiting {
+            let urgency = self.setup(&next.kind).map(|setup| setup.agent_type.urgency).unwrap_or_default();
+            (holder.ring)(urgency.into(), Hint::run(next.agentable));
         }
     }
 }

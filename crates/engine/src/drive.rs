@@ -11,6 +11,7 @@ use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
 use houston_domain::run::RunStatus;
 use houston_store::claim::Claimed;
+use houston_store::step::Commit;
 use tracing::Instrument;
 
 use crate::context::Driving;
@@ -104,7 +105,7 @@ impl Engine {
         }
         let fence = claimed.fence;
         let Some(setup) = self.setup(&claimed.kind).cloned() else {
-            return Box::pin(self.refuse(&claimed)).await;
+            return Box::pin(self.refuse(&claimed, holder)).await;
         };
         let mut driving = Box::pin(Driving::load(self, holder, claimed, entered, setup)).await?;
         let mut first = true;
@@ -126,12 +127,14 @@ impl Engine {
 
 impl Engine {
     /// Ends a run whose kind nobody knows here, and says so to its user.
-    async fn refuse(&self, claimed: &Claimed) -> Result<Driven, Halt> {
+    async fn refuse(&self, claimed: &Claimed, holder: &Holder) -> Result<Driven, Halt> {
         let text = format!("There is no agent type `{}`: its file is missing in jobs/agents.", claimed.kind);
         tracing::error!(kind = claimed.kind, "no agent type of this name: add jobs/agents/<kind>.toml");
         let status = RunStatus::Failed;
         let step = refusal(self, claimed, status, text);
-        self.store.commit(&claimed.fence, &step).await?;
+        if let Commit::Done(done) = self.store.commit(&claimed.fence, &step).await? {
+            self.ring_next(holder, &done.waiting);
+        }
         self.bus.publish(claimed.fence.agentable, Live::Nudge);
         Ok(Driven::Ended(status))
     }

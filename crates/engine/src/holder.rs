@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use houston_domain::id::WorkerId;
+use houston_queue::{Hint, Lane};
 use tokio_util::sync::CancellationToken;
 
 /// The worker process on whose behalf runs are driven. One incarnation: a worker whose row was reaped makes a
@@ -17,6 +18,8 @@ pub struct Holder {
     pub drain: CancellationToken,
     /// Whether the last renewal is recent enough, by this machine's boot-time clock, to start a tool.
     pub trusted: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Rings for an agentable that may run now that another of its user has let go. Never waits.
+    pub ring: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Holder {

@@ -24,6 +24,11 @@ use crate::slot::SlotLayer;
 pub struct HintSettings {
     /// How many handlers may run at once, at least 1.
     pub max_in_flight: usize,
+    /// How many of those may be of the lanes below the interactive one, at least 1: what is left is kept free for
+    /// people who wait.
+    pub background: usize,
+    /// How many of those may be of the maintenance lane, at least 1.
+    pub maintenance: usize,
     /// How many hints one round trip brings at most, so that idle workers share a burst; at least 1.
     pub max_batch: usize,
 }
@@ -43,11 +48,19 @@ pub struct HintBackend {
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
+impl HintSettings {
+    /// So many at once, whatever their lane.
+    #[must_use]
+    pub fn unreserved(max_in_flight: usize, max_batch: usize) -> Self {
+        Self { max_in_flight, background: max_in_flight, maintenance: max_in_flight, max_batch }
+    }
+}
+
 impl HintBackend {
     /// Starts reading at once. Without Redis only local hints come. Handlers will run on `tracker`, too.
     #[must_use]
     pub fn start(redis: Option<Redis>, settings: HintSettings, tracker: &TaskTracker) -> Self {
-        let intake = Intake::new(settings.max_in_flight);
+        let intake = Intake::new(settings);
         let (worker, deliveries) = mpsc::channel(intake.max_in_flight());
         let local = LocalHints::new(intake.clone());
         tracker.spawn(local.clone().feed(worker.clone()));

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
+use crate::backend::HintSettings;
 use crate::hint::Hint;
+use crate::lanes::Lane;
 use crate::slot::Slot;
 
 /// A hint and the slot it will run in.
@@ -25,7 +27,8 @@ enum Gate {
 #[derive(Debug, Clone)]
 pub struct Intake {
     gate: Arc<watch::Sender<Gate>>,
-    slots: Arc<Semaphore>,
+    /// Of all lanes; then of those below the first, of those below the second: a hint takes one of each.
+    slots: Arc<[Arc<Semaphore>; 3]>,
     max_in_flight: usize,
     pub(crate) counts: Arc<Counts>,
 }
@@ -55,11 +58,14 @@ pub struct IntakeCounts {
 }
 
 impl Intake {
-    pub(crate) fn new(max_in_flight: usize) -> Self {
-        let max_in_flight = max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+    pub(crate) fn new(settings: HintSettings) -> Self {
+        let max_in_flight = settings.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        let background = settings.background.clamp(1, max_in_flight);
+        let maintenance = settings.maintenance.clamp(1, background);
+        let slots = [max_in_flight, background, maintenance].map(|slots| Arc::new(Semaphore::new(slots)));
         Self {
             gate: Arc::new(watch::Sender::new(Gate::Open)),
-            slots: Arc::new(Semaphore::new(max_in_flight)),
+            slots: Arc::new(slots),
             max_in_flight,
             counts: Arc::default(),
         }
@@ -84,7 +90,7 @@ impl Intake {
     /// How many handlers run, a hint on its way to one included.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.max_in_flight.saturating_sub(self.slots.available_permits())
+        self.max_in_flight.saturating_sub(self.slots[0].available_permits())
     }
 
     /// How many may run at once.
@@ -133,29 +139,43 @@ impl Intake {
     /// Waits for a free slot without taking it, and says how many are free.
     pub(crate) async fn free_slots(&self) -> usize {
         // The semaphore is never closed. To wait in its queue keeps the turns fair.
-        let _ = self.slots.acquire().await;
-        self.slots.available_permits().max(1)
+        let _ = self.slots[0].acquire().await;
+        self.slots[0].available_permits().max(1)
     }
 
-    /// Waits for a slot and takes it.
-    pub(crate) async fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).acquire_owned().await.ok()
+    /// How many lanes may be read now, the most urgent first: the slots that are left may be none of theirs.
+    pub(crate) fn open_lanes(&self) -> usize {
+        let closed = self.slots.iter().skip(1).position(|slots| slots.available_permits() == 0);
+        closed.map_or(Lane::ALL.len(), |below| below + 1)
     }
 
-    /// Takes a slot if one is free.
-    pub(crate) fn slot_now(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
+    /// Waits for a slot for a hint of `lane` and takes it.
+    pub(crate) async fn slot(&self, lane: Lane) -> Option<Slot> {
+        let mut permits = Vec::with_capacity(1 + lane.index());
+        // The scarce ones first: whoever waits for those holds none of the others.
+        for slots in self.slots[..=lane.index()].iter().rev() {
+            permits.push(Arc::clone(slots).acquire_owned().await.ok()?);
+        }
+        Some(permits.into())
+    }
+
+    /// Takes a slot for a hint of `lane` if one is free.
+    pub(crate) fn slot_now(&self, lane: Lane) -> Option<Slot> {
+        let slots = self.slots[..=lane.index()].iter();
+        let permits: Option<Vec<_>> =
+            slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok()).collect();
+        permits.map(Slot::from)
     }
 
     /// Hands `hint` to the worker; `false` when it takes none any more.
     pub(crate) fn deliver(
         &self,
         hint: Hint,
-        permit: OwnedSemaphorePermit,
+        slot: Slot,
         worker: &mpsc::Sender<Delivery>,
     ) -> bool {
         // The channel holds as many as there are slots, so it is never full.
-        let delivered = worker.try_send(Delivery { hint, slot: permit.into() }).is_ok();
+        let delivered = worker.try_send(Delivery { hint, slot }).is_ok();
         if delivered {
             self.counts.delivered.fetch_add(1, Relaxed);
         }

@@ -1,5 +1,7 @@
 //! The lanes hints wait in: one sorted set each, read in order of priority.
 
+use houston_domain::agentable::Urgency;
+
 use crate::connection::{ANSWER_WITHIN, Redis};
 use crate::error::{Error, Failure};
 
@@ -28,9 +30,23 @@ impl Lane {
         }
     }
 
+    /// Its place in [`Lane::ALL`].
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
     /// Its key.
     pub(crate) fn key(self, redis: &Redis) -> String {
         redis.key(&format!("hints:{}", self.as_str()))
+    }
+}
+
+impl From<Urgency> for Lane {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Interactive => Self::Interactive,
+            Urgency::Background => Self::Background,
+        }
     }
 }
 

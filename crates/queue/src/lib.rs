@@ -11,7 +11,10 @@
 //!   most once, to one worker, and only when a run slot is free.
 //! - Priority is strict: a lane is read only when those above it are empty. The interactive one cannot hold more
 //!   than there are agentables somebody talks to.
-//! - Memory is bounded everywhere: channels, subscriptions, payloads.
+//! - A share of the slots is kept for the interactive lane ([`HintSettings::background`]): however many background
+//!   runs are held, a person does not wait for them.
+//! - Memory is bounded everywhere: channels, subscriptions, payloads, lanes (100,000 hints each, the last dropped;
+//!   1,024 local ones).
 //!
 //! # Deliberately absent
 //! Retries, delays, schedules, results, acknowledgements and priorities *inside* Redis: rows in Postgres say all

@@ -7,8 +7,9 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::hint::Hint;
 use crate::intake::{ClosesIntake, Delivery, Intake};
+use crate::lanes::Lane;
 
-/// How many hints may wait for a slot. Who finds more in Postgres will find them again.
+/// How many hints of one lane may wait for a slot. Who finds more in Postgres will find them again.
 const WAITING: usize = 1_024;
 
 /// Why a hint was not taken.
@@ -35,10 +36,10 @@ struct WaitingLine {
     bell: Notify,
 }
 
-/// In order, and each once however often it is sent.
+/// In order, and each once however often it is sent: in the lane it was sent to first.
 #[derive(Debug, Default)]
 struct Waiting {
-    order: VecDeque<Hint>,
+    lanes: [VecDeque<Hint>; 3],
     known: HashSet<Hint>,
 }
 
@@ -47,11 +48,11 @@ impl LocalHints {
         Self { line: Arc::default(), intake }
     }
 
-    /// Hands in `hint`; well done, too, when an equal one waits already.
+    /// Hands in `hint`, to wait in `lane`; well done, too, when an equal one waits already.
     ///
     /// # Errors
     /// [`Refused`]: try again later, or let another process find it.
-    pub fn try_send(&self, hint: Hint) -> Result<(), Refused> {
+    pub fn try_send(&self, lane: Lane, hint: Hint) -> Result<(), Refused> {
         if !self.intake.is_open() {
             return Err(Refused::Shut);
         }
@@ -59,11 +60,11 @@ impl LocalHints {
         if waiting.known.contains(&hint) {
             return Ok(());
         }
-        if waiting.order.len() >= WAITING {
+        if waiting.lanes[lane.index()].len() >= WAITING {
             return Err(Refused::Full);
         }
         waiting.known.insert(hint);
-        waiting.order.push_back(hint);
+        waiting.lanes[lane.index()].push_back(hint);
         drop(waiting);
         self.line.bell.notify_one();
         Ok(())
@@ -72,7 +73,7 @@ impl LocalHints {
     /// How many wait for a slot.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.line.lock().order.len()
+        self.line.lock().known.len()
     }
 
     /// Feeds the worker until the intake closes.
@@ -87,13 +88,16 @@ impl LocalHints {
     }
 
     async fn feed_one(&self, worker: &mpsc::Sender<Delivery>) {
-        while self.waiting() == 0 {
-            self.line.bell.notified().await;
-        }
-        let Some(permit) = self.intake.slot().await else { return };
-        let next = self.line.lock().take();
-        if let Some(hint) = next {
-            self.intake.deliver(hint, permit, worker);
+        let Some(lane) = self.line.lock().most_urgent() else { return self.line.bell.notified().await };
+        tokio::select! {
+            slot = self.intake.slot(lane) => {
+                let next = self.line.lock().take(lane);
+                if let Some((hint, slot)) = next.zip(slot) {
+                    self.intake.deliver(hint, slot, worker);
+                }
+            }
+            // Something more urgent may have come, for which there is a slot.
+            () = self.line.bell.notified(), if lane != Lane::Interactive => {}
         }
     }
 }
@@ -105,8 +109,12 @@ impl WaitingLine {
 }
 
 impl Waiting {
-    fn take(&mut self) -> Option<Hint> {
-        let hint = self.order.pop_front()?;
+    fn most_urgent(&self) -> Option<Lane> {
+        Lane::ALL.into_iter().find(|lane| !self.lanes[lane.index()].is_empty())
+    }
+
+    fn take(&mut self, lane: Lane) -> Option<Hint> {
+        let hint = self.lanes[lane.index()].pop_front()?;
         self.known.remove(&hint);
         Some(hint)
     }

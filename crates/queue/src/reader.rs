@@ -17,6 +17,8 @@ use crate::lanes::Lane;
 const BLOCK: Duration = Duration::from_secs(1);
 /// The same right after connecting: long enough to learn that Redis answers.
 const FIRST_BLOCK: Duration = Duration::from_millis(10);
+/// The same while lanes are left out because the slots that are left are not for them: theirs may come free.
+const PARTIAL_BLOCK: Duration = Duration::from_millis(50);
 /// How long an answer may be late before the connection is given up.
 const GRACE: Duration = Duration::from_secs(4);
 /// The same once the intake is shut: the pop is waited for only so that what it brings can be put back.
@@ -122,15 +124,20 @@ impl Reader {
         }
     }
 
-    /// Waits for up to `count` hints of the most urgent lane that has any.
+    /// Waits for up to `count` hints of the most urgent lane that has any, of those there are slots for.
     async fn pop(&mut self, count: usize, fresh: bool) -> Result<Popped, Failure> {
         let Some(connection) = &mut self.connection else { return Err(Failure::Closed) };
-        let block = if fresh { FIRST_BLOCK } else { BLOCK };
+        let lanes = self.intake.open_lanes();
+        let block = match fresh {
+            true => FIRST_BLOCK,
+            false if lanes < self.keys.len() => PARTIAL_BLOCK,
+            false => BLOCK,
+        };
         let mut command = redis::cmd("BZMPOP");
         command
             .arg(block.as_secs_f64())
-            .arg(self.keys.len())
-            .arg(&self.keys)
+            .arg(lanes)
+            .arg(&self.keys[..lanes])
             .arg("MIN")
             .arg("COUNT")
             .arg(count);
@@ -152,6 +159,7 @@ impl Reader {
     /// Hands what was popped to the worker, and puts back what it cannot take.
     async fn take(&mut self, popped: Popped) {
         let Some((key, members)) = popped else { return };
+        let Some(lane) = Lane::ALL.into_iter().find(|lane| self.keys[lane.index()] == key) else { return };
         let mut rest = Vec::new();
         for (member, score) in members {
             let hint = match Hint::decode(&member) {
@@ -166,9 +174,10 @@ impl Reader {
                     continue;
                 }
             };
-            // Hints from inside the process may have taken slots while Redis held the pop.
-            let permit = if self.intake.is_open() { self.intake.slot_now() } else { None };
-            let taken = permit.is_some_and(|permit| self.intake.deliver(hint, permit, &self.worker));
+            // Hints from inside the process may have taken slots while Redis held the pop, and of the slots that
+            // were free not all may be this lane's.
+            let slot = if self.intake.is_open() { self.intake.slot_now(lane) } else { None };
+            let taken = slot.is_some_and(|slot| self.intake.deliver(hint, slot, &self.worker));
             if !taken {
                 rest.push((score, member));
             }

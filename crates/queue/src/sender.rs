@@ -16,6 +16,8 @@ use crate::lanes::Lane;
 
 /// How many hints may wait for the connection. What is rung beyond is dropped: the sweep finds it.
 const WAITING: usize = 4_096;
+/// How many hints one lane holds. Of more the last are dropped: the sweep finds them.
+const LONGEST_LANE: isize = 100_000;
 /// How many hints go into one round trip at most.
 const BATCH: usize = 512;
 
@@ -61,13 +63,24 @@ impl HintSender {
     /// What was handed in before `stop` is still sent, in one try.
     #[must_use]
     pub fn start(redis: Option<Redis>, tracker: &TaskTracker, stop: CancellationToken) -> Self {
+        Self::with_lanes_of(LONGEST_LANE, redis, tracker, stop)
+    }
+
+    /// The same with lanes that hold no more than `longest_lane` hints.
+    #[must_use]
+    pub fn with_lanes_of(
+        longest_lane: isize,
+        redis: Option<Redis>,
+        tracker: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
         let counts = Arc::new(Counts::default());
         let Some(redis) = redis else { return Self { bell: None, health: RedisHealth::absent(), counts } };
         let (rung, waiting) = mpsc::channel(WAITING);
         let bell = Some(Bell { rung, clock: Arc::clone(redis.clock()) });
         let line = Line::new("hints out", redis.clone());
         let sender = Self { bell, health: line.health(), counts: Arc::clone(&counts) };
-        let writer = Writer { wire: Wire::new(redis.clone()), redis, line, counts, stop };
+        let writer = Writer { wire: Wire::new(redis.clone()), redis, line, counts, stop, longest_lane };
         tracker.spawn(writer.run(waiting));
         sender
     }
@@ -109,6 +122,7 @@ struct Writer {
     line: Line,
     counts: Arc<Counts>,
     stop: CancellationToken,
+    longest_lane: isize,
 }
 
 impl Writer {
@@ -159,6 +173,7 @@ impl Writer {
                 add.arg(one.at).arg(one.hint.encode());
             }
             add.ignore();
+            commands.cmd("ZREMRANGEBYRANK").arg(key).arg(self.longest_lane).arg(-1).ignore();
         }
         let outcome = self.wire.run(&commands).await;
         let count = if outcome.is_ok() { &self.counts.sent } else { &self.counts.dropped };

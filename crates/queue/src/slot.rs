@@ -11,15 +11,16 @@ use tower::{Layer, Service};
 
 use crate::hint::Hint;
 
-/// One of the free run slots, taken. Given back when the last clone is dropped.
+/// One of the free run slots, taken: with it, the permits of the lanes its hint may not crowd out. Given back when
+/// the last clone is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
-    _permit: Arc<OwnedSemaphorePermit>,
+    _permits: Arc<Vec<OwnedSemaphorePermit>>,
 }
 
-impl From<OwnedSemaphorePermit> for Slot {
-    fn from(permit: OwnedSemaphorePermit) -> Self {
-        Self { _permit: Arc::new(permit) }
+impl From<Vec<OwnedSemaphorePermit>> for Slot {
+    fn from(permits: Vec<OwnedSemaphorePermit>) -> Self {
+        Self { _permits: Arc::new(permits) }
     }
 }
 

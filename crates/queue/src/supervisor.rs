@@ -63,7 +63,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_worker_that_ends_by_itself_is_an_error() {
-        let settings = HintSettings { max_in_flight: 2, max_batch: 2 };
+        let settings = HintSettings::unreserved(2, 2);
         let backend = HintBackend::start(None, settings, &TaskTracker::new());
         // As when a task that feeds it has died.
         backend.intake().close();

@@ -62,8 +62,8 @@ pub(crate) async fn insert(
         "-- store::agentable::insert
         with made as (
             insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8) returning id, tenant_id)
-        insert into houston.run_locks (agentable_id, tenant_id) select id, tenant_id from made",
+            values ($1, $2, $3, $4, $5, $6, $7, $8) returning id, tenant_id, user_id)
+        insert into houston.run_locks (agentable_id, tenant_id, user_id) select id, tenant_id, user_id from made",
         agentable.id.0,
         tenant.0,
         agentable.user.0,

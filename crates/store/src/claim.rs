@@ -58,8 +58,8 @@ pub struct Claimed {
 
 impl Store {
     /// Claims the open run of `agentable`, reads its unread messages into the history when it is new, and
-    /// commits the event of the attempt. `None` when another worker holds it, when nothing is open, or when the
-    /// next attempt is not due.
+    /// commits the event of the attempt. `None` when another worker holds it, when nothing is open, when the
+    /// next attempt is not due, or when as many runs of its user are held as may be.
     ///
     /// # Errors
     /// What the database says.
@@ -77,11 +77,14 @@ impl Store {
                    attempt as "attempt!", iterations as "iterations!", crash_count as "crash_count!",
                    failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
                    takeover as "takeover!"
-              from houston.claim_run($1, $2, $3, $4)"#,
+              from houston.claim_run($1, $2, $3, $4, $5, $6, $7)"#,
             agentable.0,
             worker.0,
             token.0,
-            next_message.0
+            next_message.0,
+            self.fairness.running(),
+            self.fairness.messages(),
+            self.fairness.bytes()
         )
         .fetch_optional(&self.pool)
         .await?;

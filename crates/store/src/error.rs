@@ -30,6 +30,14 @@ pub enum Error {
         /// Which one.
         run: RunId,
     },
+    /// Too many messages of one user wait unread.
+    #[error("{pending} messages of this user wait unread; {limit} may")]
+    TooManyPending {
+        /// How many wait, over all their agentables.
+        pending: u32,
+        /// How many may.
+        limit: u32,
+    },
     /// The database was migrated by a newer Houston.
     #[error(
         "the database schema is at {found}, newer than this binary knows ({known}): install the newer \
@@ -87,6 +95,12 @@ impl Error {
             }),
             _ => false,
         }
+    }
+
+    /// The detail the server sent beside its message.
+    pub(crate) fn detail(&self) -> Option<&str> {
+        let Self::Database(sqlx::Error::Database(error)) = self else { return None };
+        error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?.detail()
     }
 
     /// The SQLSTATE, when the server sent one.

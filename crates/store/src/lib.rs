@@ -8,6 +8,10 @@
 //! - Whoever stores a reason to look at an agentable sets `wake` in the same transaction; the sweep needs nothing
 //!   else. A lost hint costs seconds.
 //! - The database's clock decides about leases.
+//! - One user holds [`Fairness::max_running`] runs at once at most, whoever claims; what waits behind them is
+//!   awake, is named by the step that ends one of them, and is found by the sweep.
+//! - The index `run_locks_awake (user_id, due_at) where wake` answers who waits, `runs_of_user_in_flight
+//!   (user_id) where status = 'running'` who is held: nothing else is read for either, however many there are.
 //! - No transaction stays open across a model or tool call.
 //!
 //! # Deliberately absent
@@ -23,6 +27,7 @@ pub mod api_key;
 pub mod claim;
 pub mod error;
 pub mod event;
+pub mod fairness;
 #[cfg(feature = "fault-injection")]
 pub mod fault;
 pub mod history;
@@ -48,4 +53,5 @@ macro_rules! fault {
 }
 
 pub use error::{Error, Result};
+pub use fairness::Fairness;
 pub use pool::{Config, Store};

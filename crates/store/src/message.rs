@@ -41,6 +41,9 @@ pub struct Posted {
     pub opened: bool,
     /// When it was stored.
     pub created_at: DateTime<Utc>,
+    /// Whether a hint is worth sending: not while a run is held that will find it, and not while the user holds
+    /// as many runs as they may, since the end of one rings the next.
+    pub ring: bool,
 }
 
 /// A message with what became of it.
@@ -116,13 +119,18 @@ fn status(name: Option<&str>) -> Option<MessageStatus> {
 }
 
 /// What the database refused, by its code.
-fn refusal(error: Error) -> Error {
+fn refusal(error: sqlx::Error, limit: u32) -> Error {
+    let error = Error::from(error);
     match error.sqlstate().as_deref() {
         Some("HO404") => Error::NotFound { what: "agentable" },
         Some("HO409") => match error.detail().and_then(|run| Uuid::try_parse(run).ok()) {
             Some(run) => Error::RunOpen { run: RunId(run) },
             None => error,
         },
+        Some("HO429") => {
+            let pending = error.detail().and_then(|pending| pending.parse().ok()).unwrap_or(limit);
+            Error::TooManyPending { pending, limit }
+        }
         _ => error,
     }
 }
@@ -132,7 +140,9 @@ impl Store {
     /// that cancels the open run tells all workers; the next run opens when that one has ended.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunOpen`] when it would be rejected.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunOpen`] when it would be rejected;
+    /// [`Error::TooManyPending`] when too many messages of its user wait unread. A request that was accepted
+    /// before is answered again all the same.
     pub async fn post_message(
         &self,
         tenant: TenantId,
@@ -142,8 +152,8 @@ impl Store {
     ) -> Result<Created<Posted>> {
         let row = sqlx::query!(
             r#"-- store::message::post
-            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened
-              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9)"#,
+            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
+              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9, $10, $11)"#,
             tenant.0,
             agentable.0,
             post.id.0,
@@ -152,11 +162,13 @@ impl Store {
             post.metadata,
             key.map(|key| key.key),
             key.map(|key| key.request_sha256),
-            post.double_texting.as_str()
+            post.double_texting.as_str(),
+            self.fairness.running(),
+            self.fairness.pending()
         )
         .fetch_one(&self.pool)
         .await
-        .map_err(|error| refusal(error.into()))?;
+        .map_err(|error| refusal(error, self.fairness.max_pending))?;
         let (Some(id), Some(run), Some(seq), Some(created_at)) =
             (row.message_id, row.run_id, row.seq, row.created_at)
         else {
@@ -168,7 +180,7 @@ impl Store {
         let opened = row.opened.unwrap_or(false);
         let (run, run_seq) =
             if opened { (RunId(run), seq - 1) } else { self.posted_into(agentable, seq).await? };
-        let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at };
+        let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at, ring: row.ring };
         Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
     }
 

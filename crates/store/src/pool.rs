@@ -6,6 +6,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::error::Result;
+use crate::fairness::Fairness;
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,6 +29,7 @@ impl std::fmt::Debug for Config {
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: PgPool,
+    pub(crate) fairness: Fairness,
 }
 
 /// Connect options with the time-outs that are part of the fence: a worker paused inside a transaction must
@@ -53,13 +55,25 @@ impl Store {
             // A dead connection shows itself at its next use, and that use is retried: no ping per query.
             .test_before_acquire(false)
             .connect_lazy_with(connect_options(&config.url, "houston")?);
-        Ok(Self { pool })
+        Ok(Self::over(pool))
+    }
+
+    /// The same under other shares than those Houston comes with.
+    #[must_use]
+    pub fn with_fairness(self, fairness: Fairness) -> Self {
+        Self { fairness, ..self }
+    }
+
+    /// The shares users have.
+    #[must_use]
+    pub fn fairness(&self) -> Fairness {
+        self.fairness
     }
 
     /// The store over a pool that exists, for tests.
     #[must_use]
     pub fn over(pool: PgPool) -> Self {
-        Self { pool }
+        Self { pool, fairness: Fairness::default() }
     }
 
     /// Whether Postgres answers.

@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::claim::Fence;
 use crate::error::{Error, Result};
+use crate::fairness::Fairness;
 use crate::pool::Store;
 use crate::step::{Commit, Step, commit};
 
@@ -14,6 +15,7 @@ use crate::step::{Commit, Step, commit};
 pub struct FencedTx {
     tx: Transaction<'static, Postgres>,
     fence: Fence,
+    fairness: Fairness,
 }
 
 /// Whose rows, written by which run.
@@ -45,7 +47,7 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::Fenced)?;
-        Ok(FencedTx { tx, fence: *fence })
+        Ok(FencedTx { tx, fence: *fence, fairness: self.fairness })
     }
 
     /// Whether the last step committed under this fence was `write`: what a transaction that broke at its
@@ -133,7 +135,7 @@ impl FencedTx {
     /// # Errors
     /// As [`Store::commit`]. Nothing was recorded when the step had landed before.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
-        let done = commit(&mut self.tx, &self.fence, step).await?;
+        let done = commit(&mut self.tx, &self.fence, step, self.fairness).await?;
         match done {
             Commit::Done(_) => self.tx.commit().await?,
             Commit::Landed => self.tx.rollback().await?,

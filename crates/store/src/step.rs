@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::history::Entry;
-use houston_domain::id::{MessageId, RunId, WriteId};
+use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -17,7 +17,9 @@ use uuid::Uuid;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::event::said;
+use crate::fairness::Fairness;
 use crate::pool::Store;
+use crate::sweep::Due;
 
 /// A message the step adds to the thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,6 +158,8 @@ pub struct Done {
     pub opened: bool,
     /// Where the stream stood when somebody asked to cancel. A run that was to end has then ended as cancelled.
     pub cancel_seq: Option<i64>,
+    /// Agentables of the same user that may run now that this one has let go.
+    pub waiting: Vec<Due>,
 }
 
 /// What `then` means in SQL.
@@ -222,7 +226,7 @@ impl Store {
     /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let mut connection = self.pool.acquire().await?;
-        let done = commit(&mut connection, fence, step).await?;
+        let done = commit(&mut connection, fence, step, self.fairness).await?;
         if matches!(step.then, Then::Finish { .. } | Then::End { .. }) {
             crate::fault!("C14")?;
         }
@@ -232,7 +236,12 @@ impl Store {
 
 /// See [`Store::commit`].
 #[expect(clippy::too_many_lines, reason = "one statement: its parameters are its length")]
-pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &Step) -> Result<Commit> {
+pub(crate) async fn commit(
+    connection: &mut PgConnection,
+    fence: &Fence,
+    step: &Step,
+    fairness: Fairness,
+) -> Result<Commit> {
     let parts = step.then.parts();
     let roles: Vec<&str> = step.entries.iter().map(|entry| entry.role.as_str()).collect();
     let contents: Vec<_> = step.entries.iter().map(|entry| Json(&entry.content)).collect();
@@ -264,10 +273,11 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
     .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
     let row = sqlx::query!(
         r#"-- store::step::commit
-        select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened,
-               cancelled_by
+        select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened, cancelled_by, waiting,
+               waiting_kinds
           from houston.commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)"#,
+               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
+               $35, $36, $37)"#,
         fence.agentable.0,
         fence.epoch,
         fence.token.0,
@@ -301,7 +311,10 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
         step.model.as_deref(),
         parts.ending.and_then(|ending| ending.error_code.as_deref()),
         parts.ending.and_then(|ending| ending.error_message.as_deref()),
-        parts.retry_at
+        parts.retry_at,
+        fairness.running(),
+        fairness.messages(),
+        fairness.bytes()
     )
     .fetch_one(connection)
     .await?;
@@ -323,10 +336,21 @@ pub(crate) async fn commit(connection: &mut PgConnection, fence: &Fence, step: &
                 went_on,
                 opened,
                 cancel_seq: row.cancel_seq,
+                waiting: waiting(row.waiting, row.waiting_kinds),
             }))
         }
         _ => Err(Error::Fenced),
     }
+}
+
+fn waiting(agentables: Option<Vec<Uuid>>, kinds: Option<Vec<String>>) -> Vec<Due> {
+    let kinds = kinds.unwrap_or_default();
+    agentables
+        .unwrap_or_default()
+        .into_iter()
+        .zip(kinds)
+        .map(|(id, kind)| Due { agentable: AgentableId(id), kind })
+        .collect()
 }
 
 /// The step's events as they were committed.

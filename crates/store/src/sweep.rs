@@ -1,6 +1,11 @@
 //! The sweep: what somebody must look at, read from the facts. Whatever a lost hint forgot is found here.
+//!
+//! It goes from user to user, so that nobody who has ten thousand agentables waiting stands before the others: each
+//! gets as many turns as they have places free, in the order in which theirs wait. It reads the index
+//! `run_locks_awake` and, for each user it passes, `runs_of_user_in_flight`: nothing that grows with what a user has
+//! waiting.
 
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, UserId};
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -15,38 +20,137 @@ pub struct Due {
     pub kind: String,
 }
 
+/// One page of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DuePage {
+    /// What waits: first one agentable of each user, then the second of each, and so on.
+    pub due: Vec<Due>,
+    /// The user after whom the next page begins, if there is one.
+    pub next: Option<UserId>,
+}
+
+/// What the query found: of each user it passed one row at least.
+struct Found {
+    user: Uuid,
+    turn: i64,
+    due: Option<Due>,
+}
+
 impl Store {
-    /// Agentables with something unread, a due retry or a dead holder, in id order after `after`, `limit` at
-    /// most (a page that is full wants another).
+    /// Agentables with something unread or a due retry, which no living worker holds, of the users after `after`:
+    /// of each user as many as may run now. One page holds `limit` at most.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn due(&self, after: Option<AgentableId>, limit: i64) -> Result<Vec<Due>> {
+    pub async fn due(&self, after: Option<UserId>, limit: i64) -> Result<DuePage> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
         let rows = sqlx::query!(
             r#"-- store::sweep::due
-            with waiting as (
-                select l.agentable_id from houston.run_locks l
-                 where l.wake and l.run_open and l.agentable_id > $1
-                   and (l.holder is null or not exists (
-                           select from houston.workers w
-                            where w.id = l.holder and w.alive_until > clock_timestamp()))
-                   and (l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp())
-                 order by l.agentable_id limit $2),
-            orphaned as (
-                select r.agentable_id from houston.runs r
-                 where r.status = 'running' and r.agentable_id > $1
-                   and not exists (select from houston.workers w
-                                    where w.id = r.worker_id and w.alive_until > clock_timestamp())
-                 limit $2)
-            select a.id as "id!", a.kind as "kind!" from houston.agentables a
-             where a.id in (select agentable_id from waiting union select agentable_id from orphaned)
-             order by a.id limit $2"#,
+            with recursive users (id) as (
+                (select l.user_id from houston.run_locks l
+                  where l.wake and l.user_id > $1 order by l.user_id limit 1)
+                union all
+                select (select l.user_id from houston.run_locks l
+                         where l.wake and l.user_id > u.id order by l.user_id limit 1)
+                  from users u where u.id is not null)
+            select u.id as "user!", coalesce(w.turn, 1) as "turn!", w.agentable_id as "agentable?",
+                   a.kind as "kind?"
+              from users u
+              left join lateral (
+                   select l.agentable_id, row_number() over (order by l.due_at) as turn
+                     from houston.run_locks l
+                    where l.user_id = u.id and l.wake and l.run_open and l.due_at <= now()
+                      and (l.holder is null or not exists (
+                              select from houston.workers w
+                               where w.id = l.holder and w.alive_until > clock_timestamp()))
+                    order by l.due_at
+                    limit greatest(0, $3::bigint - (select count(*) from houston.runs r
+                                             where r.user_id = u.id and r.status = 'running'))) w on true
+              left join houston.agentables a on a.id = w.agentable_id
+             where u.id is not null
+             limit $2::bigint + 1"#,
             after,
+            limit,
+            i64::from(self.fairness.max_running)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let found = rows.into_iter().map(|row| Found {
+            user: row.user,
+            turn: row.turn,
+            due: row
+                .agentable
+                .zip(row.kind)
+                .map(|(agentable, kind)| Due { agentable: AgentableId(agentable), kind }),
+        });
+        Ok(page(found.collect(), usize::try_from(limit).unwrap_or(0)))
+    }
+
+    /// Agentables whose run a dead worker has left behind, `limit` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn orphans(&self, limit: i64) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::sweep::orphans
+            select a.id, a.kind from houston.runs r join houston.agentables a on a.id = r.agentable_id
+             where r.status = 'running'
+               and not exists (select from houston.workers w
+                                where w.id = r.worker_id and w.alive_until > clock_timestamp())
+             limit $1",
             limit
         )
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.into_iter().map(|row| Due { agentable: AgentableId(row.id), kind: row.kind }).collect())
+    }
+}
+
+/// Cuts the page between two users, so that the next one can begin there, and deals out the turns.
+fn page(mut found: Vec<Found>, limit: usize) -> DuePage {
+    let mut next = None;
+    if found.len() > limit
+        && let Some(last) = found.last().map(|last| last.user)
+    {
+        let whole = found.iter().take_while(|one| one.user != last).count();
+        // Of a single user who fills it alone, the rest is for another sweep.
+        found.truncate(if whole == 0 { limit } else { whole });
+        next = found.last().map(|last| UserId(last.user));
+    }
+    found.sort_by_key(|one| one.turn);
+    DuePage { due: found.into_iter().filter_map(|one| one.due).collect(), next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(user: u128, turn: i64) -> Found {
+        let agentable = AgentableId(Uuid::from_u128(100 * user + u128::try_from(turn).unwrap()));
+        let due = Some(Due { agentable, kind: "goal".into() });
+        Found { user: Uuid::from_u128(user), turn, due }
+    }
+
+    fn ids(page: &DuePage) -> Vec<u128> {
+        page.due.iter().map(|due| due.agentable.0.as_u128()).collect()
+    }
+
+    #[test]
+    fn users_take_turns_and_a_page_ends_between_two_of_them() {
+        let rows = || vec![found(1, 1), found(1, 2), found(1, 3), found(2, 1), found(3, 1), found(3, 2)];
+        let whole = page(rows(), 10);
+        assert_eq!((ids(&whole), whole.next), (vec![101, 201, 301, 102, 302, 103], None));
+        let cut = page(rows(), 5);
+        assert_eq!(ids(&cut), [101, 201, 102, 103], "the third user comes whole, later");
+        assert_eq!(cut.next, Some(UserId(Uuid::from_u128(2))));
+        let alone = page(vec![found(1, 1), found(1, 2), found(1, 3)], 2);
+        assert_eq!((ids(&alone), alone.next), (vec![101, 102], Some(UserId(Uuid::from_u128(1)))));
+    }
+
+    #[test]
+    fn a_user_with_nothing_to_hand_out_is_passed_by() {
+        let nothing = Found { due: None, ..found(1, 1) };
+        let page = page(vec![nothing, found(2, 1)], 1);
+        assert_eq!((ids(&page), page.next), (vec![], Some(UserId(Uuid::from_u128(1)))));
     }
 }

@@ -1,5 +1,6 @@
 //! The worker's share of `jobs/orchestrator.toml`.
 
+use houston_queue::HintSettings;
 use serde::{Deserialize, Serialize};
 
 /// The lease of the process.
@@ -36,6 +37,11 @@ pub struct SweepConfig {
 pub struct WorkerConfig {
     /// Runs driven at once.
     pub slots: usize,
+    /// How many of 100 slots background runs and Houston's own chores may take; the others are kept for people
+    /// who wait.
+    pub background_percent: u8,
+    /// How many of 100 slots Houston's own chores may take.
+    pub maintenance_percent: u8,
     /// Database connections of the process.
     pub database_connections: u32,
     /// Ms a model call, or tools that may be repeated, may go on once the process was told to stop; then the run is
@@ -43,4 +49,17 @@ pub struct WorkerConfig {
     pub hand_over_ms: u64,
     /// Seconds tools that may not be repeated may take to finish once the process was told to stop.
     pub drain_s: u64,
+}
+
+impl WorkerConfig {
+    /// What the queue is to deliver at once; at least one hint of each lane.
+    pub(crate) fn hints(&self, max_batch: usize) -> HintSettings {
+        let share = |percent: u8| (self.slots * usize::from(percent) / 100).max(1);
+        HintSettings {
+            max_in_flight: self.slots,
+            background: share(self.background_percent),
+            maintenance: share(self.maintenance_percent),
+            max_batch,
+        }
+    }
 }

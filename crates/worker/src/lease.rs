@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use houston_domain::id::{Ids, WorkerId};
 use houston_engine::Holder;
+use houston_queue::{Hint, Lane};
 use houston_store::lease::LeaseConnection;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
@@ -34,6 +35,8 @@ pub(crate) struct Keeper {
     pub(crate) drain: CancellationToken,
     /// Every run has ended or was cut off: give the lease back.
     pub(crate) done: CancellationToken,
+    /// See [`Holder::ring`].
+    pub(crate) ring: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
 
 /// The lease thread could not be started.
@@ -82,6 +85,7 @@ impl<'k> Incarnation<'k> {
             lost: CancellationToken::new(),
             drain: keeper.drain.clone(),
             trusted: Arc::new(move || boot_millis().saturating_sub(seen.load(Ordering::Acquire)) < trust),
+            ring: Arc::clone(&keeper.ring),
         };
         Self { keeper, holder, renewed }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use houston_domain::agentable::Urgency;
-use houston_domain::id::AgentableId;
+use houston_domain::id::UserId;
 use houston_queue::{Hint, HintSender, Lane, LocalHints, RedisHealth};
 use houston_store::Store;
 use houston_store::sweep::Due;
@@ -41,7 +41,8 @@ impl Sweeper {
             let pause = if after.is_some() { Duration::from_millis(100) } else { self.pause() };
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = now.notified() => {}
+                // Somebody has died: what was theirs stands at the beginning.
+                () = now.notified() => after = None,
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -53,14 +54,14 @@ impl Sweeper {
         Duration::from_millis(every.saturating_sub(rand::rng().random_range(0..=every / 5)))
     }
 
-    /// One page. Returns where the next one begins, if this one was full.
-    async fn sweep(&self, after: Option<AgentableId>) -> houston_store::Result<Option<AgentableId>> {
-        let due = self.store.due(after, self.config.limit).await?;
-        for one in &due {
-            self.ring(one);
-        }
-        let full = i64::try_from(due.len()).unwrap_or(i64::MAX) >= self.config.limit;
-        Ok(due.last().filter(|_| full).map(|last| last.agentable))
+    /// One page, before the first what the dead have left. Returns where the next one begins, if there is one.
+    async fn sweep(&self, after: Option<UserId>) -> houston_store::Result<Option<UserId>> {
+        let limit = self.config.limit;
+        let orphans = if after.is_none() { self.store.orphans(limit).await? } else { Vec::new() };
+        let found = i64::try_from(orphans.len()).unwrap_or(limit);
+        let page = self.store.due(after, (limit - found).max(1)).await?;
+        orphans.iter().chain(&page.due).for_each(|one| self.ring(one));
+        Ok(page.next)
     }
 
     fn ring(&self, due: &Due) {
@@ -69,14 +70,11 @@ impl Sweeper {
             self.hints.send(self.lane(&due.kind), hint);
         } else {
             // Refused when it is full or shut: the next sweep finds it again.
-            let _ = self.local.try_send(hint);
+            let _ = self.local.try_send(self.lane(&due.kind), hint);
         }
     }
 
     fn lane(&self, kind: &str) -> Lane {
-        match self.urgencies.get(kind) {
-            Some(Urgency::Background) => Lane::Background,
-            _ => Lane::Interactive,
-        }
+        self.urgencies.get(kind).copied().unwrap_or_default().into()
     }
 }

@@ -8,8 +8,7 @@ use futures_util::FutureExt;
 use houston_domain::id::Ids;
 use houston_engine::{Driven, Engine};
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintSender, HintSettings, LocalHints, Received, Redis, RedisHealth,
-    run_worker,
+    DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, run_worker,
 };
 use houston_store::Store;
 use tokio::sync::Notify;
@@ -107,6 +106,8 @@ impl Worker {
         kill: CancellationToken,
     ) -> Result<Running, Error> {
         let done = CancellationToken::new();
+        let settings = self.worker.hints(MAX_BATCH);
+        let backend = HintBackend::start(self.redis.clone(), settings, tracker);
         let keeper = Keeper {
             url: self.database_url.clone(),
             name: self.name.clone(),
@@ -114,10 +115,9 @@ impl Worker {
             config: self.lease,
             drain: stop.clone(),
             done: done.clone(),
+            ring: ring(backend.local_hints(), self.hints.clone()),
         };
         let current = keeper.start()?;
-        let settings = HintSettings { max_in_flight: self.worker.slots, max_batch: MAX_BATCH };
-        let backend = HintBackend::start(self.redis.clone(), settings, tracker);
         let health = backend.health();
         self.start_watchers(&backend, &current, tracker, &done);
         let ended = tracker.spawn(self.work(backend, current.clone(), stop, kill, done, tracker.clone()));
@@ -208,6 +208,15 @@ impl Worker {
     }
 }
 
+/// Rings in this process, which has a slot to spare; for others when it takes none any more.
+fn ring(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
+    Arc::new(move |lane, hint| {
+        if local.try_send(lane, hint).is_err() {
+            hints.send(lane, hint);
+        }
+    })
+}
+
 /// Rings again when a retry is due. The sweep would find it, but later; a person is watching the countdown.
 #[derive(Clone)]
 struct Bell {
@@ -226,7 +235,7 @@ impl Bell {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => {
-                    let _ = local.try_send(hint);
+                    let _ = local.try_send(Lane::Background, hint);
                 }
             }
         });

@@ -82,7 +82,9 @@ pub(crate) async fn post(
         if double_texting.cancels() && !posted.opened {
             app.cancel(place.id, posted.run);
         }
-        app.ring(place.id, place.urgency);
+        if posted.ring {
+            app.ring(place.id, place.urgency);
+        }
     }
     houston_store::fault!("C2")?;
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];

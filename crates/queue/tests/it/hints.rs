@@ -114,7 +114,7 @@ async fn no_more_handlers_run_than_there_are_slots() {
 async fn a_handler_that_panics_frees_its_slot() {
     let server = Server::start().await;
     let tracker = TaskTracker::new();
-    let settings = HintSettings { max_in_flight: 1, max_batch: 1 };
+    let settings = HintSettings::unreserved(1, 1);
     let backend = HintBackend::start(Some(server.redis()), settings, &tracker);
     let (intake, stop) = (backend.intake(), CancellationToken::new());
     let handled = Arc::new(AtomicUsize::new(0));
@@ -153,7 +153,7 @@ async fn a_stop_takes_nothing_more_and_waits_for_handlers_in_flight() {
     sender.send(Lane::Interactive, hint(2));
     lie_there(&redis, [1, 0, 0]).await;
     assert!(!worker.running.is_finished());
-    assert_eq!(worker.local.try_send(hint(3)), Err(Refused::Shut));
+    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(Refused::Shut));
     worker.log.leave.add_permits(1);
     let log = worker.log.clone();
     worker.end().await;
@@ -185,14 +185,14 @@ async fn a_pause_puts_back_what_redis_hands_out_meanwhile() {
 #[tokio::test]
 async fn local_hints_need_no_redis_and_wait_once_each() {
     let worker = Worker::start(None, 1, 0);
-    worker.local.try_send(hint(1)).unwrap();
+    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
     worker.log.wait_begun(1).await;
     for _ in 0..3 {
         for n in 2..=1_025 {
-            worker.local.try_send(hint(n)).unwrap();
+            worker.local.try_send(Lane::Interactive, hint(n)).unwrap();
         }
     }
-    assert_eq!(worker.local.try_send(hint(5_000)), Err(Refused::Full));
+    assert_eq!(worker.local.try_send(Lane::Interactive, hint(5_000)), Err(Refused::Full));
     assert_eq!(worker.local.waiting(), 1_024);
     worker.log.leave.add_permits(2_000);
     worker.log.wait_ended(1_025).await;
@@ -207,7 +207,7 @@ async fn a_local_hint_does_not_wait_for_a_pop_that_redis_holds() {
     let worker = Worker::start(Some(redis.clone()), 1, 0);
     worker.up().await;
     // Takes the slot the blocked pop was asked for, so what that brings has to go back.
-    worker.local.try_send(hint(1)).unwrap();
+    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
     worker.log.wait_begun(1).await;
     sender(redis.clone()).send(Lane::Background, hint(2));
     lie_there(&redis, [0, 1, 0]).await;

@@ -55,7 +55,7 @@ async fn a_restart_is_survived_and_told() {
     })
     .await;
     // Without Redis the worker is fed from inside.
-    rig.worker.local.try_send(hint(2)).unwrap();
+    rig.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
     rig.worker.log.wait_ended(2).await;
     rig.server.restart().await;
     rig.is_heard(3).await;
@@ -77,7 +77,7 @@ async fn a_stalled_redis_is_given_up_and_found_again() {
     let rig = rig().await;
     rig.server.signal("STOP");
     eventually("the stall is noticed", async || !rig.worker.health.is_up()).await;
-    rig.worker.local.try_send(hint(2)).unwrap();
+    rig.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
     rig.worker.log.wait_ended(2).await;
     rig.server.signal("CONT");
     rig.is_heard(3).await;

@@ -64,7 +64,7 @@ impl Worker {
     pub(crate) fn start(redis: Option<Redis>, max_in_flight: usize, leave: usize) -> Self {
         let tracker = TaskTracker::new();
         let stop = CancellationToken::new();
-        let settings = HintSettings { max_in_flight, max_batch: 64 };
+        let settings = HintSettings::unreserved(max_in_flight, 64);
         let backend = HintBackend::start(redis, settings, &tracker);
         let (intake, local, health) = (backend.intake(), backend.local_hints(), backend.health());
         let log =

@@ -38,6 +38,8 @@ pub(crate) struct Rig {
     pub(crate) hints: HintSender,
     /// How often its workers look for cancelled runs.
     pub(crate) reap_every_ms: u64,
+    /// Of each worker; half of them for background runs.
+    pub(crate) slots: usize,
     tracker: TaskTracker,
     gone: CancellationToken,
 }
@@ -71,7 +73,7 @@ impl Rig {
         let redis = redis(&servers);
         let hints = HintSender::start(Some(redis), &tracker, gone.clone());
         let goal = make_goal(&store, &ids, tenant).await;
-        Self { servers, store, ids, tenant, goal, hints, reap_every_ms: 200, tracker, gone }
+        Self { servers, store, ids, tenant, goal, hints, reap_every_ms: 200, slots: 2000, tracker, gone }
     }
 
     pub(crate) async fn new_goal(&self) -> AgentableId {
@@ -124,7 +126,14 @@ impl Rig {
                 reap_every_ms: self.reap_every_ms,
                 limit: 500,
             },
-            worker: WorkerConfig { slots: 2000, database_connections: 20, hand_over_ms: 1200, drain_s: 5 },
+            worker: WorkerConfig {
+                slots: self.slots,
+                background_percent: 50,
+                maintenance_percent: 25,
+                database_connections: 20,
+                hand_over_ms: 1200,
+                drain_s: 5,
+            },
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();

@@ -74,10 +74,11 @@ fn set_up(sample: &Sample, threads: usize) -> String {
         "create schema bound;
          create table bound.threads (n integer primary key, id uuid not null);
          insert into bound.threads select n, gen_random_uuid() from generate_series(0, {threads}) n;
+         insert into houston.users (id, tenant_id, name) select id, '{tenant}', 'bound' from bound.threads;
          insert into houston.agentables (id, tenant_id, user_id, kind, title, status)
-         select t.id, u.tenant_id, u.id, 'goal', 'bound', 'waiting'
-           from bound.threads t, (select * from houston.users where tenant_id = '{tenant}' limit 1) u;
-         insert into houston.run_locks (agentable_id, tenant_id) select id, '{tenant}' from bound.threads;
+         select id, '{tenant}', id, 'goal', 'bound', 'waiting' from bound.threads;
+         insert into houston.run_locks (agentable_id, tenant_id, user_id)
+         select a.id, a.tenant_id, a.user_id from houston.agentables a join bound.threads t on t.id = a.id;
          create table bound.worker as select gen_random_uuid() as id;
          insert into houston.workers (id, name, alive_until)
          select id, 'bound', clock_timestamp() + interval '1 hour' from bound.worker;
@@ -111,19 +112,10 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
         fill(text, values).with_context(|| format!("`{name}` has changed: mend `bench/bound.rs`"))
     };
     let (content, tenant) = (quote(&workload::content()), quote(&sample.tenant));
-    let post = [
-        "t.id",
-        "gen_random_uuid()",
-        "gen_random_uuid()",
-        &content,
-        "'{}'::jsonb",
-        "null",
-        "null",
-        "'enqueue'",
-    ];
-    let post = [&[tenant.as_str()][..], &post].concat();
+    let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
+    let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
-    let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];
+    let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()", "10", "100", "262144"];
     let claim = statement("store::claim::run", &claim)?;
     let context = statement("store::history::context", &[":agentable::uuid", "20"])?;
     let commit = commit_values(sample);
@@ -167,7 +159,7 @@ fn commit_values(sample: &Sample) -> Vec<String> {
     values.extend(["'finish'", "true"].map(str::to_owned));
     values.extend([quote(&sample.last_event) + "::jsonb", "null".to_owned(), "gen_random_uuid()".to_owned()]);
     values.extend(["'completed'", "1", "array[10, 5, 0, 0, 0]::bigint[]", "'bound'"].map(str::to_owned));
-    values.extend(["null", "null", "null"].map(str::to_owned));
+    values.extend(["null", "null", "null", "10", "100", "262144"].map(str::to_owned));
     values
 }
 
