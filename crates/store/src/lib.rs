@@ -23,6 +23,7 @@ pub mod api_key;
 pub mod claim;
 pub mod error;
 pub mod event;
+pub mod health;
 pub mod history;
 pub mod idempotency;
 pub mod lease;
