@@ -82,6 +82,7 @@ impl System {
                 context: orchestrator.context,
                 delayed: orchestrator.retry.delayed,
                 max_crashes: orchestrator.lease.max_crashes,
+                watchdog: orchestrator.watchdog,
             },
             agent_types: self.loaded.agent_types.values().cloned().collect(),
             tools: registry,
@@ -100,6 +101,7 @@ impl System {
             lease: orchestrator.lease,
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
+            monitor: self.loaded.settings.health_monitor,
         };
         let running = worker
             .start(&self.tracker, self.stop.clone(), CancellationToken::new())

@@ -62,12 +62,8 @@ mod tests {
 
     #[test]
     fn one_red_is_enough_and_an_unknown_status_is_red() {
-        let check = |status| Check {
-            id: "x".to_owned(),
-            status,
-            detail: String::new(),
-            since: DateTime::UNIX_EPOCH,
-        };
+        let check =
+            |status| Check { id: "x".to_owned(), status, detail: String::new(), since: DateTime::UNIX_EPOCH };
         assert_eq!(worst(&[]), HealthStatus::Ok);
         let found = [check(HealthStatus::Warn), check(HealthStatus::Red), check(HealthStatus::Ok)];
         assert_eq!(worst(&found), HealthStatus::Red);

@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn names_come_back_and_every_status_is_an_end() {
-        for one in
-            [Intervention::Stuck, Intervention::Expired, Intervention::Stale, Intervention::StaleTask]
+        for one in [Intervention::Stuck, Intervention::Expired, Intervention::Stale, Intervention::StaleTask]
         {
             assert_eq!(Intervention::from_name(one.as_str()), Some(one));
             assert!(one.status().is_terminal());

@@ -15,6 +15,16 @@ pub struct Config {
     pub delayed: DelayedRetry,
     /// Claims in a row without a committed step before a message is given up.
     pub max_crashes: i32,
+    /// What cuts an attempt off.
+    pub watchdog: WatchdogConfig,
+}
+
+/// What cuts an attempt off in the middle of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchdogConfig {
+    /// Seconds an attempt may take beyond its limit before whatever is in flight is cut off.
+    pub grace_s: u64,
 }
 
 /// What enters the prompt and the history.

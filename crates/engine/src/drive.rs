@@ -136,7 +136,10 @@ impl Driving<'_> {
             if self.claimed.crash_count > self.engine.config.max_crashes {
                 return Box::pin(self.dead_letter()).await;
             }
-            if self.claimed.attempt > 1 && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
+            // What was posted after somebody asked to end the run is for the next one.
+            let ending = self.entered.live.cancel.is_cancelled();
+            if self.claimed.attempt > 1 && !ending && !matches!(self.run.next(self.now()), Next::CallTools(_))
+            {
                 Box::pin(self.read_messages()).await?;
             }
         }

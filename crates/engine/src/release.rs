@@ -103,13 +103,18 @@ impl Driving<'_> {
         Ok(Driven::Ended(status))
     }
 
-    /// Ends the run because somebody asked for it.
+    /// Ends the run because somebody asked for it, or the health monitor did.
     pub(crate) async fn cancel(&mut self) -> Result<Driven, Halt> {
         self.cancel_with(Vec::new()).await
     }
 
     pub(crate) async fn cancel_with(&mut self, known: Vec<(String, ToolResponse)>) -> Result<Driven, Halt> {
-        self.end_with(RunStatus::Cancelled, known).await
+        let run = self.claimed.run;
+        let asked = self.retrying(|store| Box::pin(async move { store.intervention(run).await })).await?;
+        match asked {
+            Some(intervention) => self.intervene(intervention, known).await,
+            None => self.end_with(RunStatus::Cancelled, known).await,
+        }
     }
 
     /// Gives up on a message that took its worker down too often.
@@ -166,7 +171,7 @@ impl Driving<'_> {
     }
 
     /// Tells the user in the thread; the event that ends the run carries the same for streams.
-    fn error_message(&self, step: &mut Step, text: &str, code: &str) {
+    pub(crate) fn error_message(&self, step: &mut Step, text: &str, code: &str) {
         step.messages.push(NewMessage {
             id: self.engine.ids.next(),
             event: step.events.len(),

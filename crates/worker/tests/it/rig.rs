@@ -12,7 +12,7 @@ use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId};
 use houston_domain::message::Source;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::run::RunStatus;
-use houston_engine::config::ContextConfig;
+use houston_engine::config::{ContextConfig, WatchdogConfig};
 use houston_engine::{Config, Engine, Parts};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, Hint, HintSender, Lane, Redis};
@@ -24,7 +24,7 @@ use houston_store::user::User;
 use houston_store::{Config as StoreConfig, Store};
 use houston_testkit::servers::TestServers;
 use houston_tools::{Registry, SharedTool, builtin};
-use houston_worker::{LeaseConfig, Running, SweepConfig, Worker, WorkerConfig};
+use houston_worker::{LeaseConfig, MonitorConfig, Running, SweepConfig, Worker, WorkerConfig};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -118,6 +118,7 @@ impl Rig {
             lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
             sweep: SweepConfig { every_ms: 500, without_redis_ms: 200, reap_every_ms: 200, limit: 500 },
             worker: WorkerConfig { slots: 2000, database_connections: 20, drain_s: 5 },
+            monitor: monitor_config(),
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
@@ -208,6 +209,11 @@ pub(crate) fn simulated() -> Arc<dyn Model> {
     Arc::new(Simulated::new().with_delay(Duration::ZERO))
 }
 
+/// As shipped.
+pub(crate) fn monitor_config() -> MonitorConfig {
+    toml::from_str(include_str!("../../../../jobs/health_monitor.toml")).unwrap()
+}
+
 fn open(servers: &TestServers) -> Store {
     let config = StoreConfig {
         url: servers.database_url().to_owned(),
@@ -233,6 +239,7 @@ fn config() -> Config {
         context: ContextConfig { notes: 20, max_tool_result_bytes: 262_144 },
         delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
         max_crashes: 3,
+        watchdog: WatchdogConfig { grace_s: 30 },
     }
 }
 
