@@ -89,7 +89,7 @@ pub(crate) struct Orchestrator {
     /// What cuts an attempt off.
     pub(crate) watchdog: WatchdogConfig,
     /// Waiting for Postgres at the start.
-    pub(crate) startup: Startup,
+    pub(crate) startup: crate::connect::Startup,
     /// The lease of a worker.
     pub(crate) lease: LeaseConfig,
     /// How often Postgres is searched.
@@ -118,16 +118,6 @@ pub(crate) struct ImmediateRetry {
     pub(crate) delay_ms: u64,
     /// The longest wait a provider may ask for, in ms.
     pub(crate) max_wait_ms: u64,
-}
-
-/// Waiting for Postgres at the start, in seconds.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Startup {
-    /// How long, before the process gives up.
-    pub(crate) wait_s: u64,
-    /// How often it says so and tries again.
-    pub(crate) retry_s: u64,
 }
 
 /// Time-outs of a model call, in seconds.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
 use houston_store::{Config as StoreConfig, Store};
+use serde::{Deserialize, Serialize};
 
 use crate::commands::Failure;
 use crate::config::Settings;
@@ -14,6 +15,16 @@ use crate::output::tell;
 
 /// How long Postgres may take to answer one try at the start.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waiting for Postgres at the start, in seconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Startup {
+    /// How long, before the process gives up.
+    pub(crate) wait_s: u64,
+    /// How often it says so and tries again.
+    pub(crate) retry_s: u64,
+}
 
 /// Where the servers are. Embedded ones live as long as this.
 pub(crate) struct Addresses {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::health::Monitor;
 use crate::health::config::NoSchedule;
+use crate::lease::Current;
 
 /// The job's name in Postgres.
 const HEALTH_MONITOR: &str = "health_monitor";
@@ -23,9 +24,14 @@ enum Error {
 }
 
 /// Runs the health monitor on its schedule until stopped; at once when a tick was missed while nobody lived.
-pub(crate) async fn run(monitor: Arc<Monitor>, stop: CancellationToken) {
+pub(crate) async fn run(monitor: Arc<Monitor>, mut current: Current, stop: CancellationToken) {
+    let missed = async {
+        // Once it is a worker itself: before, there may be none.
+        let _ = current.wait_for(Option::is_some).await;
+        tick(&monitor, Tick::Latest).await;
+    };
     tokio::select! {
-        () = tick(&monitor, Tick::Latest) => {}
+        () = missed => {}
         () = stop.cancelled() => return,
     }
     match schedule(monitor, &stop).await {

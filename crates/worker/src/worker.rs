@@ -163,7 +163,7 @@ impl Worker {
             kinds: Kinds::of_engine(&self.engine),
             config: self.monitor,
         };
-        tracker.spawn(cron::run(Arc::new(monitor), done.clone()));
+        tracker.spawn(cron::run(Arc::new(monitor), current.clone(), done.clone()));
     }
 
     /// Consumes hints until stopped and drained.

@@ -47,11 +47,14 @@ impl Monitor {
             })?;
             let redis_url = Some(addresses.redis_url.clone()).filter(|url| !url.is_empty());
             let redis_url = redis_url.or_else(|| settings.redis_url.clone()).filter(|url| !url.is_empty());
+            let started = tokio::time::Instant::now();
             let checks = look(&context.loaded, store, redis_url.as_deref()).await?;
             if self.json {
                 print(&json(&checks));
             } else {
                 table(&checks);
+                let took = started.elapsed().as_millis();
+                tell(&format!("health: {}, in {took} ms", worst(&checks).as_str()));
             }
             Ok(if worst(&checks) == HealthStatus::Red { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         })
@@ -120,5 +123,4 @@ fn table(checks: &[Check]) {
         let (status, since) = (check.status.as_str(), shown(check.since));
         print(&format!("{status:<6} {:<16} {since:<21} {}", check.id, check.detail));
     }
-    tell(&format!("health: {}", worst(checks).as_str()));
 }

@@ -9,3 +9,7 @@ mod faults;
 mod house;
 #[cfg(test)]
 mod load;
+#[cfg(test)]
+mod monitor;
+#[cfg(test)]
+mod outage;

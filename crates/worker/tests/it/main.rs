@@ -4,6 +4,12 @@
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod race;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod sweeps;
+#[cfg(test)]
+mod watchdog;
