@@ -25,6 +25,9 @@ create table houston.agentables (
 );
 
 create index agentables_by_user on houston.agentables (user_id, id);
+-- Old tasks, for the health monitor; and the sub-agents of one that is deleted.
+create index agentables_by_kind on houston.agentables (kind, created_at);
+create index agentables_by_parent on houston.agentables (parent_id) where parent_id is not null;
 -- One user agent per user, whoever races to make it.
 create unique index agentables_user_agent on houston.agentables (user_id) where kind = 'user_agent';
 
@@ -63,6 +66,8 @@ create table houston.run_locks (
     due_at timestamptz not null generated always as (greatest(waiting_since, next_attempt_at)) stored,
     -- user messages nobody has read; for counting, never for deciding whether something is unread
     unread integer not null default 0,
+    -- when `wake` was last set by what has no event of its own: a cancel, a crash, the health monitor
+    woken_at timestamptz,
     failed_attempts integer not null default 0,
     crash_count integer not null default 0,
     -- the open run, or the latest one

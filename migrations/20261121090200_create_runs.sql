@@ -21,6 +21,7 @@ create table houston.runs (
     error_message text,
     -- somebody asked to cancel, when the stream stood at this position
     cancel_seq bigint,
+    -- why it is to end; null: somebody wants it to
     cancel_reason text,
     created_at timestamptz not null default clock_timestamp(),
     started_at timestamptz,
@@ -31,6 +32,9 @@ create table houston.runs (
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';
 -- How many runs of one user are held: a few index entries, however many wait.
 create index runs_of_user_in_flight on houston.runs (user_id) where status = 'running';
+-- Those that wait for a worker, the oldest first; and how the latest ended. For the health monitor.
+create index runs_waiting on houston.runs (created_at) where status in ('queued', 'retrying');
+create index runs_ended on houston.runs (ended_at, status) where ended_at is not null;
 create index runs_by_agentable on houston.runs (agentable_id, first_seq);
 
 -- What the user sees. Never changed but for the metadata of a tool's cell, and of what was rolled back.

@@ -66,15 +66,19 @@ begin
           from houston.runs r where r.id = l.run_id;
     end if;
     if p_then in ('finish', 'end') and (cancel_seq is not null or p_status = 'cancelled') then
-        v_status := 'cancelled';
-        v_last_event := p_last_event - 'message'
-                        || jsonb_build_object('status', v_status, 'code', cancelled_by);
-        -- A cancelled run takes along what was posted before somebody asked to cancel it.
+        -- It takes along what was posted before somebody asked to end it.
         v_read_to := coalesce(cancel_seq, 0);
         update houston.messages m set run_id = l.run_id
          where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq and m.seq <= v_read_to
            and m.run_id <> l.run_id;
+    end if;
+    if p_then in ('finish', 'end') and cancelled_by in ('user', 'interrupt', 'rollback')
+       and (cancel_seq is not null or p_status = 'cancelled') then
+        v_status := 'cancelled';
+        v_last_event := p_last_event - 'message'
+                        || jsonb_build_object('status', v_status, 'code', cancelled_by);
     else
+        -- The health monitor's endings have a status of their own.
         cancelled_by := null;
     end if;
     -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.
@@ -84,7 +88,7 @@ begin
           from houston.unread_batch(p_agentable, greatest(l.read_seq, v_read_to), null, l.run_id, p_read_messages,
                                     p_read_bytes) b;
     end if;
-    if p_then = 'finish' and v_read is not null and cancelled_by is null then
+    if p_then = 'finish' and v_read is not null and cancel_seq is null then
         outcome := 'went_on';
         v_ending := false;
     end if;

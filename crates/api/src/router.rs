@@ -23,6 +23,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/version", get(health::version))
+        .route("/v1/health", get(health::get::get))
         .route("/v1/users", post(users::create::create))
         .route("/v1/users/{id}", get(users::get::get))
         .route("/v1/goals", post(goals::create::create))

@@ -12,15 +12,16 @@ use figment::providers::{Env, Format, Toml};
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
-use houston_engine::config::ContextConfig;
+use houston_engine::config::{ContextConfig, WatchdogConfig};
 use houston_store::Fairness;
-use houston_worker::{LeaseConfig, SweepConfig, WorkerConfig};
+use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
 /// Files of `jobs/`: the key they stand under, and their text.
 const FILES: &[(&str, &str)] = &[
     ("orchestrator", include_str!("../../../jobs/orchestrator.toml")),
     ("server", include_str!("../../../jobs/server.toml")),
+    ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
 ];
 
@@ -58,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) orchestrator: Orchestrator,
     /// `jobs/server.toml`.
     pub(crate) server: houston_api::Config,
+    /// `jobs/health_monitor.toml`.
+    pub(crate) health_monitor: MonitorConfig,
     /// `jobs/models.toml`.
     pub(crate) models: BTreeMap<String, String>,
 }
@@ -84,6 +87,10 @@ pub(crate) struct Orchestrator {
     pub(crate) retry: Retry,
     /// Time-outs of a model call.
     pub(crate) model: ModelTimeouts,
+    /// What cuts an attempt off.
+    pub(crate) watchdog: WatchdogConfig,
+    /// Waiting for Postgres at the start.
+    pub(crate) startup: crate::connect::Startup,
     /// The lease of a worker.
     pub(crate) lease: LeaseConfig,
     /// How often Postgres is searched.
@@ -278,6 +285,13 @@ fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
     if maintenance > background {
         let reason = format!("must be background_percent ({background}) at most: it is a part of it");
         return refuse("orchestrator.worker.maintenance_percent", reason);
+    }
+    let tick = settings.health_monitor.tick;
+    if let Err(error) = tick.schedule() {
+        return refuse("health_monitor.tick.every_s", error.to_string());
+    }
+    if tick.batch < 1 || tick.batches < 1 {
+        return refuse("health_monitor.tick.batch", "must be at least 1, and batches too".to_owned());
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
         return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());

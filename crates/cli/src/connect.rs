@@ -6,11 +6,25 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
 use houston_store::{Config as StoreConfig, Store};
+use serde::{Deserialize, Serialize};
 
 use crate::commands::Failure;
 use crate::config::Settings;
 use crate::models::environment;
 use crate::output::tell;
+
+/// How long Postgres may take to answer one try at the start.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waiting for Postgres at the start, in seconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Startup {
+    /// How long, before the process gives up.
+    pub(crate) wait_s: u64,
+    /// How often it says so and tries again.
+    pub(crate) retry_s: u64,
+}
 
 /// Where the servers are. Embedded ones live as long as this.
 pub(crate) struct Addresses {
@@ -58,35 +72,56 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
     })
 }
 
-/// A pool whose database answers: waits up to a minute for one that starts, with a line each 5 s.
+/// A pool whose database answers: waits up to a minute for one that starts, with a line each 5 s (`[startup]`).
 ///
 /// # Errors
 /// When it does not answer by then: where it was looked for, and why not.
 pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
+    let store = open(settings, database_url)?;
+    let target = houston_store::pool::shown_target(database_url);
+    let (wait_s, pause) = {
+        let startup = settings.orchestrator.startup;
+        (startup.wait_s, Duration::from_secs(startup.retry_s))
+    };
+    let started = tokio::time::Instant::now();
+    loop {
+        let Err(error) = answers(&store).await else { return Ok(store) };
+        if started.elapsed() >= Duration::from_secs(wait_s) {
+            return Err(Failure::Other(anyhow!(
+                "postgres at {target} did not answer for {wait_s} s: {error}"
+            )));
+        }
+        tell(&format!("waiting for postgres at {target}: {error}"));
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Whether the database answers; if not, why.
+///
+/// # Errors
+/// The cause, for a person.
+pub(crate) async fn answers(store: &Store) -> Result<(), String> {
+    match tokio::time::timeout(ANSWERS_WITHIN, store.ping()).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", ANSWERS_WITHIN.as_secs())),
+    }
+}
+
+/// A pool that has not connected yet.
+///
+/// # Errors
+/// When the URL cannot be read.
+pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
     let config = StoreConfig {
         url: database_url.to_owned(),
         max_connections: settings.orchestrator.worker.database_connections,
         // A request that finds every connection busy for so long is answered 503 and comes again.
         acquire_timeout: Duration::from_secs(2),
     };
-    let store = Store::open(&config)
+    Ok(Store::open(&config)
         .map_err(|error| Failure::Usage(anyhow!("DATABASE_URL cannot be read: {error}")))?
-        .with_fairness(settings.orchestrator.fairness);
-    let target = houston_store::pool::shown_target(database_url);
-    let started = tokio::time::Instant::now();
-    loop {
-        let answered = tokio::time::timeout(Duration::from_secs(5), store.ping()).await;
-        let error = match answered {
-            Ok(Ok(())) => return Ok(store),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer within 5 s".to_owned(),
-        };
-        if started.elapsed() >= Duration::from_secs(60) {
-            return Err(Failure::Other(anyhow!("postgres at {target} did not answer for a minute: {error}")));
-        }
-        tell(&format!("waiting for postgres at {target}: {error}"));
-        tokio::time::sleep(Duration::from_secs(5)).await;
-    }
+        .with_fairness(settings.orchestrator.fairness))
 }
 
 /// Postgres alone, for commands that need no Redis.

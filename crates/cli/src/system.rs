@@ -83,6 +83,7 @@ impl System {
                 delayed: orchestrator.retry.delayed,
                 max_crashes: orchestrator.lease.max_crashes,
                 hand_over_ms: orchestrator.worker.hand_over_ms,
+                watchdog: orchestrator.watchdog,
             },
             agent_types: self.loaded.agent_types.values().cloned().collect(),
             tools: registry,
@@ -101,6 +102,7 @@ impl System {
             lease: orchestrator.lease,
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
+            monitor: self.loaded.settings.health_monitor,
         };
         let running = worker
             .start(&self.tracker, self.stop.clone(), CancellationToken::new())

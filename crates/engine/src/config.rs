@@ -17,6 +17,16 @@ pub struct Config {
     pub max_crashes: i32,
     /// How long a model call, or tools that may be repeated, may go on once the process was told to stop, in ms.
     pub hand_over_ms: u64,
+    /// What cuts an attempt off.
+    pub watchdog: WatchdogConfig,
+}
+
+/// What cuts an attempt off in the middle of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchdogConfig {
+    /// Seconds an attempt may take beyond its limit before whatever is in flight is cut off.
+    pub grace_s: u64,
 }
 
 /// What enters the prompt and the history.

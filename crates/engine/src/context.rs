@@ -39,9 +39,6 @@ pub(crate) struct Driving<'e> {
     pub(crate) watchdog: tokio::time::Instant,
 }
 
-/// What a run may take beyond its wall clock before it is cut off in the middle of a call (protocols §1).
-const WATCHDOG_GRACE: Duration = Duration::from_secs(30);
-
 impl<'e> Driving<'e> {
     pub(crate) async fn load(
         engine: &'e Engine,
@@ -50,7 +47,8 @@ impl<'e> Driving<'e> {
         entered: Entered,
         setup: Arc<Setup>,
     ) -> Result<Self, Halt> {
-        let wall_clock = Duration::from_secs(setup.policy.limits.max_duration_s);
+        let limits = setup.policy.limits;
+        let most = Duration::from_secs(limits.max_duration_s + engine.config.watchdog.grace_s);
         let mut driving = Self {
             engine,
             holder,
@@ -62,7 +60,7 @@ impl<'e> Driving<'e> {
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
             setup,
             system: Vec::new(),
-            watchdog: tokio::time::Instant::now() + wall_clock + WATCHDOG_GRACE,
+            watchdog: tokio::time::Instant::now() + most,
         };
         driving.read_context().await?;
         Ok(driving)

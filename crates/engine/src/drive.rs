@@ -147,7 +147,8 @@ impl Driving<'_> {
             if self.claimed.crash_count > self.engine.config.max_crashes {
                 return Box::pin(self.dead_letter()).await;
             }
-            let reads = self.claimed.attempt > 1 && self.claimed.cancel_seq.is_none();
+            // What was posted after somebody asked to end the run is for the next one.
+            let reads = self.claimed.attempt > 1 && !self.entered.live.cancel.is_cancelled();
             if reads && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
                 Box::pin(self.read_messages()).await?;
             }

@@ -11,7 +11,7 @@ use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
 use houston_tools::{Offer, Registry};
 
-use crate::config::Config;
+use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
 
 /// One agent type with all it refers to.
@@ -113,6 +113,12 @@ impl Engine {
     #[must_use]
     pub fn urgencies(&self) -> BTreeMap<String, Urgency> {
         self.setups.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
+    }
+
+    /// What cuts an attempt off.
+    #[must_use]
+    pub fn watchdog(&self) -> WatchdogConfig {
+        self.config.watchdog
     }
 
     /// The setup of a kind.

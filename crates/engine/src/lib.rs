@@ -21,6 +21,7 @@ pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod holder;
+mod intervention;
 pub mod live;
 mod model_call;
 pub mod prompt;

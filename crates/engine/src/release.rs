@@ -103,17 +103,28 @@ impl Driving<'_> {
         cells: &[(String, MessageId)],
     ) -> Result<Driven, Halt> {
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
-        let reason = cut_off(status);
-        for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
-            returned(&mut step, call, *cell, &reason);
-        }
-        step.entries.extend(self.run.on_end(status, known, &reason));
+        self.close_calls(&mut step, status, known, cells);
         self.ending(&mut step, status);
         self.commit(step).await?;
         Ok(Driven::Ended(status))
     }
 
-    /// Ends the run because somebody asked for it.
+    /// Gives every open call its result, in the history and in the thread.
+    pub(crate) fn close_calls(
+        &mut self,
+        step: &mut Step,
+        status: RunStatus,
+        known: Vec<(String, ToolResponse)>,
+        cells: &[(String, MessageId)],
+    ) {
+        let reason = cut_off(status);
+        for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
+            returned(step, call, *cell, &reason);
+        }
+        step.entries.extend(self.run.on_end(status, known, &reason));
+    }
+
+    /// Ends the run because somebody asked for it, or the health monitor did.
     pub(crate) async fn cancel(&mut self) -> Result<Driven, Halt> {
         let (mut known, mut cells) = (Vec::new(), Vec::new());
         if matches!(self.run.next(self.now()), Next::CallTools(_)) {
@@ -127,7 +138,21 @@ impl Driving<'_> {
                 }
             }
         }
-        self.end_with(RunStatus::Cancelled, known, &cells).await
+        self.cancel_with(known, &cells).await
+    }
+
+    /// The same, as [`Self::end_with`].
+    pub(crate) async fn cancel_with(
+        &mut self,
+        known: Vec<(String, ToolResponse)>,
+        cells: &[(String, MessageId)],
+    ) -> Result<Driven, Halt> {
+        let run = self.claimed.run;
+        let asked = self.retrying(|store| Box::pin(async move { store.intervention(run).await })).await?;
+        match asked {
+            Some(intervention) => self.intervene(intervention, known, cells).await,
+            None => self.end_with(RunStatus::Cancelled, known, cells).await,
+        }
     }
 
     /// Gives up on a message that took its worker down too often.
@@ -185,7 +210,7 @@ impl Driving<'_> {
     }
 
     /// Tells the user in the thread; the event that ends the run carries the same for streams.
-    fn error_message(&self, step: &mut Step, text: &str, code: &str) {
+    pub(crate) fn error_message(&self, step: &mut Step, text: &str, code: &str) {
         step.messages.push(NewMessage {
             id: self.engine.ids.next(),
             event: step.events.len(),

@@ -135,7 +135,11 @@ impl Driving<'_> {
                 Ok(back) => back,
                 Err(status) => {
                     self.stop_tools(running, patience, &mut responses, &cells).await?;
-                    return self.end_with(status, responses, &cells).await.map(ControlFlow::Break);
+                    let ended = match status {
+                        RunStatus::Cancelled => self.cancel_with(responses, &cells).await,
+                        status => self.end_with(status, responses, &cells).await,
+                    };
+                    return ended.map(ControlFlow::Break);
                 }
             };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });

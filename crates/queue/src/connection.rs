@@ -1,6 +1,7 @@
 //! Where Redis is, and how one talks to it with every wait bounded.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use houston_domain::clock::Clock;
@@ -26,6 +27,8 @@ pub struct Redis {
     client: redis::Client,
     prefix: Arc<str>,
     clock: Arc<dyn Clock>,
+    /// Whether somebody has been told that it is away: all connections of the process share the news.
+    outage_told: Arc<AtomicBool>,
 }
 
 impl Redis {
@@ -44,7 +47,7 @@ impl Redis {
             // rustls asks for the process's provider; a second installation is refused, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        Ok(Self { client, prefix: prefix.into(), clock })
+        Ok(Self { client, prefix: prefix.into(), clock, outage_told: Arc::default() })
     }
 
     /// Asks the server for its version, e.g. for a doctor's report.
@@ -67,6 +70,11 @@ impl Redis {
 
     pub(crate) fn key(&self, rest: &str) -> String {
         format!("{}:{rest}", self.prefix)
+    }
+
+    /// Notes whether an outage is on; `true` when that is news in this process.
+    pub(crate) fn tell_outage(&self, away: bool) -> bool {
+        self.outage_told.swap(away, Relaxed) != away
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {

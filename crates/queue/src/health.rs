@@ -1,4 +1,4 @@
-//! Whether Redis answers: one state per connection, told to whoever asks, logged once per outage.
+//! Whether Redis answers: one state per connection, told to whoever asks, logged once per outage and process.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Line {
             return;
         }
         let (purpose, address) = (self.purpose, self.redis.address());
-        if std::mem::take(&mut self.told) {
+        if std::mem::take(&mut self.told) && self.redis.tell_outage(false) {
             tracing::info!(purpose, address, "redis is back");
         } else {
             tracing::debug!(purpose, address, "redis connected");
@@ -106,7 +106,11 @@ impl Line {
     pub(crate) fn failed(&mut self, failure: &Failure) -> Duration {
         if !std::mem::replace(&mut self.told, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
-            tracing::warn!(purpose, address, error = %failure, "redis is away");
+            if self.redis.tell_outage(true) {
+                tracing::warn!(purpose, address, error = %failure, "redis is away, asking postgres each second");
+            } else {
+                tracing::debug!(purpose, address, error = %failure, "redis is away here, too");
+            }
         }
         if matches!(*self.state.borrow(), RedisState::Up { .. }) {
             self.state.send_replace(RedisState::Down { since: self.redis.clock().now() });

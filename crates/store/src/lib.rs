@@ -30,6 +30,7 @@ pub mod event;
 pub mod fairness;
 #[cfg(feature = "fault-injection")]
 pub mod fault;
+pub mod health;
 pub mod history;
 pub mod idempotency;
 pub mod lease;

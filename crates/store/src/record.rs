@@ -96,7 +96,7 @@ impl Store {
     pub async fn abandon(&self, agentable: AgentableId, token: RunToken) -> Result<()> {
         sqlx::query!(
             "-- store::record::abandon
-            update houston.run_locks set holder = null, wake = true
+            update houston.run_locks set holder = null, wake = true, woken_at = clock_timestamp()
              where agentable_id = $1 and run_token = $2 and holder is not null",
             agentable.0,
             token.0

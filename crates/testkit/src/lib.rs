@@ -27,6 +27,7 @@
 
 pub mod model_server;
 pub mod process;
+mod psql;
 pub mod servers;
 mod signal;
 pub mod tool_ledger;

@@ -1,4 +1,4 @@
-//! The worker: consumes hints, keeps its lease, sweeps, reaps the dead, drains.
+//! The worker: consumes hints, keeps its lease, sweeps, reaps the dead, watches the installation's health, drains.
 //!
 //! # Invariants
 //! - The lease is renewed from an OS thread with a connection of its own. Past its trust, by the boot-time clock,
@@ -8,15 +8,21 @@
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
 //! - Told to stop, it takes no more hints, hands over what can be repeated, and lets running tools finish within
 //!   the drain time.
+//! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
 //!
 //! # Deliberately absent
 //! HTTP (the API never meets the worker), the loop itself (`engine`), retries (rows in Postgres).
 //!
 //! # Add a periodic job
 //! A file here with a `run(…, stop)` that reconciles from state and takes no input, idempotent on any number of
-//! workers; a line in [`Worker::start`]; its numbers in `jobs/*.toml`.
+//! workers; a line in [`Worker::start`]; its numbers in `jobs/*.toml`. One on a schedule: a tick in `cron`.
+//!
+//! # Add a health check
+//! See [`health`].
 
 pub mod config;
+mod cron;
+pub mod health;
 mod lease;
 mod listen;
 mod reaper;
@@ -24,4 +30,5 @@ mod sweep;
 mod worker;
 
 pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
+pub use health::{Kinds, Monitor, MonitorConfig};
 pub use worker::{Error, Running, Worker};

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
+use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, Keeper, LeaseThread};
-use crate::{listen, reaper, sweep};
+use crate::{cron, listen, reaper, sweep};
 
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
@@ -49,6 +50,8 @@ pub struct Worker {
     pub sweep: SweepConfig,
     /// Slots and drain.
     pub worker: WorkerConfig,
+    /// The health monitor.
+    pub monitor: MonitorConfig,
 }
 
 /// Why a worker ended although nobody asked it to.
@@ -161,6 +164,16 @@ impl Worker {
             done.clone(),
         ));
         tracker.spawn(control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
+        let monitor = Monitor {
+            store: self.store.clone(),
+            redis: self.redis.clone(),
+            hints: self.hints.clone(),
+            bus: self.bus.clone(),
+            clock: Arc::clone(self.ids.clock()),
+            kinds: Kinds::of_engine(&self.engine),
+            config: self.monitor,
+        };
+        tracker.spawn(cron::run(Arc::new(monitor), current.clone(), done.clone()));
     }
 
     /// Consumes hints until stopped and drained.

@@ -5,6 +5,7 @@ mod config;
 mod dev;
 mod key;
 mod migrate;
+mod monitor;
 mod serve;
 mod work;
 
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Work(work::Work),
     /// Bring the database schema up to this binary
     Migrate(migrate::Migrate),
+    /// Look at the installation's health once and mend what can be mended; exits 1 when something is red
+    Monitor(monitor::Monitor),
     /// Make, list and revoke API keys
     Key(key::Key),
     /// Talk with an agent in the terminal
@@ -76,6 +79,7 @@ impl Command {
             Self::Serve(command) => command.run(context),
             Self::Work(command) => command.run(context),
             Self::Migrate(command) => command.run(&context),
+            Self::Monitor(command) => command.run(context),
             Self::Key(command) => command.run(&context),
             Self::Chat(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),

@@ -11,7 +11,7 @@ use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct House {
     pub(crate) servers: Mutex<TestServers>,
@@ -35,7 +35,7 @@ pub(crate) fn houston() -> Command {
 }
 
 /// A port nobody has just now.
-fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 

@@ -10,4 +10,8 @@ mod house;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod monitor;
+#[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod sigterm;

@@ -4,10 +4,16 @@
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod race;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod storm;
 #[cfg(test)]
+mod sweeps;
+#[cfg(test)]
 mod texting;
+#[cfg(test)]
+mod watchdog;

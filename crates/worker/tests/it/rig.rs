@@ -8,11 +8,11 @@ use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::clock::SystemClock;
 use houston_domain::history::{Entry, validate};
-use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId};
+use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId, UserId};
 use houston_domain::message::Source;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::run::RunStatus;
-use houston_engine::config::ContextConfig;
+use houston_engine::config::{ContextConfig, WatchdogConfig};
 use houston_engine::{Config, Engine, Parts};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, Hint, HintSender, Lane, Redis};
@@ -24,7 +24,9 @@ use houston_store::user::User;
 use houston_store::{Config as StoreConfig, Store};
 use houston_testkit::servers::TestServers;
 use houston_tools::{Registry, SharedTool, builtin};
-use houston_worker::{LeaseConfig, Running, SweepConfig, Worker, WorkerConfig};
+use houston_worker::{
+    Kinds, LeaseConfig, Monitor, MonitorConfig, Running, SweepConfig, Worker, WorkerConfig,
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -80,11 +82,72 @@ impl Rig {
         make_goal(&self.store, &self.ids, self.tenant).await
     }
 
+    /// A health monitor with the shipped thresholds, in no worker.
+    pub(crate) fn monitor(&self) -> Monitor {
+        let redis = redis(&self.servers);
+        Monitor {
+            store: open(&self.servers),
+            bus: DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone()),
+            hints: self.hints.clone(),
+            redis: Some(redis),
+            clock: Arc::clone(self.ids.clock()),
+            kinds: Kinds::of(agent_types().iter().map(|agent_type| (agent_type, 630))),
+            config: monitor_config(),
+        }
+    }
+
+    /// A task of the rig's goal.
+    pub(crate) async fn new_task(&self) -> AgentableId {
+        let id: AgentableId = self.ids.next();
+        let user =
+            self.servers.sql(&format!("select user_id from houston.agentables where id = '{}'", self.goal.0));
+        let task = NewAgentable {
+            id,
+            user: UserId(user.unwrap().parse().unwrap()),
+            kind: "task",
+            title: "Find hotels",
+            description: "",
+            status: None,
+            created_at: self.ids.clock().now(),
+        };
+        self.store.create_agentable(self.tenant, &task, None, &Value::Null).await.unwrap();
+        let child =
+            format!("update houston.agentables set parent_id = '{}' where id = '{}'", self.goal.0, id.0);
+        self.servers.sql(&child).unwrap();
+        id
+    }
+
     pub(crate) fn worker(&self) -> TestWorker {
         self.worker_with(simulated(), vec![])
     }
 
     pub(crate) fn worker_with(&self, model: Arc<dyn Model>, tools: Vec<SharedTool>) -> TestWorker {
+        self.worker_of(config(), model, tools)
+    }
+
+    /// A worker whose health monitor looks each so many seconds.
+    pub(crate) fn ticking_worker(&self, every_s: u64) -> TestWorker {
+        let mut monitor = monitor_config();
+        monitor.tick.every_s = every_s;
+        self.build(config(), simulated(), vec![], monitor)
+    }
+
+    pub(crate) fn worker_of(
+        &self,
+        config: Config,
+        model: Arc<dyn Model>,
+        tools: Vec<SharedTool>,
+    ) -> TestWorker {
+        self.build(config, model, tools, monitor_config())
+    }
+
+    fn build(
+        &self,
+        config: Config,
+        model: Arc<dyn Model>,
+        tools: Vec<SharedTool>,
+        monitor: MonitorConfig,
+    ) -> TestWorker {
         let mut registry = Registry::default();
         let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
         for tool in builtin::all().into_iter().chain(tools) {
@@ -103,7 +166,7 @@ impl Rig {
                 bus: bus.clone(),
                 hints: hints.clone(),
                 ids: Arc::clone(&self.ids),
-                config: config(),
+                config,
                 agent_types: types,
                 tools: registry,
                 models: BTreeMap::from([("agent".to_owned(), model)]),
@@ -134,6 +197,7 @@ impl Rig {
                 hand_over_ms: 1200,
                 drain_s: 5,
             },
+            monitor,
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
@@ -252,7 +316,12 @@ pub(crate) fn simulated() -> Arc<dyn Model> {
     Arc::new(Simulated::new().with_delay(Duration::ZERO))
 }
 
-fn open(servers: &TestServers) -> Store {
+/// As shipped.
+pub(crate) fn monitor_config() -> MonitorConfig {
+    toml::from_str(include_str!("../../../../jobs/health_monitor.toml")).unwrap()
+}
+
+pub(crate) fn open(servers: &TestServers) -> Store {
     let config = StoreConfig {
         url: servers.database_url().to_owned(),
         max_connections: 20,
@@ -261,11 +330,11 @@ fn open(servers: &TestServers) -> Store {
     Store::open(&config).unwrap()
 }
 
-fn redis(servers: &TestServers) -> Redis {
+pub(crate) fn redis(servers: &TestServers) -> Redis {
     Redis::open(servers.redis_url(), DEFAULT_PREFIX, Arc::new(SystemClock)).unwrap()
 }
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         limits: Limits {
             max_iterations: 20,
@@ -278,6 +347,7 @@ fn config() -> Config {
         delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
         max_crashes: 3,
         hand_over_ms: 1200,
+        watchdog: WatchdogConfig { grace_s: 30 },
     }
 }
 

@@ -1,4 +1,7 @@
-//! Probes: whether the process lives, and whether it should be sent requests. Open to everybody.
+//! Probes: whether the process lives, and whether it should be sent requests. Open to everybody. Beside them, for
+//! who has a key, the health of the installation.
+
+pub(crate) mod get;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,126 @@
+//! `houston monitor`: every check of the health monitor once, from outside the workers.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap::Args;
+use houston_domain::clock::{Clock, SystemClock};
+use houston_domain::health::{Check, HealthStatus, worst};
+use houston_domain::id::Ids;
+use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
+use houston_store::Store;
+use houston_worker::{Kinds, Monitor as HealthMonitor};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Context, Failure, runtime};
+use crate::config::Loaded;
+use crate::connect;
+use crate::output::{print, tell};
+
+/// Look at the installation's health once.
+///
+/// Exits 0 when every check is ok or warn, 1 when one is red, 2 when it could not look.
+#[derive(Debug, Args)]
+pub(crate) struct Monitor {
+    /// One JSON object on stdout
+    #[arg(long)]
+    json: bool,
+    /// Look at the embedded servers when DATABASE_URL is not set
+    #[arg(long)]
+    embedded: bool,
+}
+
+impl Monitor {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let settings = &context.loaded.settings;
+        let addresses = connect::database(settings, &context.folder, self.embedded)?;
+        runtime()?.block_on(async {
+            let store = connect::open(settings, &addresses.database_url)?;
+            // A monitor that waits tells nothing: it says at once that it cannot look.
+            connect::answers(&store).await.map_err(|error| {
+                let target = houston_store::pool::shown_target(&addresses.database_url);
+                Failure::Usage(anyhow!("postgres at {target} does not answer: {error}"))
+            })?;
+            let redis_url = Some(addresses.redis_url.clone()).filter(|url| !url.is_empty());
+            let redis_url = redis_url.or_else(|| settings.redis_url.clone()).filter(|url| !url.is_empty());
+            let started = tokio::time::Instant::now();
+            let checks = look(&context.loaded, store, redis_url.as_deref()).await?;
+            if self.json {
+                print(&json(&checks));
+            } else {
+                table(&checks);
+                let took = started.elapsed().as_millis();
+                tell(&format!("health: {}, in {took} ms", worst(&checks).as_str()));
+            }
+            Ok(if worst(&checks) == HealthStatus::Red { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        })
+    }
+}
+
+/// Makes the checks, and waits until what was rung is on its way.
+async fn look(loaded: &Loaded, store: Store, redis_url: Option<&str>) -> Result<Vec<Check>, Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let redis = redis_url
+        .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
+        .transpose()
+        .map_err(|error| Failure::Usage(error.into()))?;
+    let (tracker, gone) = (TaskTracker::new(), CancellationToken::new());
+    let ids = Ids::new(Arc::clone(&clock));
+    let orchestrator = &loaded.settings.orchestrator;
+    let monitor = HealthMonitor {
+        bus: DeltaBus::start(redis.clone(), ids.next(), &tracker, gone.clone()),
+        hints: HintSender::start(redis.clone(), &tracker, gone.clone()),
+        redis,
+        clock,
+        kinds: Kinds::of(loaded.agent_types.values().map(|agent_type| {
+            let most = orchestrator.limits.with(agent_type.limits).max_duration_s;
+            (agent_type, most + orchestrator.watchdog.grace_s)
+        })),
+        config: loaded.settings.health_monitor,
+        store,
+    };
+    let looked = monitor.look().await;
+    gone.cancel();
+    tracker.close();
+    let _ = tokio::time::timeout(Duration::from_secs(3), tracker.wait()).await;
+    match looked {
+        Ok(checks) => Ok(checks),
+        // Nothing can be kept in a schema that lacks the table; what is wrong is known all the same.
+        Err(error) => match monitor.store.check_schema().await {
+            Err(schema) => Err(Failure::Other(schema.into())),
+            Ok(()) => Err(Failure::Usage(anyhow!("the results could not be kept: {error}"))),
+        },
+    }
+}
+
+fn shown(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// As `GET /v1/health` says it.
+fn json(checks: &[Check]) -> String {
+    let checks_shown: Vec<_> = checks
+        .iter()
+        .map(|check| {
+            serde_json::json!({
+                "id": check.id, "status": check.status, "detail": check.detail, "since": shown(check.since),
+            })
+        })
+        .collect();
+    serde_json::json!({"status": worst(checks), "checks": checks_shown}).to_string()
+}
+
+/// For people: the worst last, next to the prompt.
+fn table(checks: &[Check]) {
+    let mut sorted: Vec<&Check> = checks.iter().collect();
+    sorted.sort_by_key(|check| check.status);
+    print(&format!("{:<6} {:<16} {:<21} {}", "STATUS", "CHECK", "SINCE", "DETAIL"));
+    for check in sorted {
+        let (status, since) = (check.status.as_str(), shown(check.since));
+        print(&format!("{status:<6} {:<16} {since:<21} {}", check.id, check.detail));
+    }
+}

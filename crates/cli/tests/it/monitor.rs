@@ -1,0 +1,130 @@
+//! `houston monitor` and `GET /v1/health`: the same health, from outside and from inside.
+
+use std::process::Output;
+use std::time::Duration;
+
+use houston_testkit::process::Process;
+use serde_json::Value;
+
+use crate::house::{House, environment, houston};
+
+fn monitor(house: &House, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = environment(houston(), &house.servers.lock().unwrap(), house.folder.path());
+    command.arg("monitor").args(arguments).envs(variables.iter().copied()).output().unwrap()
+}
+
+fn found(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn status_of<'h>(health: &'h Value, id: &str) -> &'h str {
+    let checks = health["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["id"] == id).unwrap()["status"].as_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_outside_the_workers_tells_that_nobody_works() {
+    let house = House::start();
+    let never = house.get("/v1/health").await;
+    assert_eq!((&never["status"], &never["checks"][0]["id"]), (&"red".into(), &"monitor".into()), "{never}");
+
+    let idle = monitor(&house, &["--json"], &[]);
+    assert_eq!(idle.status.code(), Some(0), "nothing to do, nobody to do it: {}", found(&idle));
+    assert_eq!(status_of(&found(&idle), "workers"), "warn");
+
+    let goal = house.goal("health").await;
+    let message = house.post(&goal, "1", "hello").await;
+    let due = monitor(&house, &["--json"], &[]);
+    assert_eq!(due.status.code(), Some(1));
+    assert_eq!(status_of(&found(&due), "workers"), "red");
+    let shown = house.get("/v1/health").await;
+    assert_eq!((&shown["status"], shown["checks"].as_array().unwrap().len()), (&"red".into(), 16), "{shown}");
+    assert_eq!(shown["checks"], {
+        let mut checks = found(&due)["checks"].as_array().unwrap().clone();
+        checks.sort_by_key(|check| check["id"].as_str().unwrap().to_owned());
+        for (check, api) in checks.iter_mut().zip(shown["checks"].as_array().unwrap()) {
+            check["since"] = api["since"].clone();
+        }
+        Value::from(checks)
+    });
+
+    let _worker = house.worker();
+    assert_eq!(house.answered(&message).await["status"], "answered");
+    let fine = monitor(&house, &[], &[]);
+    let table = String::from_utf8(fine.stdout).unwrap();
+    assert_eq!(fine.status.code(), Some(0), "{table}");
+    assert!(table.starts_with("STATUS CHECK"), "{table}");
+    assert!(
+        table.lines().any(|line| line.starts_with("ok     workers") && line.ends_with("1 alive")),
+        "{table}"
+    );
+    let shown = house.get("/v1/health").await;
+    assert_ne!(shown["status"], "red", "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_is_for_who_has_a_key() {
+    let house = House::start();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let response = client.get(house.url("/v1/health")).send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 401);
+}
+
+#[test]
+fn a_monitor_that_cannot_look_says_so_at_once_with_a_code_of_its_own() {
+    let unset = houston().arg("monitor").env_remove("DATABASE_URL").output().unwrap();
+    assert_eq!(unset.status.code(), Some(2));
+    assert!(String::from_utf8(unset.stderr).unwrap().contains("DATABASE_URL"));
+    let nowhere = "postgres://nobody@127.0.0.1:1/nothing";
+    let away = houston().arg("monitor").env("DATABASE_URL", nowhere).output().unwrap();
+    let told = String::from_utf8(away.stderr).unwrap();
+    assert_eq!(away.status.code(), Some(2), "{told}");
+    assert!(told.contains("127.0.0.1:1/nothing") && told.contains("refused"), "{told}");
+    let wrong = houston().args(["monitor"]).env("HOUSTON_HEALTH_MONITOR__TICK__EVERY_S", "420").output();
+    let wrong = wrong.unwrap();
+    let told = String::from_utf8(wrong.stderr).unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{told}");
+    assert!(told.contains("every_s") && told.contains("divide an hour"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn monitors_killed_in_the_middle_leave_nothing_half_done() {
+    let house = House::start();
+    let goal = house.goal("stuck").await;
+    let _worker = house.worker();
+    let message = house.post(&goal, "1", "/sim tool=ring_bell args={\"seconds\":50}").await;
+    let run = message["run_id"].as_str().unwrap().to_owned();
+    house
+        .until(&format!("/v1/runs/{run}"), "a call", |run| {
+            run["iterations"] == 0 && run["status"] == "running"
+        })
+        .await;
+    while house.rings() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    house
+        .servers
+        .lock()
+        .unwrap()
+        .sql(
+            "update houston.runs set created_at = created_at - interval '31 minutes',
+                    started_at = started_at - interval '31 minutes';
+             update houston.events set created_at = created_at - interval '31 minutes'",
+        )
+        .unwrap();
+    for nth in 0..12 {
+        let mut command = environment(houston(), &house.servers.lock().unwrap(), house.folder.path());
+        let mut doomed = Process::spawn(command.arg("monitor")).unwrap();
+        tokio::time::sleep(Duration::from_millis(nth * 15)).await;
+        doomed.kill().unwrap();
+    }
+    monitor(&house, &[], &[]);
+    let ended = house.until(&format!("/v1/runs/{run}"), "its end", |run| run["ended_at"].is_string()).await;
+    assert_eq!(ended["error"]["code"], "HEALTH_MONITOR_STUCK", "{ended}");
+    assert_eq!(house.rings(), 1, "an effect is never repeated");
+    let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
+    assert!(history.to_string().contains("outcome unknown"), "{history}");
+    let next = house.post(&goal, "2", "hello").await;
+    assert_eq!(house.answered(&next).await["status"], "answered");
+}

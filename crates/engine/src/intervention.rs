@@ -1,0 +1,52 @@
+//! Ending a run because the health monitor wants it: by the same road as every other end.
+
+use houston_domain::event::Event;
+use houston_domain::id::MessageId;
+use houston_domain::intervention::Intervention;
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_domain::tool_call::ToolResponse;
+use houston_store::step::{Ending, Then};
+
+use crate::context::Driving;
+use crate::drive::Driven;
+use crate::error::Halt;
+
+impl Driving<'_> {
+    /// Ends the run for the monitor's reason, closing what is open; its user is told, but of a task that counts
+    /// as done.
+    pub(crate) async fn intervene(
+        &mut self,
+        intervention: Intervention,
+        known: Vec<(String, ToolResponse)>,
+        cells: &[(String, MessageId)],
+    ) -> Result<Driven, Halt> {
+        let status = intervention.status();
+        tracing::warn!(run = %self.claimed.run, reason = intervention.as_str(), "the health monitor ends a run");
+        let told = (status == RunStatus::Failed)
+            .then(|| (intervention.code().to_owned(), intervention.notice().to_owned()));
+        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+        self.close_calls(&mut step, status, known, cells);
+        if let Some((code, notice)) = &told {
+            self.error_message(&mut step, notice, code);
+        }
+        let (code, notice) = told.unzip();
+        step.then = Then::End {
+            event: Event::RunFinished {
+                status,
+                iteration: Some(self.open_step),
+                usage: self.usage,
+                message: notice.clone(),
+                code: code.clone(),
+            },
+            ending: Ending {
+                status,
+                next_run: self.engine.ids.next(),
+                error_code: code,
+                error_message: notice,
+            },
+        };
+        self.commit(step).await?;
+        Ok(Driven::Ended(status))
+    }
+}

@@ -1,0 +1,102 @@
+//! Results of checks: kept, so that whoever asks reads what was found last and since when it is so.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use houston_domain::health::{Check, HealthStatus};
+
+use super::seconds;
+use crate::error::Result;
+use crate::pool::Store;
+
+/// What a check has just found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which check.
+    pub id: String,
+    /// How bad it is.
+    pub status: HealthStatus,
+    /// What was found.
+    pub detail: String,
+}
+
+/// What was found last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// By id. A check that nobody has made for too long is red.
+    pub checks: Vec<Check>,
+    /// When the latest of them was made.
+    pub checked_at: Option<DateTime<Utc>>,
+}
+
+impl Store {
+    /// Keeps what was found, and returns it with since when it is so. Results count for `lasting`; those of checks
+    /// that no release makes any more go after a day.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn record_checks(&self, found: &[Finding], lasting: Duration) -> Result<Vec<Check>> {
+        let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
+        let statuses: Vec<&str> = found.iter().map(|finding| finding.status.as_str()).collect();
+        let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
+        // In the order of their ids, so that two monitors cannot wait for each other.
+        let since = sqlx::query!(
+            r#"-- store::health::check::record
+            with gone as (
+                delete from houston.health_checks
+                 where stale_at < now() - interval '1 day' and id <> all ($1))
+            insert into houston.health_checks as h (id, status, detail, since, checked_at, stale_at)
+            select f.id, f.status, f.detail, now(), now(), now() + make_interval(secs => $4)
+              from unnest($1::text[], $2::text[], $3::text[]) as f (id, status, detail) order by f.id
+            on conflict (id) do update
+               set status = excluded.status, detail = excluded.detail, checked_at = excluded.checked_at,
+                   stale_at = excluded.stale_at,
+                   since = case when h.status = excluded.status then h.since else excluded.since end
+            returning id, since"#,
+            &ids as &[&str],
+            &statuses as &[&str],
+            &details as &[&str],
+            seconds(lasting)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let since_of = |id: &str| since.iter().find(|row| row.id == id).map(|row| row.since);
+        Ok(found
+            .iter()
+            .map(|finding| Check {
+                id: finding.id.clone(),
+                status: finding.status,
+                detail: finding.detail.clone(),
+                since: since_of(&finding.id).unwrap_or_default(),
+            })
+            .collect())
+    }
+
+    /// What was found last. What is too old to be believed is red, and says so.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn health(&self) -> Result<Health> {
+        let rows = sqlx::query!(
+            r#"-- store::health::check::list
+            select id, status, detail, since, checked_at, stale_at, stale_at <= clock_timestamp() as "stale!"
+              from houston.health_checks order by id"#
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let checked_at = rows.iter().map(|row| row.checked_at).max();
+        let checks = rows.into_iter().map(|row| {
+            if row.stale {
+                let at = row.checked_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+                let detail = format!(
+                    "not checked since {at}, when it was {}: no worker has ticked for three periods, is one running?",
+                    row.status
+                );
+                return Check { id: row.id, status: HealthStatus::Red, detail, since: row.stale_at };
+            }
+            let status = HealthStatus::from_name(&row.status);
+            Check { id: row.id, status, detail: row.detail, since: row.since }
+        });
+        Ok(Health { checks: checks.collect(), checked_at })
+    }
+}

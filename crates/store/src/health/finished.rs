@@ -1,0 +1,78 @@
+//! Tasks that ended long ago, and everything that belongs to them.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::seconds;
+use crate::error::Result;
+use crate::pool::Store;
+
+impl Store {
+    /// Deletes tasks whose latest run ended longer than `after` ago, `batch` at most, with all their rows; `tasks`
+    /// are the kinds nobody talks with. Their notes and learnings are what they were for: these go to the agent
+    /// they worked for, or to their user's own. One transaction. Returns how many tasks it deleted.
+    ///
+    /// # Errors
+    /// What the database says; then nothing was deleted.
+    pub async fn delete_finished(&self, tasks: &[String], after: Duration, batch: i64) -> Result<usize> {
+        let mut tx = self.pool.begin().await?;
+        // Under its lock row nobody can post to it meanwhile; who comes later finds that it is gone.
+        let ids: Vec<Uuid> = sqlx::query_scalar!(
+            "-- store::health::finished::lock
+            select a.id from houston.agentables a
+              join houston.run_locks l on l.agentable_id = a.id
+              join houston.runs r on r.id = l.run_id
+             where a.kind = any ($1) and a.created_at < clock_timestamp() - make_interval(secs => $2)
+               and r.ended_at < clock_timestamp() - make_interval(secs => $2)
+               and not l.run_open and l.holder is null
+               and not exists (select from houston.agentables c where c.parent_id = a.id)
+             order by a.created_at limit $3 for update of l skip locked",
+            tasks,
+            seconds(after),
+            batch
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        sqlx::query!(
+            "-- store::health::finished::keep_notes
+            update houston.notes n
+               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u
+                                                          where u.user_id = a.user_id and u.kind = 'user_agent'))
+              from houston.agentables a where a.id = any ($1) and n.agentable_id = a.id",
+            &ids
+        )
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query!(
+            "-- store::health::finished::keep_learnings
+            update houston.learnings n
+               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u
+                                                          where u.user_id = a.user_id and u.kind = 'user_agent'))
+              from houston.agentables a where a.id = any ($1) and n.agentable_id = a.id",
+            &ids
+        )
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query!(
+            "-- store::health::finished::delete
+            with calls as (
+                delete from houston.tool_calls t using houston.runs r
+                 where r.agentable_id = any ($1) and t.run_id = r.id),
+            events as (delete from houston.events where agentable_id = any ($1)),
+            messages as (delete from houston.messages where agentable_id = any ($1)),
+            history as (delete from houston.history where agentable_id = any ($1)),
+            runs as (delete from houston.runs where agentable_id = any ($1)),
+            locks as (delete from houston.run_locks where agentable_id = any ($1))
+            delete from houston.agentables where id = any ($1)",
+            &ids
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(ids.len())
+    }
+}

@@ -1,0 +1,24 @@
+//! Why the health monitor wants a run to end, for the engine that ends it.
+
+use houston_domain::id::RunId;
+use houston_domain::intervention::Intervention;
+
+use crate::error::Result;
+use crate::pool::Store;
+
+impl Store {
+    /// Why `run` is to end: `None` when somebody asked for it (or nobody did).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn intervention(&self, run: RunId) -> Result<Option<Intervention>> {
+        let reason = sqlx::query_scalar!(
+            "-- store::health::intervention::get
+            select cancel_reason from houston.runs where id = $1",
+            run.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(reason.flatten().and_then(|reason| Intervention::from_name(&reason)))
+    }
+}

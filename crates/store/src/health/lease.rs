@@ -1,0 +1,73 @@
+//! Leases of the dead, and whether anybody lives.
+
+use std::time::Duration;
+
+use houston_domain::id::AgentableId;
+
+use super::seconds;
+use crate::error::Result;
+use crate::pool::Store;
+use crate::sweep::Due;
+
+/// The workers, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Workers {
+    /// Their lease runs.
+    pub alive: i64,
+    /// Their lease ran out so long ago that somebody should have reaped them.
+    pub overdue: i64,
+    /// Whether anything waits for one.
+    pub work_is_due: bool,
+}
+
+impl Store {
+    /// Counts workers; `overdue` are those whose lease ran out longer than `after` ago.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn workers(&self, after: Duration) -> Result<Workers> {
+        let row = sqlx::query!(
+            r#"-- store::health::lease::workers
+            select count(*) filter (where alive_until > clock_timestamp()) as "alive!",
+                   count(*) filter (where alive_until < clock_timestamp() - make_interval(secs => $1))
+                       as "overdue!",
+                   exists (select from houston.run_locks
+                            where wake and run_open
+                              and (next_attempt_at is null or next_attempt_at <= clock_timestamp()))
+                       as "work_is_due!"
+              from houston.workers"#,
+            seconds(after)
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Workers { alive: row.alive, overdue: row.overdue, work_is_due: row.work_is_due })
+    }
+
+    /// Releases locks whose holder is gone, so that they show as waiting. Their runs go on where they stand.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn release_dead(&self, batch: i64) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::lease::release_dead
+            with held as (
+                select l.agentable_id from houston.runs r
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                 where r.status = 'running' and l.holder is not null
+                   and not exists (select from houston.workers w
+                                    where w.id = l.holder and w.alive_until > clock_timestamp())
+                 limit $1 for no key update of l skip locked)
+            update houston.run_locks l set holder = null, wake = true, woken_at = clock_timestamp()
+              from held join houston.agentables a on a.id = held.agentable_id
+             where l.agentable_id = held.agentable_id
+            returning l.agentable_id, a.kind",
+            batch
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+}

@@ -1,0 +1,108 @@
+//! Runs that nobody takes, or that wait for their next attempt, for far too long.
+
+use std::time::Duration;
+
+use houston_domain::id::AgentableId;
+use houston_domain::intervention::Intervention;
+
+use super::seconds;
+use crate::error::Result;
+use crate::pool::Store;
+use crate::sweep::Due;
+
+impl Store {
+    /// Marks runs of tasks that have waited for their next attempt for longer than `after`. `tasks` are the kinds
+    /// nobody talks with.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn stop_expired(&self, tasks: &[String], after: Duration, batch: i64) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::stale::expire
+            with expired as (
+                select l.agentable_id, l.run_id, l.last_seq, a.kind
+                  from houston.runs r
+                  join houston.agentables a on a.id = r.agentable_id
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                  join houston.events e on e.agentable_id = l.agentable_id and e.seq = l.last_seq
+                 where r.status = 'retrying' and r.created_at < clock_timestamp() - make_interval(secs => $1)
+                   and r.cancel_seq is null and a.kind = any ($2) and l.run_open and l.holder is null
+                   and e.created_at < clock_timestamp() - make_interval(secs => $1)
+                 limit $3 for no key update of l skip locked),
+            marked as (
+                update houston.runs r set cancel_seq = x.last_seq, cancel_reason = $4
+                  from expired x where r.id = x.run_id and r.ended_at is null and r.cancel_seq is null)
+            update houston.run_locks l
+               set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+              from expired x where l.agentable_id = x.agentable_id
+            returning l.agentable_id, x.kind",
+            seconds(after),
+            tasks,
+            batch,
+            Intervention::Expired.as_str()
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+
+    /// Marks open runs nobody has taken for longer than `after` although a worker was there all that time: those
+    /// of `kinds`, or of every other kind with `others`. What waited while no worker lived is not stale: the next
+    /// worker goes on with it. A run that waits for a later attempt is not stale either.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn stop_stale(
+        &self,
+        kinds: &[String],
+        others: bool,
+        after: Duration,
+        reason: Intervention,
+        batch: i64,
+    ) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::stale::stop
+            with served as (
+                select min(w.started_at) as since from houston.workers w where w.alive_until > clock_timestamp()),
+            stale as (
+                select l.agentable_id, l.run_id, l.last_seq, a.kind
+                  from ((select id, agentable_id, created_at, cancel_seq from houston.runs
+                          where status in ('queued', 'retrying')
+                            and created_at < clock_timestamp() - make_interval(secs => $1))
+                        union all
+                        select id, agentable_id, created_at, cancel_seq from houston.runs
+                         where status = 'running'
+                           and created_at < clock_timestamp() - make_interval(secs => $1)) as r
+                  join houston.agentables a on a.id = r.agentable_id
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                  join houston.events e on e.agentable_id = l.agentable_id and e.seq = l.last_seq
+                 cross join served
+                 where r.cancel_seq is null and (a.kind = any ($2)) <> $3 and l.run_open and l.holder is null
+                   and served.since is not null
+                   and greatest(e.created_at, l.woken_at, l.next_attempt_at, served.since)
+                       < clock_timestamp() - make_interval(secs => $1)
+                 limit $4 for no key update of l skip locked),
+            marked as (
+                update houston.runs r set cancel_seq = s.last_seq, cancel_reason = $5
+                  from stale s where r.id = s.run_id and r.ended_at is null and r.cancel_seq is null)
+            update houston.run_locks l
+               set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+              from stale s where l.agentable_id = s.agentable_id
+            returning l.agentable_id, s.kind",
+            seconds(after),
+            kinds,
+            others,
+            batch,
+            reason.as_str()
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+}

@@ -1,0 +1,156 @@
+//! What waits for a worker: for how long, and how much of it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::AgentableId;
+
+use super::seconds;
+use crate::error::Result;
+use crate::pool::Store;
+use crate::sweep::Due;
+
+/// How many of the oldest waiting runs are looked at: a longer queue is late anyhow.
+const LOOKED_AT: i64 = 5000;
+
+/// An agentable nobody has taken in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Late {
+    /// Which one.
+    pub due: Due,
+    /// How long it has waited, in seconds.
+    pub waited_s: i64,
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Agentables somebody must look at, those in a worker's hands included.
+    pub agentables: i64,
+    /// Messages nobody has read, of a thousand of them at most.
+    pub messages: i64,
+    /// When the oldest open run was accepted that no worker holds.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
+/// Runs that wait for their next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// All of them.
+    pub waiting: i64,
+    /// Those whose attempt is due.
+    pub due: i64,
+}
+
+impl Store {
+    /// Agentables that could have been claimed for longer than `after`, the latest first, `batch` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn late(&self, after: Duration, batch: i64) -> Result<Vec<Late>> {
+        let rows = sqlx::query!(
+            r#"-- store::health::waiting::late
+            select l.agentable_id, a.kind,
+                   extract(epoch from clock_timestamp() - w.since)::bigint as "waited_s!"
+              from ((select id, agentable_id, created_at, attempt from houston.runs
+                      where status in ('queued', 'retrying') order by created_at limit $3)
+                    union all
+                    select id, agentable_id, created_at, attempt from houston.runs
+                     where status = 'running') as r
+              join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+              join houston.agentables a on a.id = l.agentable_id
+             cross join lateral (
+                   select greatest(case when r.attempt = 0 then r.created_at else e.created_at end,
+                                   l.next_attempt_at, l.woken_at) as since
+                     from houston.events e
+                    where e.agentable_id = l.agentable_id and e.seq = l.last_seq) as w
+             where l.wake and l.run_open and l.holder is null
+               and (l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp())
+               and w.since < clock_timestamp() - make_interval(secs => $1)
+             order by w.since limit $2"#,
+            seconds(after),
+            batch,
+            LOOKED_AT
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Late {
+                due: Due { agentable: AgentableId(row.agentable_id), kind: row.kind },
+                waited_s: row.waited_s,
+            })
+            .collect())
+    }
+
+    /// Wakes open runs that nobody holds and no sweep would find. Every write that lets go of a run wakes it, so
+    /// there should be none.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn wake_forgotten(&self, batch: i64) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::waiting::wake_forgotten
+            with forgotten as (
+                select l.agentable_id
+                  from (select id, agentable_id from houston.runs where status in ('queued', 'retrying')
+                        union all
+                        select id, agentable_id from houston.runs where status = 'running') as r
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                 where l.run_open and not l.wake and l.holder is null
+                 limit $1 for no key update of l skip locked)
+            update houston.run_locks l set wake = true, woken_at = clock_timestamp()
+              from forgotten f join houston.agentables a on a.id = f.agentable_id
+             where l.agentable_id = f.agentable_id
+            returning l.agentable_id, a.kind",
+            batch
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+
+    /// How much waits for a worker.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn depth(&self) -> Result<Depth> {
+        let row = sqlx::query!(
+            r#"-- store::health::waiting::depth
+            select (select count(*) from houston.run_locks where wake) as "agentables!",
+                   (select count(*)
+                      from (select agentable_id, read_seq from houston.run_locks where wake limit 1000) as l
+                     cross join lateral (
+                           select 1 from houston.messages m
+                            where m.agentable_id = l.agentable_id and m.seq > l.read_seq and m.source = 'user'
+                            limit 1000) as m) as "messages!",
+                   (select min(created_at) from houston.runs where status in ('queued', 'retrying')) as oldest"#
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Depth { agentables: row.agentables, messages: row.messages, oldest: row.oldest })
+    }
+
+    /// Runs that wait for their next attempt, of the oldest waiting ones.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn retries(&self) -> Result<Retries> {
+        let row = sqlx::query!(
+            r#"-- store::health::waiting::retries
+            select count(*) as "waiting!",
+                   count(*) filter (where l.next_attempt_at <= clock_timestamp()) as "due!"
+              from (select id, agentable_id from houston.runs where status = 'retrying'
+                     order by created_at limit $1) as r
+              join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+             where l.run_open"#,
+            LOOKED_AT
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Retries { waiting: row.waiting, due: row.due })
+    }
+}

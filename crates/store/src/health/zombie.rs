@@ -1,0 +1,36 @@
+//! Runs that stand as open although their agentable's lock knows nothing of them. No write of Houston's makes one.
+
+use crate::error::Result;
+use crate::pool::Store;
+
+/// The error a zombie's row takes.
+const CODE: &str = "HEALTH_MONITOR_ZOMBIE";
+
+impl Store {
+    /// Cancels such runs. Returns how many.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn cancel_zombies(&self, batch: i64) -> Result<u64> {
+        let done = sqlx::query!(
+            "-- store::health::zombie::cancel
+            with zombie as (
+                select r.id
+                  from (select id, agentable_id from houston.runs where status in ('queued', 'retrying')
+                        union all
+                        select id, agentable_id from houston.runs where status = 'running') as r
+                  join houston.run_locks l on l.agentable_id = r.agentable_id
+                 where l.run_id is distinct from r.id or not l.run_open
+                 limit $1 for no key update of l skip locked)
+            update houston.runs r
+               set status = 'cancelled', ended_at = clock_timestamp(), error_code = $2,
+                   error_message = 'no lock knew of this run'
+              from zombie z where r.id = z.id and r.status in ('queued', 'retrying', 'running')",
+            batch,
+            CODE
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected())
+    }
+}

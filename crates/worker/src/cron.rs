@@ -1,0 +1,78 @@
+//! Periodic jobs, by `tokio-cron-scheduler`, in every worker. It elects no leader, and needs none: whoever claims a
+//! tick in Postgres does the job, and a job done twice, or broken off, does no harm.
+
+use std::sync::Arc;
+
+use houston_store::health::tick::Tick;
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use tokio_util::sync::CancellationToken;
+
+use crate::health::Monitor;
+use crate::health::config::NoSchedule;
+use crate::lease::Current;
+
+/// The job's name in Postgres.
+const HEALTH_MONITOR: &str = "health_monitor";
+
+/// Why nothing is scheduled.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("every_s {0}")]
+    Schedule(#[from] NoSchedule),
+    #[error(transparent)]
+    Scheduler(#[from] JobSchedulerError),
+}
+
+/// Runs the health monitor on its schedule until stopped; at once when a tick was missed while nobody lived.
+pub(crate) async fn run(monitor: Arc<Monitor>, mut current: Current, stop: CancellationToken) {
+    let missed = async {
+        // Once it is a worker itself: before, there may be none.
+        let _ = current.wait_for(Option::is_some).await;
+        tick(&monitor, Tick::Latest).await;
+    };
+    tokio::select! {
+        () = missed => {}
+        () = stop.cancelled() => return,
+    }
+    match schedule(monitor, &stop).await {
+        Ok(mut scheduler) => {
+            stop.cancelled().await;
+            let _ = scheduler.shutdown().await;
+        }
+        Err(error) => {
+            tracing::error!(%error, "the health monitor cannot be scheduled, `houston monitor` works")
+        }
+    }
+}
+
+/// The schedule's times are UTC, by this machine's clock; which tick that is, the database's clock says.
+async fn schedule(monitor: Arc<Monitor>, stop: &CancellationToken) -> Result<JobScheduler, Error> {
+    let times = monitor.config.tick.schedule()?;
+    let scheduler = JobScheduler::new().await?;
+    let stop = stop.clone();
+    let job = Job::new_async_tz(times, chrono::Utc, move |_, _| {
+        let (monitor, stop) = (Arc::clone(&monitor), stop.clone());
+        Box::pin(async move {
+            tokio::select! {
+                () = tick(&monitor, Tick::Nearest) => {}
+                () = stop.cancelled() => {}
+            }
+        })
+    })?;
+    scheduler.add(job).await?;
+    scheduler.start().await?;
+    Ok(scheduler)
+}
+
+/// Looks, if this tick is ours.
+async fn tick(monitor: &Monitor, which: Tick) {
+    match monitor.store.claim_tick(HEALTH_MONITOR, monitor.config.tick.every(), which).await {
+        Ok(true) => {}
+        Ok(false) => return,
+        Err(error) => return tracing::warn!(%error, "could not claim a tick of the health monitor"),
+    }
+    match monitor.look().await {
+        Ok(checks) => tracing::debug!(checks = checks.len(), "the health monitor has looked"),
+        Err(error) => tracing::warn!(%error, "the health monitor could not keep what it found"),
+    }
+}

@@ -1,0 +1,27 @@
+//! Whether this machine's clock and the database's agree.
+
+use super::config::seconds;
+use super::{Finding, Looked, Monitor};
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let before = monitor.clock.now();
+        let theirs = monitor.store.time().await?;
+        let after = monitor.clock.now();
+        // It was read somewhere between the two; only what lies outside of them is a difference.
+        let skew = if theirs < before {
+            before - theirs
+        } else if theirs > after {
+            theirs - after
+        } else {
+            chrono::TimeDelta::zero()
+        };
+        let most = seconds(monitor.config.servers.clock_skew_s);
+        let told = format!("differs from the database's by {} ms", skew.num_milliseconds());
+        Ok(if skew.to_std().is_ok_and(|skew| skew <= most) {
+            Finding::ok(told)
+        } else {
+            Finding::warn(format!("{told}: set this machine's clock (NTP); leases do not depend on it"))
+        })
+    })
+}

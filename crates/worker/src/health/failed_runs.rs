@@ -1,0 +1,18 @@
+//! How many of the latest runs failed.
+
+use super::config::seconds;
+use super::{Finding, Looked, Monitor};
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let config = monitor.config.outcomes;
+        let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
+        let told = format!(
+            "{} of the {} latest runs within {} s failed",
+            found.failed, found.ended, config.window_s
+        );
+        let too_many =
+            found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;
+        Ok(if too_many { Finding::warn(told) } else { Finding::ok(told) })
+    })
+}

@@ -1,0 +1,26 @@
+//! Tasks that ended long ago are deleted.
+
+use super::config::seconds;
+use super::{Finding, Looked, Monitor};
+
+/// Tasks one transaction deletes: each has rows in nine tables.
+const BATCH: i64 = 100;
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let after = seconds(monitor.config.runs.ended_task_s);
+        let (tasks, batch) = (monitor.kinds.tasks(), monitor.config.tick.batch.min(BATCH));
+        let mut deleted = 0;
+        for _ in 0..monitor.config.tick.batches {
+            let some = monitor.store.delete_finished(tasks, after, batch).await?;
+            deleted += some;
+            if i64::try_from(some).is_ok_and(|some| some < batch) {
+                break;
+            }
+        }
+        Ok(Finding::ok(format!(
+            "{deleted} tasks that ended {} s ago or earlier were deleted",
+            after.as_secs()
+        )))
+    })
+}

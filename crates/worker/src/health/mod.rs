@@ -1,0 +1,174 @@
+//! The health monitor: what can go wrong behind everybody's back, looked at from Postgres, mended where it can be,
+//! and told as data.
+//!
+//! # Add a check
+//! A file here with `look`, which finds out and, where it can, mends, by an idempotent sweep of
+//! [`houston_store::health`]; a line in [`CHECKS`]; its numbers in `jobs/health_monitor.toml`.
+
+mod clock;
+pub mod config;
+mod connections;
+mod dead_leases;
+mod dead_letters;
+mod failed_runs;
+mod finished_tasks;
+mod kinds;
+mod overdue_work;
+mod paused_tasks;
+mod queue_depth;
+mod redis;
+mod schema;
+mod stale_goals;
+mod stale_tasks;
+mod stuck_runs;
+mod workers;
+mod zombie_runs;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use houston_domain::clock::Clock;
+use houston_domain::event::{Live, LiveItem};
+use houston_domain::health::{Check, HealthStatus};
+use houston_queue::{DeltaBus, Hint, HintSender, Redis};
+use houston_store::Store;
+use houston_store::health::check::Finding as Found;
+use houston_store::health::stuck::Stopped;
+use houston_store::sweep::Due;
+
+pub use config::MonitorConfig;
+pub use kinds::Kinds;
+
+/// Looks at everything, from a worker or from outside of them.
+pub struct Monitor {
+    /// Postgres.
+    pub store: Store,
+    /// Where Redis is; `None`: it is not looked at.
+    pub redis: Option<Redis>,
+    /// Where hints go.
+    pub hints: HintSender,
+    /// Where the holders of stuck runs are told to drop them.
+    pub bus: DeltaBus,
+    /// This machine's clock, to compare.
+    pub clock: Arc<dyn Clock>,
+    /// The agent types.
+    pub kinds: Kinds,
+    /// `jobs/health_monitor.toml`.
+    pub config: MonitorConfig,
+}
+
+/// What one check has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    status: HealthStatus,
+    detail: String,
+}
+
+impl Finding {
+    fn ok(detail: impl Into<String>) -> Self {
+        Self { status: HealthStatus::Ok, detail: detail.into() }
+    }
+
+    fn warn(detail: impl Into<String>) -> Self {
+        Self { status: HealthStatus::Warn, detail: detail.into() }
+    }
+
+    fn red(detail: impl Into<String>) -> Self {
+        Self { status: HealthStatus::Red, detail: detail.into() }
+    }
+
+    /// Fine when there are none of what should not be; else a warning that says what was done.
+    fn none_or(count: usize, fine: &str, otherwise: impl FnOnce(usize) -> String) -> Self {
+        if count == 0 { Self::ok(fine) } else { Self::warn(otherwise(count)) }
+    }
+}
+
+type Looked<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
+type Look = for<'m> fn(&'m Monitor) -> Looked<'m>;
+
+/// All checks. The servers first: what follows needs them; then what mends; then what counts what is left.
+const CHECKS: [(&str, Look); 16] = [
+    ("schema", schema::look),
+    ("clock", clock::look),
+    ("connections", connections::look),
+    ("redis", redis::look),
+    ("workers", workers::look),
+    ("dead_leases", dead_leases::look),
+    ("zombie_runs", zombie_runs::look),
+    ("stuck_runs", stuck_runs::look),
+    ("paused_tasks", paused_tasks::look),
+    ("stale_tasks", stale_tasks::look),
+    ("stale_goals", stale_goals::look),
+    ("overdue_work", overdue_work::look),
+    ("queue_depth", queue_depth::look),
+    ("dead_letters", dead_letters::look),
+    ("failed_runs", failed_runs::look),
+    ("finished_tasks", finished_tasks::look),
+];
+
+impl Monitor {
+    /// Makes every check once, mends what they mend, and keeps what they found. A check that cannot be made is
+    /// red and stops no other.
+    ///
+    /// # Errors
+    /// When the results cannot be kept: Postgres is away, or its schema is older than this binary.
+    pub async fn look(&self) -> houston_store::Result<Vec<Check>> {
+        let mut found = Vec::with_capacity(CHECKS.len());
+        for (id, look) in CHECKS {
+            let finding = match look(self).await {
+                Ok(finding) => finding,
+                Err(error) => Finding::red(format!("could not be checked: {error}")),
+            };
+            match finding.status {
+                HealthStatus::Ok => tracing::debug!(check = id, detail = finding.detail, "checked"),
+                _ => tracing::warn!(
+                    check = id,
+                    status = finding.status.as_str(),
+                    detail = finding.detail,
+                    "the health monitor found something"
+                ),
+            }
+            found.push(Found { id: id.to_owned(), status: finding.status, detail: finding.detail });
+        }
+        self.store.record_checks(&found, self.config.tick.lasting()).await
+    }
+
+    /// Makes a sweep batch by batch until it finds no more, or has had its share of this tick.
+    async fn sweep<T, F>(&self, batch: impl Fn(i64) -> F) -> houston_store::Result<Vec<T>>
+    where
+        F: Future<Output = houston_store::Result<Vec<T>>>,
+    {
+        let mut all = Vec::new();
+        for _ in 0..self.config.tick.batches {
+            let some = batch(self.config.tick.batch).await?;
+            let full = i64::try_from(some.len()).is_ok_and(|count| count >= self.config.tick.batch);
+            all.extend(some);
+            if !full {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Rings for what a sweep has freed or found. The workers' own sweep would find it too.
+    fn ring<'d>(&self, due: impl IntoIterator<Item = &'d Due>) {
+        for one in due {
+            self.hints.send(self.kinds.lane(&one.kind), Hint::run(one.agentable));
+        }
+    }
+
+    /// Tells whoever drove a run to drop it, and rings for somebody to end it.
+    fn drop_stuck(&self, stopped: &[Stopped]) {
+        for one in stopped {
+            let live = Live::CancelRequested(one.run);
+            self.bus.publish_control(LiveItem { agentable: one.agentable, live });
+            self.hints.send(self.kinds.lane(&one.kind), Hint::run(one.agentable));
+        }
+    }
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitor").field("config", &self.config).finish_non_exhaustive()
+    }
+}

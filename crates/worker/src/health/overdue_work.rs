@@ -1,0 +1,26 @@
+//! Work that waits although somebody could take it: rung again.
+
+use super::config::seconds;
+use super::{Finding, Looked, Monitor};
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let config = monitor.config.work;
+        let forgotten = monitor.sweep(|batch| monitor.store.wake_forgotten(batch)).await?;
+        let late = monitor.store.late(seconds(config.late_s), monitor.config.tick.batch).await?;
+        monitor.ring(forgotten.iter().chain(late.iter().map(|late| &late.due)));
+        let longest_s = late.first().map_or(0, |late| late.waited_s);
+        let told = format!(
+            "{} agentables have waited for a worker for more than {} s, the longest for {longest_s} s; they were rung again",
+            late.len(),
+            config.late_s
+        );
+        Ok(if u64::try_from(longest_s).is_ok_and(|longest_s| longest_s > config.red_s) {
+            Finding::red(format!("{told}: are there enough workers?"))
+        } else if !forgotten.is_empty() {
+            Finding::warn(format!("{} open runs nobody would have found were woken", forgotten.len()))
+        } else {
+            Finding::none_or(late.len(), "nothing waits for long", |_| told)
+        })
+    })
+}

@@ -1,0 +1,19 @@
+//! How much waits.
+
+use super::{Finding, Looked, Monitor};
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let depth = monitor.store.depth().await?;
+        let oldest = depth.oldest.map_or_else(String::new, |oldest| {
+            let oldest = oldest.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+            format!(", the oldest open run is of {oldest}")
+        });
+        let told = format!("{} agentables, {} unread messages{oldest}", depth.agentables, depth.messages);
+        Ok(if depth.agentables > monitor.config.work.long_queue {
+            Finding::warn(format!("{told}: start more workers"))
+        } else {
+            Finding::ok(told)
+        })
+    })
+}

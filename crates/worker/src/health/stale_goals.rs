@@ -1,0 +1,20 @@
+//! Open runs of what people talk with that no worker takes although there are some: ended, and their users told.
+
+use houston_domain::intervention::Intervention;
+
+use super::config::seconds;
+use super::{Finding, Looked, Monitor};
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let after_s = monitor.config.runs.stale_goal_s;
+        let (tasks, reason) = (monitor.kinds.tasks(), Intervention::Stale);
+        let stale = monitor
+            .sweep(|batch| monitor.store.stop_stale(tasks, true, seconds(after_s), reason, batch))
+            .await?;
+        monitor.ring(&stale);
+        Ok(Finding::none_or(stale.len(), "no open run of a goal is forgotten", |count| {
+            format!("{count} goals did not change for more than {after_s} s: their runs are being ended")
+        }))
+    })
+}
