@@ -29,7 +29,8 @@ create table houston.runs (
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';
 create index runs_by_agentable on houston.runs (agentable_id, first_seq);
 
--- What the user sees. Never changed but for the metadata of a tool's cell.
+-- What the user sees. Never changed but for the metadata of a tool's cell, and the error message of a run, which
+-- has the run's id.
 create table houston.messages (
     id uuid primary key,
     tenant_id uuid not null,

@@ -37,6 +37,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) usage: Usage,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
+    /// When the claim was answered, by this machine.
+    claimed_at: tokio::time::Instant,
 }
 
 /// What a run may take beyond its wall clock before it is cut off in the middle of a call (protocols §1).
@@ -51,6 +53,7 @@ impl<'e> Driving<'e> {
         setup: Arc<Setup>,
     ) -> Result<Self, Halt> {
         let wall_clock = Duration::from_secs(setup.policy.limits.max_duration_s);
+        let claimed_at = tokio::time::Instant::now();
         let mut driving = Self {
             engine,
             holder,
@@ -62,7 +65,8 @@ impl<'e> Driving<'e> {
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
             setup,
             system: Vec::new(),
-            watchdog: tokio::time::Instant::now() + wall_clock + WATCHDOG_GRACE,
+            watchdog: claimed_at + wall_clock + WATCHDOG_GRACE,
+            claimed_at,
         };
         driving.read_context().await?;
         Ok(driving)
@@ -98,6 +102,12 @@ impl<'e> Driving<'e> {
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
         self.engine.ids.clock().now()
+    }
+
+    /// The database's clock, nearly: it decides what is due, and this machine's may be hours off.
+    pub(crate) fn database_now(&self) -> DateTime<Utc> {
+        let since = chrono::TimeDelta::from_std(self.claimed_at.elapsed()).unwrap_or_default();
+        self.claimed.event.at + since
     }
 
     /// Asks Postgres until it answers or the lease is no longer trusted.

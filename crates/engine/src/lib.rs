@@ -20,6 +20,7 @@ mod context;
 pub mod drive;
 pub mod engine;
 pub mod error;
+mod failure;
 pub mod holder;
 pub mod live;
 mod model_call;

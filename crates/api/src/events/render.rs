@@ -3,6 +3,7 @@
 //! Which step is open is taken from what came before, not from the event: so starts and ends pair, whatever a
 //! worker that died left open.
 
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event as Durable, MessageBody};
 use houston_domain::id::MessageId;
 use houston_domain::message::Source;
@@ -11,8 +12,8 @@ use houston_domain::run::RunStatus;
 use serde_json::Value;
 
 use crate::events::agui::{
-    Added, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult, StepName,
-    Timestamp, TokenUsage,
+    Added, ERROR_ACTIVITY, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult,
+    StepName, Timestamp, TokenUsage,
 };
 use crate::rfc3339::Time;
 
@@ -77,6 +78,12 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
+        Durable::ErrorShown { message_id, content, metadata } => vec![Event::ActivitySnapshot {
+            timestamp,
+            message_id: EntityId::Message(*message_id),
+            activity_type: ERROR_ACTIVITY,
+            content: ErrorMessage::shown(content, metadata),
+        }],
         Durable::HandedOver { iteration } => {
             let value = Fact::HandedOver { iteration: *iteration };
             let handed = Event::Custom { timestamp, name: "houston.run.handed_over", value };

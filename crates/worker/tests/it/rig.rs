@@ -231,7 +231,14 @@ fn config() -> Config {
             max_output_tokens: 1000,
         },
         context: ContextConfig { notes: 20, max_tool_result_bytes: 262_144 },
-        delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
+        delayed: DelayedRetry {
+            rate_limited: 5,
+            network: 3,
+            other: 2,
+            base_ms: 50,
+            max_ms: 200,
+            patience_s: 3600,
+        },
         max_crashes: 3,
     }
 }
