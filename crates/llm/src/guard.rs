@@ -26,12 +26,16 @@ use crate::retry::{RetryPolicy, Retrying};
 #[derive(Clone)]
 pub struct Guards(Arc<Inner>);
 
+type Shared<T> = Arc<Mutex<T>>;
+
 struct Inner {
     breaker: BreakerPolicy,
     budget: BudgetPolicy,
     time: Time,
-    breakers: Mutex<BTreeMap<(String, String), Arc<Mutex<Breaker>>>>,
-    budgets: Mutex<BTreeMap<String, Arc<Mutex<Budget>>>>,
+    /// By provider and model.
+    breakers: Mutex<BTreeMap<(String, String), Shared<Breaker>>>,
+    /// By provider.
+    budgets: Mutex<BTreeMap<String, Shared<Budget>>>,
 }
 
 /// A clock that never goes back, and what it means to people.
@@ -118,7 +122,7 @@ impl Guards {
 
 /// A provider's budget in the hands of its models.
 pub(crate) struct SharedBudget {
-    budget: Arc<Mutex<Budget>>,
+    budget: Shared<Budget>,
     time: Time,
 }
 
@@ -134,7 +138,7 @@ impl SharedBudget {
 
 /// A model's breaker in the hands of its calls.
 struct SharedBreaker {
-    breaker: Arc<Mutex<Breaker>>,
+    breaker: Shared<Breaker>,
     time: Time,
     description: Description,
 }

@@ -56,12 +56,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([step_start(timestamp, iteration + 1)]).collect()
         }
         Durable::Thought { text } => thought(timestamp, context, text),
-        Durable::MessageSent { message_id } => {
-            let id = EntityId::Message(*message_id);
-            let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: "assistant" }];
-            events.extend(text_end(timestamp, id, committed.body.as_ref(), 0));
-            events
-        }
+        Durable::MessageSent { message_id } => sent(timestamp, *message_id, committed),
         Durable::ToolCalled { call_id, name, input, message_id } => {
             tool_called(timestamp, *message_id, call_id, name, input)
         }
@@ -78,12 +73,9 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
-        Durable::ErrorShown { message_id, content, metadata } => vec![Event::ActivitySnapshot {
-            timestamp,
-            message_id: EntityId::Message(*message_id),
-            activity_type: ERROR_ACTIVITY,
-            content: ErrorMessage::shown(content, metadata),
-        }],
+        Durable::ErrorShown { message_id, content, metadata } => {
+            vec![error_shown(timestamp, *message_id, content, metadata)]
+        }
         Durable::HandedOver { iteration } => {
             let value = Fact::HandedOver { iteration: *iteration };
             let handed = Event::Custom { timestamp, name: "houston.run.handed_over", value };
@@ -133,6 +125,13 @@ pub(crate) fn suffix(text: &str, chars: u32) -> &str {
     }
 }
 
+fn sent(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Vec<Event<'_>> {
+    let id = EntityId::Message(id);
+    let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: "assistant" }];
+    events.extend(text_end(timestamp, id, committed.body.as_ref(), 0));
+    events
+}
+
 fn thought<'a>(timestamp: Timestamp, context: &Context<'_>, text: &'a str) -> Vec<Event<'a>> {
     // A thought without an iteration has no id it could be told by; no worker writes one.
     let Some(message) = context.message.filter(|_| !text.is_empty()) else { return Vec::new() };
@@ -172,6 +171,15 @@ fn tool_called<'a>(
         Event::ToolCallArgs { timestamp, tool_call_id: id, delta: input.to_string() },
         Event::ToolCallEnd { timestamp, tool_call_id: id },
     ]
+}
+
+fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value) -> Event<'static> {
+    Event::ActivitySnapshot {
+        timestamp,
+        message_id: EntityId::Message(id),
+        activity_type: ERROR_ACTIVITY,
+        content: ErrorMessage::shown(text, metadata),
+    }
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {
