@@ -37,7 +37,8 @@ create index runs_waiting on houston.runs (created_at) where status in ('queued'
 create index runs_ended on houston.runs (ended_at, status) where ended_at is not null;
 create index runs_by_agentable on houston.runs (agentable_id, first_seq);
 
--- What the user sees. Never changed but for the metadata of a tool's cell, and of what was rolled back.
+-- What the user sees. Never changed but for the metadata of a tool's cell, and of what was rolled back, and for
+-- the error message of a run, which has the run's id.
 create table houston.messages (
     id uuid primary key,
     tenant_id uuid not null,

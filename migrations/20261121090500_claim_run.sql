@@ -13,7 +13,8 @@ create function houston.claim_run(
 ) returns table (
     epoch bigint, tenant_id uuid, user_id uuid, kind text, title text, description text, parent_id uuid,
     run_id uuid, attempt integer, iterations integer, crash_count integer, failed_attempts integer,
-    cancel_seq bigint, usage bigint[], seq bigint, at timestamptz, takeover boolean
+    cancel_seq bigint, usage bigint[], seq bigint, at timestamptz, takeover boolean, error_content text,
+    error_metadata jsonb
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -57,6 +58,12 @@ begin
               array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens]
          into attempt, iterations, cancel_seq, usage;
 
+    if attempt > 1 then
+        -- Its error message, if it tells of a failure that nothing has settled yet.
+        select m.content, m.metadata into error_content, error_metadata
+          from houston.messages m
+         where m.id = l.run_id and m.source = 'error' and not m.metadata ? 'resolved';
+    end if;
     if l.wake then
         -- What came after it was cancelled is for the next run.
         select b.* into v_read, v_texts, v_more, v_elsewhere
@@ -93,7 +100,8 @@ begin
 
     return query
     select l.epoch + 1, l.tenant_id, a.user_id, a.kind, a.title, a.description, a.parent_id, l.run_id, attempt,
-           iterations, l.crash_count + 1, l.failed_attempts, cancel_seq, usage, l.last_seq + 1, at, takeover
+           iterations, l.crash_count + 1, l.failed_attempts, cancel_seq, usage, l.last_seq + 1, at, takeover,
+           error_content, error_metadata
       from houston.agentables a where a.id = p_agentable;
 end;
 $$;

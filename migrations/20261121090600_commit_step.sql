@@ -14,7 +14,7 @@
 --          'finish'    end the run; if messages came that it has not read, go on instead and read them
 --          'end'       end the run whatever came; unread messages open the next run (p_next_run)
 --          'retry'     let go until p_retry_at
---          'hand_over' let go now
+--          'hand_over' let go now, or until p_retry_at without counting a failed attempt
 -- A run that somebody asked to cancel reads nothing more and ends as cancelled, whatever it was about to end as:
 -- it takes along what was posted before, and the rest opens the next run.
 -- outcome: 'committed', 'went_on' (finish met unread messages), 'landed', 'fenced'
@@ -125,7 +125,10 @@ begin
         select m.id, l.tenant_id, p_agentable, l.last_seq + m.event, m.source, m.type, m.content, m.metadata,
                l.run_id, at
           from unnest(p_message_ids, p_message_events, p_message_sources, p_message_types,
-                      p_message_contents, p_message_metadata) as m (id, event, source, type, content, metadata);
+                      p_message_contents, p_message_metadata) as m (id, event, source, type, content, metadata)
+        -- A run has one error message, which changes; every other id is new.
+        on conflict (id) do update set content = excluded.content, metadata = excluded.metadata
+         where messages.source = 'error';
     end if;
     insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
     select p_agentable, l.last_seq + e.n, l.tenant_id, l.run_id, l.epoch, e.message_id, e.data, at

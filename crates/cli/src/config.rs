@@ -13,6 +13,7 @@ use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
 use houston_engine::config::{ContextConfig, WatchdogConfig};
+use houston_llm::{BreakerPolicy, BudgetPolicy};
 use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,10 @@ pub(crate) struct Orchestrator {
 pub(crate) struct Retry {
     /// Within a model call.
     pub(crate) immediate: ImmediateRetry,
+    /// How many of the former a provider gets.
+    pub(crate) budget: BudgetPolicy,
+    /// When a model is not asked at all.
+    pub(crate) breaker: BreakerPolicy,
     /// Across attempts of a run.
     pub(crate) delayed: DelayedRetry,
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelError;
 use houston_llm::{
-    Choice, Http, Model, RetryPolicy, Retrying, Timeouts, Unavailable, connect, detect, parse_choice,
+    Choice, Guards, Http, Model, RetryPolicy, Timeouts, Unavailable, connect, detect, parse_choice,
 };
 
 use crate::config::Settings;
@@ -45,12 +46,13 @@ pub(crate) async fn build(settings: &Settings) -> Result<Models, ModelError> {
         delay: Duration::from_millis(immediate.delay_ms),
         longest_wait: Duration::from_millis(immediate.max_wait_ms),
     };
+    let guards = Guards::new(orchestrator.retry.breaker, orchestrator.retry.budget, Arc::new(SystemClock));
     let mut models = Models { by_use_case: BTreeMap::new(), told: Vec::new() };
     for (use_case, wanted) in &settings.models {
         let wanted = settings.model.as_deref().unwrap_or(wanted);
         let (model, told) = one(wanted, settings.model_tools, &http).await;
         models.told.push(told);
-        models.by_use_case.insert(use_case.clone(), Arc::new(Retrying::new(model, policy)));
+        models.by_use_case.insert(use_case.clone(), guards.guard(model, policy));
     }
     models.told.dedup();
     Ok(models)

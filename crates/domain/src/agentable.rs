@@ -1,9 +1,14 @@
 //! Agent types: what a kind of agentable is, read from `jobs/agents/<kind>.toml`. Code asks the type a question
 //! (`conversational`), never for its name.
+//!
+//! # How an agentable stands
+//! Only what somebody decided is stored (`archived`, a task that was closed); whether one is at work follows from its
+//! run each time it is asked, in [`AgentType::status`], and is stored nowhere twice.
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::limits::LimitChanges;
+use crate::run::RunStatus;
 
 /// What the user of an agentable reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +108,46 @@ impl AgentType {
     pub fn initial_status(&self) -> Option<&str> {
         self.statuses.first().map(String::as_str)
     }
+
+    /// How an agentable of this kind stands whose stored status is `stored` and whose open or latest run is at
+    /// `run`; `None` for a kind that has no statuses. Of the names below, those the kind has are used:
+    ///
+    /// | its run | a goal | a task |
+    /// |---|---|---|
+    /// | none yet | the first: `waiting` | the first: `active` |
+    /// | is open | `working` | `active` |
+    /// | waits for its next attempt | `working` | `paused`, as nobody talks with it |
+    /// | ended | `waiting` | `completed` |
+    /// | was cancelled, or failed for good | `waiting` | `cancelled` |
+    ///
+    /// A stored status other than the first was decided by somebody. One that no run could lead to (`archived`)
+    /// holds whatever the run does; one that could (`completed` for a task gone stale) until a run is open again.
+    #[must_use]
+    pub fn status(&self, stored: Option<&str>, run: Option<RunStatus>) -> Option<String> {
+        let named = |names: &[&'static str]| {
+            names.iter().copied().find(|name| self.statuses.iter().any(|status| status == name))
+        };
+        let at_work = named(&["working", "active"]);
+        let derived = match run {
+            None => None,
+            Some(RunStatus::Retrying) if !self.conversational => named(&["paused"]).or(at_work),
+            Some(run) if !run.is_terminal() => at_work,
+            Some(run) if run.answers() => named(&["waiting", "completed"]),
+            Some(_) => named(&["waiting", "cancelled"]),
+        };
+        let initial = self.initial_status()?;
+        let decided = stored.filter(|stored| *stored != initial);
+        let is_open = run.is_some_and(|run| !run.is_terminal());
+        let status = match decided {
+            Some(decided) if !is_open || !DERIVED.contains(&decided) => decided,
+            _ => derived.unwrap_or(initial),
+        };
+        Some(status.to_owned())
+    }
 }
+
+/// The statuses that follow from runs.
+const DERIVED: [&str; 6] = ["waiting", "working", "active", "paused", "completed", "cancelled"];
 
 /// The texts of an agent type's system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +163,47 @@ pub struct Prompt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn kind(text: &str) -> AgentType {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_status_follows_from_the_run_unless_somebody_decided() {
+        use RunStatus::*;
+        let goal = kind(include_str!("../../../jobs/agents/goal.toml"));
+        let task = kind(include_str!("../../../jobs/agents/task.toml"));
+        let nobody = kind(include_str!("../../../jobs/agents/user_agent.toml"));
+        for (stored, run, of_goal, of_task) in [
+            (None, None, "waiting", "active"),
+            (None, Some(Queued), "working", "active"),
+            (None, Some(Running), "working", "active"),
+            (None, Some(Retrying), "working", "paused"),
+            (None, Some(Completed), "waiting", "completed"),
+            (None, Some(MessageSent), "waiting", "completed"),
+            (None, Some(MaxIterations), "waiting", "completed"),
+            (None, Some(Cancelled), "waiting", "cancelled"),
+            (None, Some(Failed), "waiting", "cancelled"),
+            (None, Some(DeadLettered), "waiting", "cancelled"),
+            (Some("archived"), None, "archived", "archived"),
+            (Some("archived"), Some(Running), "archived", "archived"),
+            (Some("completed"), Some(Cancelled), "completed", "completed"),
+            (Some("completed"), Some(Running), "working", "active"),
+            (Some("completed"), Some(Retrying), "working", "paused"),
+        ] {
+            assert_eq!(goal.status(stored, run).as_deref(), Some(of_goal), "goal {stored:?} {run:?}");
+            assert_eq!(task.status(stored, run).as_deref(), Some(of_task), "task {stored:?} {run:?}");
+            assert_eq!(nobody.status(stored, run), None);
+        }
+        // The first status, stored when it was made, was decided by nobody.
+        assert_eq!(goal.status(Some("waiting"), Some(Running)).as_deref(), Some("working"));
+        assert_eq!(task.status(Some("active"), Some(Retrying)).as_deref(), Some("paused"));
+        // Somebody talks with a project: `paused` is for them to say.
+        let project =
+            AgentType { statuses: ["active", "paused", "archived"].map(String::from).to_vec(), ..goal };
+        assert_eq!(project.status(None, Some(Retrying)).as_deref(), Some("active"));
+        assert_eq!(project.status(Some("paused"), Some(MessageSent)).as_deref(), Some("paused"));
+    }
 
     #[test]
     fn an_unknown_key_names_itself_and_what_is_allowed() {

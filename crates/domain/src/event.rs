@@ -89,6 +89,15 @@ pub enum Event {
         /// The iteration that was cut off.
         iteration: u32,
     },
+    /// The error message of the run entered the thread, or changed: all of it, as of here.
+    ErrorShown {
+        /// Which one: each run has one at most.
+        message_id: MessageId,
+        /// What a person reads.
+        content: String,
+        /// See [`crate::error_message::ErrorMessage`].
+        metadata: Value,
+    },
     /// A worker that is going away let go of the run.
     HandedOver {
         /// The iteration that was cut off.
@@ -121,15 +130,17 @@ impl Event {
             Self::MessagePosted { message_id }
             | Self::MessageSent { message_id }
             | Self::ToolCalled { message_id, .. }
+            | Self::ErrorShown { message_id, .. }
             | Self::ToolReturned { message_id, .. } => Some(*message_id),
             _ => None,
         }
     }
 
-    /// Whether live text may stay open across it: facts that reach the stream from outside the run.
+    /// Whether live text may stay open across it: facts that reach the stream from outside the run, and the
+    /// error message, which is settled in the commit of the turn that was being streamed.
     #[must_use]
     pub fn is_transparent(&self) -> bool {
-        matches!(self, Self::MessagePosted { .. } | Self::RunQueued {})
+        matches!(self, Self::MessagePosted { .. } | Self::RunQueued {} | Self::ErrorShown { .. })
     }
 }
 

@@ -17,6 +17,7 @@
 pub mod agent;
 pub mod agentable;
 pub mod clock;
+pub mod error_message;
 pub mod event;
 pub mod health;
 pub mod history;

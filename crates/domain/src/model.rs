@@ -126,12 +126,30 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// The provider's name for the request.
     pub request_id: Option<String>,
+    /// Nobody was asked: this process has stopped asking the provider for a while, and `retry_after` is what is
+    /// left of that while.
+    pub breaker_open: bool,
 }
 
 impl ModelError {
     /// An error that came without an HTTP answer.
     #[must_use]
     pub fn new(code: ModelErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None, status: None, request_id: None }
+        Self {
+            code,
+            message: message.into(),
+            retry_after: None,
+            status: None,
+            request_id: None,
+            breaker_open: false,
+        }
+    }
+
+    /// Whether the provider refused the request itself, which will be no better later: a 4xx that is none of the
+    /// codes with a meaning of their own.
+    #[must_use]
+    pub fn refuses_the_request(&self) -> bool {
+        let unnamed = matches!(self.code, ModelErrorCode::InvalidResponse | ModelErrorCode::Unknown);
+        unnamed && self.status.is_some_and(|status| (400..500).contains(&status))
     }
 }

@@ -49,6 +49,7 @@ impl Driving<'_> {
     /// Commits a step, however often the connection breaks.
     pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
+        self.settle_error(&mut step);
         let mut pause = Duration::from_millis(20);
         loop {
             match self.engine.store.commit(&self.claimed.fence, &step).await {
@@ -97,6 +98,7 @@ impl Driving<'_> {
         mut step: Step,
     ) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
+        self.settle_error(&mut step);
         let (mut tx, mut pause) = (Some(tx), Duration::from_millis(20));
         loop {
             let open = match tx.take() {

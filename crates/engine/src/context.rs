@@ -37,6 +37,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) usage: Usage,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
+    /// When the claim was answered, by this machine.
+    claimed_at: tokio::time::Instant,
 }
 
 impl<'e> Driving<'e> {
@@ -49,6 +51,7 @@ impl<'e> Driving<'e> {
     ) -> Result<Self, Halt> {
         let limits = setup.policy.limits;
         let most = Duration::from_secs(limits.max_duration_s + engine.config.watchdog.grace_s);
+        let claimed_at = tokio::time::Instant::now();
         let mut driving = Self {
             engine,
             holder,
@@ -60,7 +63,8 @@ impl<'e> Driving<'e> {
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
             setup,
             system: Vec::new(),
-            watchdog: tokio::time::Instant::now() + most,
+            watchdog: claimed_at + most,
+            claimed_at,
         };
         driving.read_context().await?;
         Ok(driving)
@@ -106,6 +110,12 @@ impl<'e> Driving<'e> {
             drain.cancelled().await;
             tokio::time::sleep(grace).await;
         }
+    }
+
+    /// The database's clock, nearly: it decides what is due, and this machine's may be hours off.
+    pub(crate) fn database_now(&self) -> DateTime<Utc> {
+        let since = chrono::TimeDelta::from_std(self.claimed_at.elapsed()).unwrap_or_default();
+        self.claimed.event.at + since
     }
 
     /// Asks Postgres until it answers or the lease is no longer trusted.

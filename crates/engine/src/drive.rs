@@ -17,8 +17,8 @@ use tracing::Instrument;
 use crate::context::Driving;
 use crate::engine::Engine;
 use crate::error::Halt;
+use crate::failure::refusal;
 use crate::holder::Holder;
-use crate::release::refusal;
 
 /// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Ending a run because the health monitor wants it: by the same road as every other end.
 
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Event;
 use houston_domain::id::MessageId;
 use houston_domain::intervention::Intervention;
@@ -11,6 +12,7 @@ use houston_store::step::{Ending, Then};
 use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
+use crate::failure::show;
 
 impl Driving<'_> {
     /// Ends the run for the monitor's reason, closing what is open; its user is told, but of a task that counts
@@ -28,7 +30,7 @@ impl Driving<'_> {
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
         self.close_calls(&mut step, status, known, cells);
         if let Some((code, notice)) = &told {
-            self.error_message(&mut step, notice, code);
+            show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, notice));
         }
         let (code, notice) = told.unzip();
         step.then = Then::End {

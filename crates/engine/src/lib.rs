@@ -20,6 +20,7 @@ mod context;
 pub mod drive;
 pub mod engine;
 pub mod error;
+mod failure;
 pub mod holder;
 mod intervention;
 pub mod live;

@@ -36,6 +36,7 @@ pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelErr
         retry_after: code.is_retryable().then(|| delay::in_headers(headers).max(body_delay)).flatten(),
         status: Some(status),
         request_id: request_id(headers).or_else(|| complaint.and_then(|complaint| complaint.request_id)),
+        breaker_open: false,
     }
 }
 
@@ -55,6 +56,7 @@ pub(crate) fn in_stream(data: &str) -> ModelError {
         retry_after: complaint.retry_after.filter(|_| code.is_retryable()),
         status: complaint.status,
         request_id: complaint.request_id,
+        breaker_open: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Models: a history and tools in, a stream of events out, whatever provider stands behind it.
 //!
-//! [`parse_choice`] or [`detect()`] says which model, [`connect`] makes it, [`Retrying`] wraps it, and
-//! [`Model::stream`] asks it. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
+//! [`parse_choice`] or [`detect()`] says which model, [`connect`] makes it, [`Guards::guard`] puts it behind a
+//! breaker and [`Retrying`], and [`Model::stream`] asks it. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
 //! wire encodes the request and decodes the data of each stream event, `sse` finds the events in the bytes,
 //! `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
@@ -16,6 +16,7 @@
 //!   never more than the whole.
 //! - Dropping a stream, or the future that makes it, closes the connection: that is cancellation.
 //! - Nothing is repeated once an event reached the caller.
+//! - A provider that fails is sent fewer calls, not more: retries have a budget, and a breaker ends them all.
 //! - A key is in no error, no log and no `Debug`. Values come from the caller: nothing here reads the
 //!   environment.
 //! - Nothing a provider sends is read without a bound, in size and in time.
@@ -41,9 +42,12 @@
 //! 4. In `recordings/streams.rs`, take its recordings out of the list of those not built.
 
 mod answer;
+pub mod breaker;
+pub mod budget;
 mod client;
 pub mod detect;
 mod error;
+pub mod guard;
 pub mod http;
 pub mod model;
 pub mod provider;
@@ -55,9 +59,13 @@ pub mod simulated;
 mod sse;
 mod turn;
 pub mod unavailable;
+mod window;
 pub mod wire;
 
+pub use breaker::{BreakerPolicy, BreakerState};
+pub use budget::BudgetPolicy;
 pub use detect::detect;
+pub use guard::{BreakerStatus, Guards};
 pub use http::{Http, Timeouts};
 pub use model::{Description, Event, EventStream, Model, Request, SystemPart};
 pub use provider::{AuthStyle, Choice, Lookup, PROVIDERS, Provider, connect, parse_choice};

@@ -1,7 +1,12 @@
 //! The first tier of retries: inside one call, before anybody has seen a token.
 //!
 //! The second tier waits across runs, in Postgres, and is not here: a wait that is too long for a held run is
-//! handed up with the error.
+//! handed up with the error. So is an error when the provider's budget of retries is used up, and one that came
+//! from an open breaker: asking again at once is what both are there to prevent.
+//!
+//! The wait is what the provider asks for, or else the policy's delay, and up to a fifth more at random. Full
+//! jitter, from nothing on, is the second tier's: here it would undercut what was asked for, and a delay of
+//! 1.5 s is short enough that nobody waits for it in vain.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +19,7 @@ use houston_domain::model::ModelError;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
+use crate::guard::SharedBudget;
 use crate::model::{Description, Event, EventStream, Model, Request};
 
 /// Shortest wait, for providers that ask for none at all.
@@ -46,23 +52,33 @@ pub struct Retrying {
     inner: Arc<dyn Model>,
     policy: RetryPolicy,
     random: Mutex<StdRng>,
+    budget: Option<SharedBudget>,
 }
 
 impl Retrying {
     /// Wraps `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
-        Self { inner, policy, random: Mutex::new(StdRng::from_os_rng()) }
+        Self { inner, policy, random: Mutex::new(StdRng::from_os_rng()), budget: None }
     }
 
     /// With the same waits each time, for tests.
     #[must_use]
     pub fn seeded(inner: Arc<dyn Model>, policy: RetryPolicy, seed: u64) -> Self {
-        Self { inner, policy, random: Mutex::new(StdRng::seed_from_u64(seed)) }
+        Self { inner, policy, random: Mutex::new(StdRng::seed_from_u64(seed)), budget: None }
+    }
+
+    /// The same, as long as `budget` lasts.
+    #[must_use]
+    pub(crate) fn within(self, budget: SharedBudget) -> Self {
+        Self { budget: Some(budget), ..self }
     }
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let mut attempt = 0;
+        if let Some(budget) = &self.budget {
+            budget.called();
+        }
         loop {
             attempt += 1;
             let error = match begin(&*self.inner, request).await {
@@ -70,6 +86,9 @@ impl Retrying {
                 Err(error) => error,
             };
             let Some(wait) = self.wait_before(attempt, &error) else { return Err(error) };
+            if self.budget.as_ref().is_some_and(|budget| !budget.take()) {
+                return Err(error);
+            }
             tracing::warn!(
                 model = %self.inner.description(),
                 code = error.code.as_str(),
@@ -86,6 +105,7 @@ impl Retrying {
         let asked = error.retry_after;
         if attempt > self.policy.retries
             || !error.code.is_retryable()
+            || error.breaker_open
             || asked.is_some_and(|asked| asked > self.policy.longest_wait)
         {
             return None;

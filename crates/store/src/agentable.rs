@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use houston_domain::run::RunStatus;
 use serde_json::Value;
 use sqlx::PgConnection;
 
@@ -41,7 +42,8 @@ pub struct Agentable {
     pub title: String,
     /// What it is about.
     pub description: String,
-    /// Its stored status.
+    /// Its stored status; how it stands follows from this and its run, see
+    /// [`houston_domain::agentable::AgentType::status`].
     pub status: Option<String>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
@@ -51,6 +53,8 @@ pub struct Agentable {
     pub run: Option<RunId>,
     /// Whether that run is open.
     pub run_open: bool,
+    /// How that run stands or ended.
+    pub run_status: Option<RunStatus>,
 }
 
 pub(crate) async fn insert(
@@ -118,11 +122,12 @@ impl Store {
     /// [`Error::NotFound`].
     pub async fn agentable(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<Agentable> {
         let a = sqlx::query!(
-            "-- store::agentable::get
+            r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   l.run_open
+                   l.run_open, r.status as "run_status?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
-             where a.tenant_id = $1 and a.id = $2 and a.kind = $3",
+              left join houston.runs r on r.id = l.run_id
+             where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
             tenant.0,
             id.0,
             kind
@@ -141,6 +146,7 @@ impl Store {
             last_seq: a.last_seq,
             run: a.run_id.map(RunId),
             run_open: a.run_open,
+            run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Claiming a run: the only way to get an epoch, and with it the right to write.
 
 use chrono::{DateTime, Utc};
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
@@ -50,6 +51,8 @@ pub struct Claimed {
     pub cancel_seq: Option<i64>,
     /// Tokens used by earlier attempts.
     pub usage: Usage,
+    /// Its error message, while that tells of a failure nothing has settled yet.
+    pub error: Option<ErrorMessage>,
     /// The id a message of the first iteration will have.
     pub next_message: MessageId,
     /// The event that was committed with the claim.
@@ -76,7 +79,7 @@ impl Store {
                    title as "title!", description as "description!", parent_id, run_id as "run_id!",
                    attempt as "attempt!", iterations as "iterations!", crash_count as "crash_count!",
                    failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
-                   takeover as "takeover!"
+                   takeover as "takeover!", error_content, error_metadata
               from houston.claim_run($1, $2, $3, $4, $5, $6, $7)"#,
             agentable.0,
             worker.0,
@@ -103,6 +106,11 @@ impl Store {
             failed_attempts: row.failed_attempts,
             cancel_seq: row.cancel_seq,
             usage: usage(&row.usage),
+            error: row.error_content.zip(row.error_metadata).map(|(content, metadata)| ErrorMessage {
+                id: ErrorMessage::id_of(RunId(row.run_id)),
+                content,
+                metadata,
+            }),
             next_message,
             event: Committed {
                 seq: row.seq,

@@ -78,12 +78,14 @@ pub enum Then {
         /// How it ends.
         ending: Ending,
     },
-    /// Let go until `at`.
+    /// Let go until `at`. `counts`: as a failed attempt.
     Retry {
         /// The `RetryScheduled` event.
         event: Event,
         /// When the next attempt is due.
         at: DateTime<Utc>,
+        /// Whether this one was one of those that a run has.
+        counts: bool,
         /// Why this one failed.
         ending: Ending,
     },
@@ -118,7 +120,7 @@ pub struct Step {
     pub entries: Vec<Entry>,
     /// Events, in order, without the one in `then`.
     pub events: Vec<Event>,
-    /// Thread messages.
+    /// Thread messages. The error message of a run takes the place of its earlier state.
     pub messages: Vec<NewMessage>,
     /// Calls about to execute.
     pub intents: Vec<Intent>,
@@ -200,8 +202,8 @@ impl Then {
                 parts.last = Some(event);
                 parts.ending = Some(ending);
             }
-            Self::Retry { event, at, ending } => {
-                parts.then = "retry";
+            Self::Retry { event, at, counts, ending } => {
+                parts.then = if *counts { "retry" } else { "hand_over" };
                 parts.last = Some(event);
                 parts.ending = Some(ending);
                 parts.retry_at = Some(*at);

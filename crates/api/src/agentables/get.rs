@@ -18,5 +18,6 @@ pub(crate) async fn get(
     place: Place,
 ) -> Result<impl IntoResponse, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    Ok(Json(Shown::from(agentable)))
+    let kind = app.state.agent_types.get(&agentable.kind);
+    Ok(Json(Shown::new(agentable, kind)))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod get;
 
+use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_store::agentable::Agentable;
 use serde::{Deserialize, Serialize};
@@ -15,20 +16,27 @@ pub(crate) struct Shown {
     pub(crate) user_id: UserId,
     pub(crate) title: String,
     pub(crate) description: String,
+    /// How it stands, by its run and by what somebody decided.
     pub(crate) status: Option<String>,
     /// Its open run, or the latest one.
     pub(crate) run_id: Option<RunId>,
     pub(crate) created_at: Time,
 }
 
-impl From<Agentable> for Shown {
-    fn from(agentable: Agentable) -> Self {
+impl Shown {
+    /// `agentable`, whose kind is `kind`; of a kind nobody knows here, the stored status is shown.
+    pub(crate) fn new(agentable: Agentable, kind: Option<&AgentType>) -> Self {
+        let stored = agentable.status;
+        let status = match kind {
+            Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
+            None => stored,
+        };
         Self {
             id: AgentableId::shown(agentable.id, &agentable.kind),
             user_id: agentable.user,
             title: agentable.title,
             description: agentable.description,
-            status: agentable.status,
+            status,
             run_id: agentable.run,
             created_at: Time(agentable.created_at),
         }

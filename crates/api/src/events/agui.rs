@@ -14,6 +14,10 @@ use crate::rfc3339::Time;
 /// The protocol version announced at the start of each run.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 
+/// The type of the activity that a run's error message is: what a client that knows it shows as a countdown, and
+/// any other passes over.
+pub(crate) const ERROR_ACTIVITY: &str = "houston.error";
+
 /// The id of something in a thread. A tool call has the id of the message that shows it, so that it is the same
 /// in the stream and in the list of messages; what providers call it repeats from run to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -158,6 +162,14 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
     },
+    /// A message that changes in place: this is all of it.
+    ActivitySnapshot {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timestamp: Timestamp,
+        message_id: EntityId,
+        activity_type: &'static str,
+        content: Value,
+    },
     MessagesSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
         timestamp: Timestamp,
@@ -225,7 +237,9 @@ pub(crate) struct SnapshotMessage {
     pub(crate) id: EntityId,
     pub(crate) role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) content: Option<String>,
+    pub(crate) content: Option<Content>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) activity_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_calls: Option<ToolCalls>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,6 +249,15 @@ pub(crate) struct SnapshotMessage {
     pub(crate) metadata: Option<RolledBack>,
 }
 
+/// What a message of a snapshot holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Content {
+    Text(String),
+    /// Of an activity.
+    Fields(Value),
+}
+
 impl SnapshotMessage {
     /// One that holds text; whose, is for the caller to say.
     pub(crate) fn said(content: String) -> Self {
@@ -242,7 +265,8 @@ impl SnapshotMessage {
         Self {
             id,
             role: "assistant",
-            content: Some(content),
+            content: Some(Content::Text(content)),
+            activity_type: None,
             tool_calls: None,
             tool_call_id: None,
             metadata: None,
@@ -252,7 +276,12 @@ impl SnapshotMessage {
     /// About how many bytes it takes.
     pub(crate) fn size(&self) -> usize {
         let calls = self.tool_calls.as_ref().map_or(0, |calls| calls.0.function.arguments.len() + 100);
-        self.content.as_ref().map_or(0, String::len) + calls + 100
+        let content = match &self.content {
+            Some(Content::Text(text)) => text.len(),
+            Some(Content::Fields(fields)) => fields["text"].as_str().map_or(0, str::len) + 200,
+            None => 0,
+        };
+        content + calls + 100
     }
 }
 

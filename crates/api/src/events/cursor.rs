@@ -289,7 +289,10 @@ impl Cursor {
                     iteration.said |= iteration.message == *message_id || matches!(was, Open::Text(_));
                 }
             }
-            Durable::RunQueued {} | Durable::MessagePosted { .. } | Durable::ToolReturned { .. } => {}
+            Durable::RunQueued {}
+            | Durable::MessagePosted { .. }
+            | Durable::ToolReturned { .. }
+            | Durable::ErrorShown { .. } => {}
         }
     }
 

@@ -3,6 +3,7 @@
 //! Which step is open is taken from what came before, not from the event: so starts and ends pair, whatever a
 //! worker that died left open.
 
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event as Durable, MessageBody};
 use houston_domain::id::MessageId;
 use houston_domain::message::Source;
@@ -11,8 +12,8 @@ use houston_domain::run::RunStatus;
 use serde_json::Value;
 
 use crate::events::agui::{
-    Added, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult, StepName,
-    Timestamp, TokenUsage,
+    Added, ERROR_ACTIVITY, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult,
+    StepName, Timestamp, TokenUsage,
 };
 use crate::rfc3339::Time;
 
@@ -55,12 +56,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([step_start(timestamp, iteration + 1)]).collect()
         }
         Durable::Thought { text } => thought(timestamp, context, text),
-        Durable::MessageSent { message_id } => {
-            let id = EntityId::Message(*message_id);
-            let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: "assistant" }];
-            events.extend(text_end(timestamp, id, committed.body.as_ref(), 0));
-            events
-        }
+        Durable::MessageSent { message_id } => sent(timestamp, *message_id, committed),
         Durable::ToolCalled { call_id, name, input, message_id } => {
             tool_called(timestamp, *message_id, call_id, name, input)
         }
@@ -76,6 +72,9 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let value = Fact::Retry { attempt: *attempt, of: *of, retry_at: Time(*retry_at), code, message };
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
+        }
+        Durable::ErrorShown { message_id, content, metadata } => {
+            vec![error_shown(timestamp, *message_id, content, metadata)]
         }
         Durable::HandedOver { iteration } => {
             let value = Fact::HandedOver { iteration: *iteration };
@@ -126,6 +125,13 @@ pub(crate) fn suffix(text: &str, chars: u32) -> &str {
     }
 }
 
+fn sent(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Vec<Event<'_>> {
+    let id = EntityId::Message(id);
+    let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: "assistant" }];
+    events.extend(text_end(timestamp, id, committed.body.as_ref(), 0));
+    events
+}
+
 fn thought<'a>(timestamp: Timestamp, context: &Context<'_>, text: &'a str) -> Vec<Event<'a>> {
     // A thought without an iteration has no id it could be told by; no worker writes one.
     let Some(message) = context.message.filter(|_| !text.is_empty()) else { return Vec::new() };
@@ -165,6 +171,15 @@ fn tool_called<'a>(
         Event::ToolCallArgs { timestamp, tool_call_id: id, delta: input.to_string() },
         Event::ToolCallEnd { timestamp, tool_call_id: id },
     ]
+}
+
+fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value) -> Event<'static> {
+    Event::ActivitySnapshot {
+        timestamp,
+        message_id: EntityId::Message(id),
+        activity_type: ERROR_ACTIVITY,
+        content: ErrorMessage::shown(text, metadata),
+    }
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {

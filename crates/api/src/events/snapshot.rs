@@ -1,9 +1,10 @@
 //! The thread as a snapshot shows it, made of the events a client has seen: what people and agents said, and what
 //! tools were called and returned. A client replaces its messages with it, so what is left out here is lost there.
 
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 
-use crate::events::agui::{EntityId, RolledBack, SnapshotMessage, ToolCalls};
+use crate::events::agui::{Content, ERROR_ACTIVITY, EntityId, RolledBack, SnapshotMessage, ToolCalls};
 
 /// How many messages a snapshot holds at most.
 pub(crate) const MOST_MESSAGES: i64 = 1_000;
@@ -13,14 +14,19 @@ const MOST_BYTES: usize = 6 * 1024 * 1024;
 /// The snapshot of a thread whose events are given newest first.
 pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
     let mut bytes = 0;
-    let mut messages: Vec<SnapshotMessage> = newest_first
-        .into_iter()
-        .filter_map(message)
-        .take_while(|message| {
-            bytes += message.size();
-            bytes <= MOST_BYTES
-        })
-        .collect();
+    let mut messages: Vec<SnapshotMessage> = Vec::new();
+    for message in newest_first.into_iter().filter_map(message) {
+        bytes += message.size();
+        if bytes > MOST_BYTES {
+            break;
+        }
+        // An error message stands where it first appeared, and says what it said last.
+        let later = message
+            .activity_type
+            .and_then(|_| messages.iter().position(|later| later.id == message.id))
+            .map(|at| messages.remove(at));
+        messages.push(later.unwrap_or(message));
+    }
     messages.reverse();
     messages
 }
@@ -42,6 +48,7 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
             id: EntityId::Message(message_id),
             role: "assistant",
             content: None,
+            activity_type: None,
             tool_calls: Some(ToolCalls::one(EntityId::Message(message_id), call_id, name, input.to_string())),
             tool_call_id: None,
             metadata,
@@ -52,6 +59,13 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
             tool_call_id: Some(EntityId::Message(message_id)),
             metadata,
             ..SnapshotMessage::said(content)
+        }),
+        Event::ErrorShown { message_id, content, metadata } => Some(SnapshotMessage {
+            id: EntityId::Message(message_id),
+            role: "activity",
+            content: Some(Content::Fields(ErrorMessage::shown(&content, &metadata))),
+            activity_type: Some(ERROR_ACTIVITY),
+            ..SnapshotMessage::said(String::new())
         }),
         _ => None,
     }

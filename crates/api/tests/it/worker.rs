@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Delta, Event, Live, Part};
 use houston_domain::history::{Block, Entry};
-use houston_domain::id::{MessageId, RunId, WorkerId};
+use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -41,17 +42,21 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) async fn claim(&self) -> Driven<'a> {
+        self.claim_of(self.app.agentable()).await
+    }
+
+    pub(crate) async fn claim_of(&self, agentable: AgentableId) -> Driven<'a> {
         let ids = &self.app.state.ids;
         let message = ids.next();
         let claimed = self
             .app
             .state
             .store
-            .claim_run(self.app.agentable(), self.id, ids.next(), message)
+            .claim_run(agentable, self.id, ids.next(), message)
             .await
             .unwrap()
             .expect("something to claim");
-        self.app.publish(Live::Committed(vec![claimed.event.clone()]));
+        self.app.state.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let iteration = u32::try_from(claimed.iterations).unwrap() + 1;
         Driven { app: self.app, claimed, message, iteration, loud: true }
     }
@@ -92,7 +97,8 @@ impl Driven<'_> {
         match self.app.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
             Commit::Done(done) => {
                 if self.loud {
-                    self.app.publish(Live::Committed(done.events.clone()));
+                    let committed = Live::Committed(done.events.clone());
+                    self.app.state.bus.publish(self.claimed.fence.agentable, committed);
                 }
                 done
             }
@@ -164,6 +170,50 @@ impl Driven<'_> {
         self.commit(vec![], vec![], vec![], Then::End { event, ending }).await
     }
 
+    /// Fails; the next attempt is due at once.
+    pub(crate) async fn wait(self, error: &ErrorMessage) {
+        let field = |name: &str| error.metadata[name].as_i64().and_then(|n| i32::try_from(n).ok()).unwrap();
+        let at = self.app.state.ids.clock().now();
+        let event = Event::RetryScheduled {
+            attempt: field("attempt"),
+            of: field("of"),
+            retry_at: at,
+            code: "RATE_LIMITED".into(),
+            message: error.content.clone(),
+            iteration: self.iteration,
+        };
+        let Then::Finish { mut ending, .. } = self.finish(RunStatus::Retrying, None) else { unreachable!() };
+        ending.error_code = Some("RATE_LIMITED".into());
+        let then = Then::Retry { event, at, counts: true, ending };
+        self.commit(vec![error.event()], vec![shown(error)], vec![], then).await;
+    }
+
+    /// Answers after it had failed.
+    pub(crate) async fn recover(self, text: &str, error: &ErrorMessage) {
+        let message = NewMessage {
+            id: self.message,
+            event: 0,
+            source: Source::Agent,
+            message_type: MessageType::Text,
+            content: text.into(),
+            metadata: json!({}),
+        };
+        let error_message = NewMessage { event: 1, ..shown(error) };
+        let events = vec![Event::MessageSent { message_id: self.message }, error.event()];
+        let then = self.finish(RunStatus::MessageSent, None);
+        self.commit(events, vec![message, error_message], vec![], then).await;
+    }
+
+    /// Fails for good.
+    pub(crate) async fn give_up(self, error: &ErrorMessage) {
+        let Then::Finish { event, ending, .. } = self.finish(RunStatus::Failed, Some(("RATE_LIMITED", "no")))
+        else {
+            unreachable!()
+        };
+        let then = Then::End { event, ending };
+        self.commit(vec![error.event()], vec![shown(error)], vec![], then).await;
+    }
+
     pub(crate) async fn hand_over(self) {
         let event = Event::HandedOver { iteration: self.iteration };
         self.commit(vec![], vec![], vec![], Then::HandOver { event }).await;
@@ -187,5 +237,16 @@ impl Driven<'_> {
             go_on,
             ending: Ending { status, next_run: ids.next(), error_code: code, error_message: message },
         }
+    }
+}
+
+fn shown(error: &ErrorMessage) -> NewMessage {
+    NewMessage {
+        id: error.id,
+        event: 0,
+        source: Source::Error,
+        message_type: MessageType::Text,
+        content: error.content.clone(),
+        metadata: error.metadata.clone(),
     }
 }

@@ -141,6 +141,8 @@ mod tests {
         for other in [
             r#"{"type":"CUSTOM","name":"houston.plan.created","value":{"steps":[1]}}"#,
             r#"{"type":"STEP_STARTED","stepName":"iteration 1"}"#,
+            // The retry that is told of beside it says the same.
+            r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"msg_1","activityType":"houston.error","content":{"text":"no"}}"#,
             r#"{"type":"BRAND_NEW","x":1}"#,
             "no json",
         ] {

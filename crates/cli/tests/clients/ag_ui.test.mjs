@@ -60,11 +60,18 @@ const shown = (client) =>
     .filter(({ role, content }) => ['user', 'assistant'].includes(role) && content)
     .map(({ id, content }) => ({ id, content }));
 
-// A failure reaches a client as RUN_ERROR; as a message only if a snapshot of the thread comes later.
+// An error message is an activity: it changes in place, from a countdown to what became of it.
 async function assertSame(client, place) {
   const messages = await thread(place);
-  const errors = new Set(said(messages, 'error').map(({ id }) => id));
-  assert.deepEqual(shown(client).filter(({ id }) => !errors.has(id)), said(messages, 'user', 'agent'));
+  assert.deepEqual(shown(client), said(messages, 'user', 'agent'));
+  const activities = client.messages.filter(({ role }) => role === 'activity');
+  assert(activities.every(({ activityType }) => activityType === 'houston.error'));
+  assert.deepEqual(
+    activities.map(({ id, content }) => ({ id, content })),
+    messages
+      .filter(({ source }) => source === 'error')
+      .map(({ id, content, metadata }) => ({ id, content: { ...metadata, text: content } })),
+  );
 }
 
 test('AG-UI: text: the client has the thread, over several runs', async () => {
@@ -163,7 +170,10 @@ test('AG-UI: failed: RUN_ERROR carries what the thread says', async () => {
   const heard = await converse(client, place, '/sim fail=authentication_error');
   assert.equal(heard.error.code, 'AUTHENTICATION_ERROR');
   const messages = await thread(place);
-  assert.deepEqual(said(messages, 'error').map(({ content }) => content), [heard.error.message]);
+  assert.deepEqual(
+    said(messages, 'error').map(({ content }) => content),
+    [`Failed permanently: ${heard.error.message}`],
+  );
   await assertSame(client, place);
 });
 

@@ -202,6 +202,11 @@ impl House {
     /// Reads an event stream to its clean end: the text messages a client ends up with, by id, and the types of
     /// all events. A connection that breaks is resumed, as often as it must be.
     pub(crate) async fn watch(&self, path: &str) -> Watched {
+        self.watch_with(path, |_| {}).await
+    }
+
+    /// The same; `heard` is told of every event once it has arrived.
+    pub(crate) async fn watch_with(&self, path: &str, mut heard: impl FnMut(&Value)) -> Watched {
         let mut watched = Watched::default();
         let deadline = Instant::now() + PATIENCE;
         let mut last_id = String::new();
@@ -227,7 +232,9 @@ impl House {
                             if let Some(id) = line.strip_prefix("id: ") {
                                 id.clone_into(&mut last_id);
                             } else if let Some(data) = line.strip_prefix("data: ") {
-                                watched.take(&serde_json::from_str(data).unwrap());
+                                let event = serde_json::from_str(data).unwrap();
+                                watched.take(&event);
+                                heard(&event);
                             }
                         }
                     }
@@ -248,6 +255,8 @@ async fn json(response: reqwest::Response) -> Value {
 pub(crate) struct Watched {
     pub(crate) texts: Vec<(String, String)>,
     pub(crate) types: Vec<String>,
+    /// The states of error messages, in order.
+    pub(crate) errors: Vec<Value>,
     open: Option<String>,
 }
 
@@ -270,6 +279,7 @@ impl Watched {
                 let kept: Vec<&Value> = event["messages"].as_array().unwrap().iter().collect();
                 self.texts.retain(|(text, _)| kept.iter().any(|message| message["id"] == text.as_str()));
             }
+            "ACTIVITY_SNAPSHOT" => self.errors.push(event["content"].clone()),
             "RUN_FINISHED" => assert_eq!(self.open, None, "a message is open at the end"),
             _ => {}
         }

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod failure;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod house;

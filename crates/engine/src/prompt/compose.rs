@@ -53,6 +53,7 @@ mod tests {
             failed_attempts: 0,
             cancel_seq: None,
             usage: houston_domain::model::Usage::default(),
+            error: None,
             next_message: MessageId(id),
             event: Committed {
                 seq: 1,

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
+mod failure;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod race;

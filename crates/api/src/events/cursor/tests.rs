@@ -5,6 +5,7 @@ mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Delta, Event as Durable, Part};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -23,10 +24,7 @@ fn open_iteration_at(log: &[Committed], seq: i64) -> Option<OpenIteration> {
 }
 
 fn snapshot(log: &[Committed], before: i64) -> Vec<SnapshotMessage> {
-    log.iter()
-        .take_while(|event| event.seq < before)
-        .filter_map(|event| crate::events::snapshot::message(event.clone()))
-        .collect()
+    crate::events::snapshot::of(log.iter().rev().filter(|event| event.seq < before).cloned().collect())
 }
 
 /// A stream and its client, with a line between them that breaks after some frames.
@@ -162,7 +160,7 @@ fn check(line: &Line) {
     let (client, log) = (&line.client, &line.log);
     let mut texts = BTreeMap::new();
     let (mut arguments, mut results) = (BTreeMap::new(), BTreeMap::new());
-    let mut reasoning = None;
+    let (mut reasoning, mut errors) = (None, BTreeMap::new());
     for committed in log {
         match (&committed.event, &committed.body) {
             (Durable::MessageSent { message_id }, Some(body)) => {
@@ -182,12 +180,16 @@ fn check(line: &Line) {
             (Durable::ToolReturned { message_id, content, .. }, _) => {
                 results.insert(message_id.to_string(), content.clone());
             }
+            (Durable::ErrorShown { message_id, content, metadata }, _) => {
+                errors.insert(message_id.to_string(), ErrorMessage::shown(content, metadata));
+            }
             _ => {}
         }
     }
     assert_eq!(client.texts, texts);
     assert_eq!(client.arguments, arguments);
     assert_eq!(client.results, results);
+    assert_eq!(client.errors, errors);
     let count = |of: fn(&Durable) -> bool| log.iter().filter(|committed| of(&committed.event)).count();
     assert_eq!(client.runs.len(), count(|event| matches!(event, Durable::RunQueued {})));
     assert_eq!(client.ends.len(), count(|event| matches!(event, Durable::RunFinished { .. })));

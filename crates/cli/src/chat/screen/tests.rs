@@ -154,7 +154,9 @@ fn parallel_calls_and_failures_have_a_line_each() {
 #[test]
 fn retries_count_down_and_failures_stay() {
     let mut screen = live();
-    let mut out = show(&mut screen, &[started(), retry(1)]);
+    let told = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": "msg_1", "activityType": "houston.error",
+        "content": {"text": "slow down", "retryable": true}});
+    let mut out = show(&mut screen, &[started(), told, retry(1)]);
     assert!(screen.is_counting());
     assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 10 s");
     out += &screen.tick(noon() + chrono::TimeDelta::seconds(8)).shown(false);

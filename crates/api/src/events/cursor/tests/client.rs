@@ -18,6 +18,7 @@ pub(super) struct Client {
     pub(super) reasonings: BTreeMap<String, String>,
     pub(super) arguments: BTreeMap<String, String>,
     pub(super) results: BTreeMap<String, String>,
+    pub(super) errors: BTreeMap<String, Value>,
     pub(super) runs: Vec<String>,
     pub(super) ends: Vec<String>,
     pub(super) customs: Vec<String>,
@@ -66,6 +67,10 @@ impl Client {
                 self.texts.get_mut(&field("messageId")).unwrap().push_str(&non_empty(field("delta")));
             }
             "TEXT_MESSAGE_END" => assert!(self.open_texts.remove(&field("messageId")), "{event}"),
+            "ACTIVITY_SNAPSHOT" => {
+                assert_eq!(event["activityType"], "houston.error");
+                self.errors.insert(field("messageId"), event["content"].clone());
+            }
             "REASONING_MESSAGE_START" => {
                 assert_eq!(event["role"], "reasoning");
                 self.start(field("messageId"), |client| &mut client.open_reasonings);
@@ -108,6 +113,11 @@ impl Client {
     /// What is not in it, is gone; reasoning stays.
     fn snapshot(&mut self, messages: &[Value]) {
         self.texts.clear();
+        self.errors.clear();
+        for message in messages.iter().filter(|message| message["role"] == "activity") {
+            let id = message["id"].as_str().unwrap().to_owned();
+            assert_eq!(self.errors.insert(id, message["content"].clone()), None, "twice: {message}");
+        }
         for message in messages.iter().filter(|message| message["role"] == "assistant") {
             assert!(no_null(message), "{message}");
             let id = message["id"].as_str().unwrap();

@@ -1,6 +1,7 @@
 //! Random lives of an agentable: what was committed and what was streamed, in the order in which it was published.
 
 use chrono::DateTime;
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Delta, Event as Durable, MessageBody, Part};
 use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::{MessageType, Source};
@@ -102,6 +103,8 @@ struct Stage {
     message: Option<MessageId>,
     posts: Vec<bool>,
     moments: usize,
+    /// The run's error message waits for the next attempt.
+    failing: bool,
 }
 
 impl Stage {
@@ -143,6 +146,7 @@ impl Stage {
     fn run(&mut self, attempts: &[Attempt]) {
         self.run += 1;
         self.number = 1;
+        self.failing = false;
         let posted = self.posted();
         self.publish(vec![(Durable::RunQueued {}, None), posted]);
         let last = attempts.len() - 1;
@@ -189,17 +193,18 @@ impl Stage {
         let iteration = self.number;
         match end {
             End::Crash => vec![],
-            End::Retry => vec![(
-                Durable::RetryScheduled {
+            End::Retry => {
+                self.failing = true;
+                let scheduled = Durable::RetryScheduled {
                     attempt: 1,
                     of: 3,
                     retry_at: DateTime::UNIX_EPOCH,
                     code: "TIMEOUT".into(),
                     message: "slow".into(),
                     iteration,
-                },
-                None,
-            )],
+                };
+                vec![self.error("waiting"), (scheduled, None)]
+            }
             End::HandOver => vec![(Durable::HandedOver { iteration }, None)],
             End::Finish { status, notice } => {
                 let mut events = Vec::new();
@@ -209,6 +214,9 @@ impl Stage {
                         Durable::MessageSent { message_id },
                         Some(said(Source::Error, "Sorry.".into())),
                     ));
+                }
+                if std::mem::take(&mut self.failing) || status == RunStatus::Failed {
+                    events.push(self.error(status.as_str()));
                 }
                 let (message, code) = (None, None);
                 let usage = Usage::default();
@@ -255,7 +263,18 @@ impl Stage {
                 Durable::ToolCalled { call_id, name, input: json!({"a": 1}), message_id: *message_id };
             events.push((event, Some(said(Source::Agent, "Note".into()))));
         }
+        if std::mem::take(&mut self.failing) {
+            events.push(self.error("resolved"));
+        }
         events
+    }
+
+    /// How the run's error message stands now.
+    fn error(&self, state: &str) -> (Durable, Option<MessageBody>) {
+        let id = ErrorMessage::id_of(RunId(Uuid::from_u128(self.run << 64)));
+        let (content, metadata) = ("slow".to_owned(), json!({"state": state}));
+        let body = MessageBody { metadata: metadata.clone(), ..said(Source::Error, content.clone()) };
+        (Durable::ErrorShown { message_id: id, content, metadata }, Some(body))
     }
 
     fn iteration(&mut self, iteration: &Iteration, closing: Option<Vec<(Durable, Option<MessageBody>)>>) {

@@ -1,0 +1,159 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use houston_domain::clock::ManualClock;
+use houston_domain::model::{ModelErrorCode as Code, ModelTurn, StopReason, Usage};
+
+use super::*;
+
+/// A provider that can be broken and mended.
+struct Provider {
+    description: Description,
+    how: Mutex<How>,
+    calls: AtomicUsize,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Answers,
+    Refuses(Code),
+    BreaksOff,
+}
+
+impl Provider {
+    fn new(how: How) -> Arc<Self> {
+        let description = Description {
+            provider: "acme".into(),
+            model: "m".into(),
+            simulated: false,
+            supports_tools: true,
+        };
+        Arc::new(Self { description, how: Mutex::new(how), calls: AtomicUsize::new(0) })
+    }
+
+    fn becomes(&self, how: How) {
+        *self.how.lock().unwrap() = how;
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+impl Model for Provider {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let turn = || ModelTurn {
+            content: vec![],
+            malformed: vec![],
+            stop: StopReason::EndTurn,
+            usage: Usage::default(),
+        };
+        let text = Ok(Event::Text("hi".into()));
+        let broken = Err(ModelError::new(Code::NetworkError, "cut"));
+        let answer: Vec<Result<Event, ModelError>> = match *self.how.lock().unwrap() {
+            How::Refuses(code) => {
+                return async move { Err(ModelError::new(code, "no")) }.boxed();
+            }
+            How::Answers => vec![text, Ok(Event::Done(Box::new(turn())))],
+            How::BreaksOff => vec![text, broken],
+        };
+        async move { Ok(Box::pin(stream::iter(answer)) as EventStream) }.boxed()
+    }
+}
+
+fn guards() -> Guards {
+    let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH + TimeDelta::hours(9)));
+    Guards::new(BreakerPolicy::default(), BudgetPolicy::default(), clock)
+}
+
+async fn ask(model: &Arc<dyn Model>) -> Result<usize, ModelError> {
+    let request = Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1 };
+    let items: Vec<_> = model.stream(&request).await?.collect().await;
+    items.into_iter().collect::<Result<Vec<_>, _>>().map(|events| events.len())
+}
+
+const ONCE: RetryPolicy =
+    RetryPolicy { retries: 0, delay: Duration::from_millis(1500), longest_wait: Duration::from_secs(10) };
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_provider_is_left_alone_and_found_again() {
+    let (guards, provider) = (guards(), Provider::new(How::Refuses(Code::RateLimited)));
+    let model = guards.guard(provider.clone(), ONCE);
+    // Another use case that asks the same has the same breaker.
+    let other = guards.guard(provider.clone(), ONCE);
+    for _ in 0..10 {
+        assert_eq!(ask(&model).await.unwrap_err().message, "no");
+        assert_eq!(ask(&other).await.unwrap_err().message, "no");
+    }
+    let error = ask(&model).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.breaker_open, error.retry_after),
+        (Code::RateLimited, true, Some(Duration::from_secs(30)))
+    );
+    assert_eq!(
+        error.message,
+        "acme: most of the latest calls failed (RATE_LIMITED), so none is made for now; the next is tried at \
+         09:00:30 UTC"
+    );
+    assert_eq!(provider.calls(), 20, "it was not asked");
+    let status = &guards.snapshot()[0];
+    assert_eq!(
+        (&*status.provider, &*status.model, status.state, status.failures),
+        ("acme", "m", BreakerState::Open, 20)
+    );
+
+    provider.becomes(How::Answers);
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert_eq!(ask(&other).await, Ok(2));
+    assert_eq!(guards.snapshot()[0].state, BreakerState::Closed);
+    assert_eq!(ask(&model).await, Ok(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_break_off_open_it_and_refused_keys_do_not() {
+    let (guards, provider) = (guards(), Provider::new(How::BreaksOff));
+    let model = guards.guard(provider.clone(), ONCE);
+    for _ in 0..9 {
+        assert_eq!(ask(&model).await.unwrap_err().message, "cut");
+    }
+    assert_eq!(guards.snapshot()[0].state, BreakerState::Closed);
+    ask(&model).await.unwrap_err();
+    assert_eq!(guards.snapshot()[0].state, BreakerState::Open, "each was a beginning and a failure");
+
+    for code in [Code::AuthenticationError, Code::InvalidResponse, Code::Unknown, Code::ContextLengthExceeded]
+    {
+        let (guards, provider) = (self::guards(), Provider::new(How::Refuses(code)));
+        let model = guards.guard(provider.clone(), ONCE);
+        for _ in 0..50 {
+            assert!(!ask(&model).await.unwrap_err().breaker_open, "{code:?}");
+        }
+        assert_eq!(provider.calls(), 50);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_with_the_budget_and_at_an_open_breaker() {
+    let breaker = BreakerPolicy { min_calls: u64::MAX, ..BreakerPolicy::default() };
+    let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
+    let guards = Guards::new(breaker, BudgetPolicy::default(), clock);
+    let provider = Provider::new(How::Refuses(Code::NetworkError));
+    let model = guards.guard(provider.clone(), RetryPolicy::default());
+    let all = futures_util::future::join_all((0..200).map(|_| ask(&model))).await;
+    assert!(all.iter().all(|outcome| outcome.as_ref().is_err_and(|error| error.message == "no")));
+    assert_eq!(provider.calls(), 222, "200 and a tenth of all");
+
+    let (guards, provider) = (self::guards(), Provider::new(How::Refuses(Code::NetworkError)));
+    let model = guards.guard(provider.clone(), RetryPolicy::default());
+    let all = futures_util::future::join_all((0..100).map(|_| ask(&model))).await;
+    let refused = all.into_iter().filter(|outcome| outcome.as_ref().is_err_and(|error| error.breaker_open));
+    assert_eq!(
+        (provider.calls(), refused.count()),
+        (20, 90),
+        "ten had no retry left, the others met the breaker"
+    );
+}
