@@ -43,7 +43,9 @@ begin
         select max(m.seq), jsonb_agg(jsonb_build_object('type', 'text', 'text', m.content) order by m.seq)
           into v_read, v_content
           from houston.messages m
-         where m.agentable_id = p_agentable and m.seq > l.read_seq and m.source = 'user';
+         where m.agentable_id = p_agentable and m.seq > l.read_seq and m.source = 'user'
+           -- What was posted after somebody asked to cancel is for the next run.
+           and m.seq <= coalesce(cancel_seq, 9223372036854775807);
     end if;
     -- A new run: its messages become one user entry. A later attempt finds its own in the history, perhaps
     -- with open tool calls, and reads what came since at its next step.
@@ -56,7 +58,7 @@ begin
     update houston.run_locks as k
        set epoch = l.epoch + 1, run_token = p_token, holder = p_worker, crash_count = l.crash_count + 1,
            next_attempt_at = null, last_seq = l.last_seq + 1,
-           wake = v_content is not null and not v_fresh,
+           wake = v_content is not null and not v_fresh or l.wake and cancel_seq is not null,
            read_seq = case when v_fresh then v_read else l.read_seq end,
            last_position = l.last_position + v_fresh::int
      where k.agentable_id = p_agentable;

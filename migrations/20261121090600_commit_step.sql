@@ -46,21 +46,30 @@ begin
     at := clock_timestamp();
     outcome := 'committed';
 
+    if l.wake or p_status = 'cancelled' then
+        select r.cancel_seq into cancel_seq from houston.runs r where r.id = l.run_id;
+    end if;
     if p_status = 'cancelled' then
         -- A cancelled run takes along what was posted before somebody asked to cancel it.
-        select coalesce(r.cancel_seq, 0) into v_read_to from houston.runs r where r.id = l.run_id;
+        v_read_to := coalesce(cancel_seq, 0);
     end if;
-    -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.
+    -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock. What was posted
+    -- after somebody asked to cancel is for the next run: this one ends without having read it.
     if l.wake and (p_read or p_then in ('finish', 'end')) then
         select max(m.seq), array_agg(m.content order by m.seq)
           into v_read, read_contents
           from houston.messages m
          where m.agentable_id = p_agentable and m.source = 'user'
-           and m.seq > greatest(l.read_seq, v_read_to);
+           and m.seq > greatest(l.read_seq, v_read_to)
+           and m.seq <= case when p_then = 'end' then 9223372036854775807
+                             else coalesce(cancel_seq, 9223372036854775807) end;
     end if;
     if p_then = 'finish' and v_read is not null then
         outcome := 'went_on';
         v_ending := false;
+    elsif p_then = 'finish' and cancel_seq is not null then
+        select max(m.seq) into v_read from houston.messages m
+         where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq;
     end if;
     if v_ending then
         v_events := v_events || p_last_event;
@@ -144,7 +153,7 @@ begin
        set crash_count = 0, last_write_id = p_write, last_seq = commit_step.last_seq, last_position = l.last_position,
            read_seq = case when v_read is not null and not v_ending then v_read
                            else greatest(l.read_seq, v_read_to) end,
-           wake = case when not v_ending then l.wake and v_read is null and not p_read
+           wake = case when not v_ending then l.wake and (cancel_seq is not null or v_read is null and not p_read)
                        when p_then in ('retry', 'hand_over') then true
                        else opened end,
            holder = case when v_ending then null else k.holder end,
