@@ -36,7 +36,7 @@ pub(crate) struct Rig {
     pub(crate) tenant: TenantId,
     pub(crate) goal: AgentableId,
     pub(crate) hints: HintSender,
-    tracker: TaskTracker,
+    pub(crate) tracker: TaskTracker,
     gone: CancellationToken,
 }
 
