@@ -16,6 +16,9 @@ create table houston.api_keys (
     revoked_at timestamptz
 );
 
+-- Every request asks for the keys that begin like its own.
+create index api_keys_by_prefix on houston.api_keys (prefix) where revoked_at is null;
+
 -- What a client sent under an Idempotency-Key, and what it was answered.
 create table houston.idempotency_keys (
     tenant_id uuid not null references houston.tenants,

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{ApiKeyId, TenantId};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::pool::Store;
@@ -29,6 +30,33 @@ pub struct ApiKey {
     pub created_at: DateTime<Utc>,
     /// When it was revoked.
     pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// A key's row.
+struct KeyRow {
+    id: Uuid,
+    tenant_id: Uuid,
+    tenant: String,
+    name: String,
+    prefix: String,
+    secret_sha256: Vec<u8>,
+    created_at: DateTime<Utc>,
+    revoked_at: Option<DateTime<Utc>>,
+}
+
+impl From<KeyRow> for ApiKey {
+    fn from(row: KeyRow) -> Self {
+        Self {
+            id: ApiKeyId(row.id),
+            tenant_id: TenantId(row.tenant_id),
+            tenant: row.tenant,
+            name: row.name,
+            prefix: row.prefix,
+            secret_sha256: row.secret_sha256,
+            created_at: row.created_at,
+            revoked_at: row.revoked_at,
+        }
+    }
 }
 
 /// The hash under which a key is stored.
@@ -86,39 +114,36 @@ impl Store {
     /// What the database says.
     pub async fn api_keys_like(&self, key: &str) -> Result<Vec<ApiKey>> {
         let prefix: String = key.chars().take(PREFIX_CHARS).collect();
-        let mut keys = self.list_api_keys(Some(&prefix)).await?;
-        keys.retain(|key| key.revoked_at.is_none());
-        Ok(keys)
-    }
-
-    /// All keys, or those with this prefix.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn list_api_keys(&self, prefix: Option<&str>) -> Result<Vec<ApiKey>> {
-        let keys = sqlx::query!(
-            "-- store::api_key::list
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at
+        let keys = sqlx::query_as!(
+            KeyRow,
+            "-- store::api_key::like
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
+                   k.secret_sha256, k.created_at, k.revoked_at
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where $1::text is null or k.prefix = $1
-             order by k.id",
+             where k.prefix = $1 and k.revoked_at is null",
             prefix
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(keys
-            .into_iter()
-            .map(|k| ApiKey {
-                id: ApiKeyId(k.id),
-                tenant_id: TenantId(k.tenant_id),
-                tenant: k.tenant,
-                name: k.name,
-                prefix: k.prefix,
-                secret_sha256: k.secret_sha256,
-                created_at: k.created_at,
-                revoked_at: k.revoked_at,
-            })
-            .collect())
+        Ok(keys.into_iter().map(ApiKey::from).collect())
+    }
+
+    /// All keys.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn list_api_keys(&self) -> Result<Vec<ApiKey>> {
+        let keys = sqlx::query_as!(
+            KeyRow,
+            "-- store::api_key::list
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
+                   k.secret_sha256, k.created_at, k.revoked_at
+              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
+             order by k.id"
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(keys.into_iter().map(ApiKey::from).collect())
     }
 
     /// Revokes a key for good.

@@ -1,5 +1,6 @@
 //! What tests and measurements stand on: fakes with faults, and witnesses outside the service.
 //!
+//! - [`crowd`]: a database full of agentables that have nothing to do.
 //! - [`model_server`]: a model that answers as a script says, over OpenAI's and Anthropic's wire, and keeps a journal.
 //! - [`servers`]: a Postgres and a Redis of one's own, to be killed and stalled.
 //! - [`process`]: the `houston` binary as a child, to be killed, stopped and read.
@@ -25,6 +26,7 @@
 //! `tests/it/faults.rs`. A fault that concerns one wire only is a reply of its own in `openai_chat.rs` or
 //! `anthropic.rs`.
 
+pub mod crowd;
 pub mod model_server;
 pub mod process;
 mod psql;

@@ -15,7 +15,7 @@ async fn only_a_known_key_opens_and_a_revoked_one_no_more() {
     app.get_with(&path, &[]).await.refused(401, "unauthorized");
     app.get_with(&path, &[("authorization", &format!("bearer {KEY}"))]).await.ok();
 
-    let keys = app.state.store.list_api_keys(None).await.unwrap();
+    let keys = app.state.store.list_api_keys().await.unwrap();
     app.state.store.revoke_api_key(keys[0].id).await.unwrap();
     app.get(&path).await.refused(401, "unauthorized");
 }

@@ -85,7 +85,7 @@ impl Key {
                     }
                 }
                 Action::List => {
-                    for key in store.list_api_keys(None).await? {
+                    for key in store.list_api_keys().await? {
                         let state = if key.revoked_at.is_some() { "revoked" } else { "active" };
                         let made = key.created_at.format("%Y-%m-%d %H:%M");
                         print(&format!(

@@ -31,7 +31,7 @@ impl Serve {
             let settings = &context.loaded.settings;
             let store = connect::store(settings, &addresses.database_url).await?;
             connect::prepare_schema(&store, addresses.embedded.is_some()).await?;
-            if store.list_api_keys(None).await?.iter().all(|key| key.revoked_at.is_some()) {
+            if store.list_api_keys().await?.iter().all(|key| key.revoked_at.is_some()) {
                 return Err(Failure::Other(anyhow!(
                     "there is no API key: make one with `houston key create`"
                 )));

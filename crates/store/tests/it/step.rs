@@ -1,5 +1,6 @@
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
+use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -126,6 +127,61 @@ async fn a_run_that_fails_leaves_unread_messages_to_the_next_and_a_cancelled_one
     );
     let fourth = fresh.store.message(fresh.tenant, fourth.id).await.unwrap();
     assert_eq!((fourth.status, fourth.message.run_id), (Some(MessageStatus::Processing), Some(last.run)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_posted_after_a_cancel_is_never_taken_along_however_the_run_ends() {
+    let fresh = Fresh::start().await;
+    let end = |status| Then::End { event: finished(status), ending: ending(&fresh, status) };
+    // While somebody drives the run: no step of it reads the message, not even the last.
+    let steps = || {
+        let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
+        let status = RunStatus::MessageSent;
+        [
+            Then::GoOn { read: true, event: None },
+            Then::Finish { event: finished(status), go_on, ending: ending(&fresh, status) },
+        ]
+    };
+    for then in steps() {
+        fresh.post("one").await;
+        let claimed = fresh.claim().await.unwrap();
+        fresh.store.cancel_run(fresh.tenant, claimed.run).await.unwrap().unwrap();
+        let later = fresh.post("later").await;
+        let over = matches!(then, Then::Finish { .. });
+        let mut last = done(fresh.store.commit(&claimed.fence, &fresh.step(&claimed, then)).await.unwrap());
+        assert!(last.read.is_empty() && !last.went_on && last.cancel_seq.is_some());
+        if !over {
+            let step = fresh.step(&claimed, end(RunStatus::Cancelled));
+            last = done(fresh.store.commit(&claimed.fence, &step).await.unwrap());
+        }
+        assert!(last.opened, "it is for the next run");
+        answered_by_the_next_run(&fresh, claimed.run, later.id).await;
+    }
+    // Before anybody drives it.
+    let first = fresh.post("one").await;
+    fresh.store.cancel_run(fresh.tenant, first.run).await.unwrap().unwrap();
+    let later = fresh.post("later").await;
+    let claimed = fresh.claim().await.unwrap();
+    let context = fresh.store.run_context(fresh.goal, claimed.run, 10).await.unwrap();
+    assert_eq!(context.history.last().unwrap().text(), "one");
+    let step = fresh.step(&claimed, end(RunStatus::Cancelled));
+    assert!(done(fresh.store.commit(&claimed.fence, &step).await.unwrap()).opened);
+    let status = fresh.store.message(fresh.tenant, first.id).await.unwrap().status;
+    assert_eq!(status, Some(MessageStatus::Failed));
+    answered_by_the_next_run(&fresh, claimed.run, later.id).await;
+}
+
+/// The next run reads `message`, which `cancelled` left alone, and ends.
+async fn answered_by_the_next_run(fresh: &Fresh, cancelled: RunId, message: MessageId) {
+    let next = fresh.claim().await.unwrap();
+    assert_ne!(next.run, cancelled);
+    let message = fresh.store.message(fresh.tenant, message).await.unwrap();
+    assert_eq!((message.status, message.message.run_id), (Some(MessageStatus::Processing), Some(next.run)));
+    let context = fresh.store.run_context(fresh.goal, next.run, 10).await.unwrap();
+    assert_eq!(context.history.last().unwrap().text(), "later");
+    let status = RunStatus::Failed;
+    let end = Then::End { event: finished(status), ending: ending(fresh, status) };
+    assert!(!done(fresh.store.commit(&next.fence, &fresh.step(&next, end)).await.unwrap()).opened);
 }
 
 #[tokio::test(flavor = "multi_thread")]

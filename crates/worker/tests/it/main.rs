@@ -8,6 +8,8 @@ mod failure;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
 mod race;
 #[cfg(test)]
 mod rig;

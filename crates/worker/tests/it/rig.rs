@@ -42,7 +42,7 @@ pub(crate) struct Rig {
     pub(crate) reap_every_ms: u64,
     /// Of each worker; half of them for background runs.
     pub(crate) slots: usize,
-    tracker: TaskTracker,
+    pub(crate) tracker: TaskTracker,
     gone: CancellationToken,
 }
 

@@ -1,0 +1,242 @@
+//! The hot queries, and what they may touch.
+
+use houston_testkit::crowd::Crowd;
+
+/// A query in a situation.
+pub(crate) struct Case {
+    /// As its text begins.
+    pub(crate) name: &'static str,
+    pub(crate) when: &'static str,
+    /// What happens before, in the same transaction.
+    pub(crate) before: String,
+    pub(crate) arguments: Vec<String>,
+    /// Indexes that must be among those it uses.
+    pub(crate) uses: &'static [&'static str],
+    /// Rows and blocks it may touch at most.
+    pub(crate) rows: u64,
+    pub(crate) blocks: u64,
+}
+
+/// An agentable that waits for a worker, one that worker 5 drives, and one with nothing to do.
+const WAITING: u32 = 5;
+const DRIVEN: u32 = 2_005;
+const IDLE: u32 = 50_000;
+/// The driver's.
+const WORKER: u32 = 5;
+/// The number of the first open run, and of the latest one of the idle.
+const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
+const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
+/// Where every thread stands after its completed runs.
+const SEQ: u32 = 5 * Crowd::LARGE.runs;
+const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
+
+fn id(kind: &str, number: u32) -> String {
+    format!("'{}'", Crowd::id(kind, number))
+}
+
+fn case(
+    name: &'static str,
+    when: &'static str,
+    arguments: &[&str],
+    uses: &'static [&'static str],
+    [rows, blocks]: [u64; 2],
+) -> Case {
+    let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    Case { name, when, before: String::new(), arguments, uses, rows, blocks }
+}
+
+impl Case {
+    fn after(mut self, before: String) -> Self {
+        self.before = before;
+        self
+    }
+}
+
+/// Takes the lock of a goal, for a commit.
+fn claimed(goal: u32) -> String {
+    format!(
+        "select epoch from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid()) \\gset\n",
+        id("goal", goal),
+        id("worker", WORKER)
+    )
+}
+
+/// Posts once more.
+fn posted(goal: u32) -> String {
+    format!(
+        "select houston.post_message({}, {}, gen_random_uuid(), gen_random_uuid(), 'hi', null, null, null, false);",
+        id("tenant", 0),
+        id("goal", goal)
+    )
+}
+
+/// The arguments of a commit: an answer, a call with its intent, or a response with its results.
+fn step(what: &str, then: &str, read: bool) -> Vec<String> {
+    let (answers, calls, responds) = (what == "answer", what == "call", what == "response");
+    let list = |yes: bool, of: &str, kind: &str| {
+        if yes { format!("array[{of}]::{kind}[]") } else { format!("'{{}}'::{kind}[]") }
+    };
+    let role = if responds { "'user'" } else { "'assistant'" };
+    let cell = id("message", 0);
+    let event = r#"'{"type": "thought", "text": "hm"}'"#;
+    let ends = then == "finish";
+    let mut arguments = vec![
+        id("goal", WAITING),
+        ":epoch".to_owned(),
+        TOKEN.to_owned(),
+        "gen_random_uuid()".to_owned(),
+        list(true, role, "text"),
+        list(true, r#"'[{"type": "text", "text": "hm"}]'"#, "jsonb"),
+        list(true, event, "jsonb"),
+        list(true, "null", "uuid"),
+    ];
+    arguments.extend([
+        list(answers, "gen_random_uuid()", "uuid"),
+        list(answers, "1", "int4"),
+        list(answers, "'agent'", "text"),
+        list(answers, "'text'", "text"),
+        list(answers, "'Kyoto it is'", "text"),
+        list(answers, "'{}'", "jsonb"),
+        list(calls, "'call_1'", "text"),
+        list(calls, "'fetch'", "text"),
+        list(calls, "'read'", "text"),
+        list(calls, &cell, "uuid"),
+        list(responds, "'call_1'", "text"),
+        list(responds, r#"'{"success": true}'"#, "jsonb"),
+        list(responds, &cell, "uuid"),
+        list(responds, r#"'{"status": "done"}'"#, "jsonb"),
+    ]);
+    let event = |yes: bool| if yes { r#"'{"type": "thought", "text": "end"}'"# } else { "null" }.to_owned();
+    arguments.extend([format!("'{then}'"), read.to_string(), event(ends), event(ends)]);
+    arguments.push(if ends { "gen_random_uuid()" } else { "null" }.to_owned());
+    arguments.push(if ends { "'completed'" } else { "null" }.to_owned());
+    arguments.extend(
+        ["1", "array[1, 1, 0, 0, 0]::int8[]", "'fake/model'", "null", "null", "null"].map(str::to_owned),
+    );
+    arguments
+}
+
+fn commit(when: &'static str, before: String, arguments: Vec<String>, [rows, blocks]: [u64; 2]) -> Case {
+    let uses = &["run_locks_pkey", "runs_pkey"];
+    Case { name: "store::step::commit", when, before, arguments, uses, rows, blocks }
+}
+
+/// Posting, claiming, committing.
+fn writes() -> Vec<Case> {
+    let (tenant, idle, waiting) = (id("tenant", 0), id("goal", IDLE), id("goal", WAITING));
+    let post = |goal: &str, key: &str| -> Vec<String> {
+        let new = "gen_random_uuid()";
+        [&tenant, goal, new, new, "'And in Kyoto?'", "'{}'", key, "'\\x00'"].map(str::to_owned).into()
+    };
+    let posting = |when, goal, key, [rows, blocks]: [u64; 2]| Case {
+        name: "store::message::post",
+        when,
+        before: String::new(),
+        arguments: post(goal, key),
+        uses: &[],
+        rows,
+        blocks,
+    };
+    let claim = |goal: &str| {
+        vec![goal.to_owned(), id("worker", WORKER), TOKEN.to_owned(), "gen_random_uuid()".to_owned()]
+    };
+    let claiming = |when, goal, [rows, blocks]: [u64; 2]| Case {
+        name: "store::claim::run",
+        when,
+        before: String::new(),
+        arguments: claim(goal),
+        uses: &["run_locks_pkey"],
+        rows,
+        blocks,
+    };
+    vec![
+        posting("to one with nothing to do", &idle, "'new'", [20, 200]),
+        posting("to one with an open run", &waiting, "null", [20, 200]),
+        posting("again under the same key", &idle, "'key 50000'", [20, 200]),
+        claiming("of one that waits", &waiting, [30, 200]),
+        claiming("of one that is driven", &id("goal", DRIVEN), [20, 20]),
+        claiming("of one with nothing to do", &idle, [20, 20]),
+        commit("a call and its intent", claimed(WAITING), step("call", "go_on", false), [30, 200]),
+        commit(
+            "a response, reading on",
+            claimed(WAITING) + &posted(WAITING),
+            step("response", "go_on", true),
+            [30, 200],
+        ),
+        commit("an answer that ends", claimed(WAITING), step("answer", "finish", false), [30, 200]),
+        commit(
+            "an answer, a message came",
+            claimed(WAITING) + &posted(WAITING),
+            step("answer", "finish", false),
+            [30, 200],
+        ),
+    ]
+}
+
+/// What every worker asks again and again.
+fn watching() -> Vec<Case> {
+    let worker = id("worker", WORKER);
+    let none = id("goal", 0);
+    let last = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
+    let sweep = &["run_locks_awake", "runs_in_flight", "agentables_pkey"];
+    let dead = format!("update houston.workers set alive_until = clock_timestamp() where id = {worker};");
+    vec![
+        case("store::sweep::due", "2,000 wait", &[&none, "500"], sweep, [3_000, 5_000]),
+        case(
+            "store::sweep::due",
+            "nothing waits any more",
+            &[last, "500"],
+            &["run_locks_awake"],
+            [700, 1_000],
+        ),
+        case("store::sweep::due", "a worker died", &[&none, "500"], sweep, [3_000, 5_000])
+            .after(dead.clone()),
+        case("store::lease::renew", "", &[&worker, "30"], &[], [20, 20]),
+        case("store::lease::suspects", "", &[], &[], [20, 20]),
+        case("store::lease::reap", "all live", &["'{}'", "'{}'"], &[], [20, 20]),
+        case("store::lease::reap", "one is dead", &["'{}'", "'{}'"], &[], [20, 20]).after(dead),
+        case("store::run::cancelled_of", "25 runs are driven", &[&worker], &["runs_in_flight"], [50, 100]),
+    ]
+}
+
+/// Streams, context, and what clients ask.
+fn reads() -> Vec<Case> {
+    let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
+    let (run, message) = (id("run", LAST_RUNS + IDLE), id("message", IDLE));
+    let (seq, before) = (SEQ.to_string(), (SEQ - 5).to_string());
+    let many: Vec<String> = (0..64).map(|nth| id("goal", nth * 1_000)).collect();
+    let many = format!("array[{}]::uuid[]", many.join(", "));
+    let thread = &["messages_agentable_id_seq_key"];
+    vec![
+        case("store::event::after", "a stream resumes", &[&idle, &before, "500"], &["events_pkey"], [20, 50]),
+        case("store::event::thread_before", "a snapshot", &[&idle, &seq, "100"], &["events_pkey"], [50, 150]),
+        case("store::event::head", "", &[&idle, &tenant, "'goal'"], &["run_locks_pkey"], [10, 30]),
+        case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
+        case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
+        case("store::event::open_iteration_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
+        case(
+            "store::history::context",
+            "",
+            &[&driven, "20"],
+            &["run_locks_pkey", "history_pkey", "notes_by_agentable"],
+            [30, 50],
+        ),
+        case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
+        case("store::history::list", "", &[&tenant, &idle, "0", "100"], &["history_pkey"], [20, 50]),
+        case("store::message::get", "", &[&tenant, &message], &["messages_pkey"], [10, 30]),
+        case("store::message::list", "", &[&tenant, &idle, "1000", "100"], thread, [60, 150]),
+        case("store::run::get", "", &[&tenant, &run], &["runs_pkey"], [10, 30]),
+        case("store::run::lock_for_cancel", "", &[&tenant, &run], &["runs_pkey"], [10, 30]),
+        case("store::run::cancel", "", &[&id("run", OPEN_RUNS + DRIVEN), "1"], &["runs_pkey"], [10, 40]),
+        case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
+        case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 10]),
+        case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
+        case("store::record::abandon", "", &[&driven, TOKEN], &["run_locks_pkey"], [5, 20]),
+        case("store::api_key::like", "", &["'hou_00000007'"], &["api_keys_by_prefix"], [5, 10]),
+    ]
+}
+
+/// Every case.
+pub(crate) fn all() -> Vec<Case> {
+    [writes(), watching(), reads()].into_iter().flatten().collect()
+}

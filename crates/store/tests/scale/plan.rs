@@ -1,0 +1,143 @@
+//! Plans as they were executed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::case::Case;
+
+/// Tables that have as many rows as there are workers, or fewer: to read them whole is no scan.
+const SMALL: [&str; 2] = ["workers", "tenants"];
+/// Indexes whose every entry is work: as large as what waits, whatever there is besides.
+const OF_WORK: [&str; 2] = ["run_locks_awake", "runs_in_flight"];
+
+/// A prepared query of the service.
+#[derive(Debug)]
+pub(crate) struct Query {
+    text: String,
+    parameters: Vec<String>,
+}
+
+/// The queries of the service by name.
+pub(crate) fn queries() -> BTreeMap<String, Query> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".sqlx");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    let read = files.map(|file| {
+        let prepared: Value = serde_json::from_slice(&file).unwrap();
+        let text = prepared["query"].as_str().unwrap().to_owned();
+        let name = text.lines().next().unwrap().trim_start_matches("-- ").trim().to_owned();
+        let kinds = prepared["describe"]["parameters"]["Left"].as_array().cloned().unwrap_or_default();
+        let parameters = kinds.iter().map(|kind| sql_type(kind.as_str().unwrap())).collect();
+        (name, Query { text, parameters })
+    });
+    read.collect()
+}
+
+/// sqlx's name of a type as Postgres calls it.
+fn sql_type(name: &str) -> String {
+    match name.strip_suffix("Array") {
+        Some(element) => format!("{}[]", sql_type(element)),
+        None => name.to_lowercase(),
+    }
+}
+
+/// What one execution touched.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) indexes: BTreeSet<String>,
+    /// Rows that were read from tables, whether they were wanted or not.
+    pub(crate) rows: u64,
+    /// Blocks of the whole statement.
+    pub(crate) blocks: u64,
+    /// Whole tables that were read, and whole indexes.
+    pub(crate) whole: Vec<String>,
+}
+
+impl Touched {
+    fn add(&mut self, node: &Value) {
+        let number = |key: &str| node[key].as_f64().unwrap_or(0.0);
+        let (table, index) = (node["Relation Name"].as_str(), node["Index Name"].as_str());
+        if table.is_some() || index.is_some() {
+            let rows = number("Actual Rows")
+                + number("Rows Removed by Filter")
+                + number("Rows Removed by Index Recheck");
+            self.rows += (rows * number("Actual Loops")).round() as u64;
+        }
+        if let Some(index) = index {
+            self.indexes.insert(index.to_owned());
+            if node["Index Cond"].is_null() && !OF_WORK.contains(&index) {
+                self.whole.push(format!("all of {index}"));
+            }
+        } else if let Some(table) = table
+            && node["Node Type"] == "Seq Scan"
+            && !SMALL.contains(&table)
+            // The row to be changed may be found already: a scan that never ran reads nothing.
+            && number("Actual Loops") > 0.0
+        {
+            self.whole.push(format!("all of {table}"));
+        }
+        for child in node["Plans"].as_array().into_iter().flatten() {
+            self.add(child);
+        }
+    }
+}
+
+/// Executes the case on the database at `url`, twice, and reads what the second execution touched.
+pub(crate) fn execute(url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
+    let Query { text, parameters } = query;
+    let types = if parameters.is_empty() { String::new() } else { format!("({})", parameters.join(", ")) };
+    let arguments =
+        if parameters.is_empty() { String::new() } else { format!("({})", case.arguments.join(", ")) };
+    let Case { before, .. } = case;
+    // The first execution loads what the session knows of the tables and functions.
+    let script = format!(
+        "load 'auto_explain';
+         set auto_explain.log_min_duration = -1;
+         set auto_explain.log_analyze = on;
+         set auto_explain.log_buffers = on;
+         set auto_explain.log_timing = off;
+         set auto_explain.log_nested_statements = on;
+         set auto_explain.log_format = json;
+         set client_min_messages = log;
+         set plan_cache_mode = {mode};
+         prepare q{types} as {text};
+         begin;\n{before}\nexecute q{arguments};\nrollback;
+         begin;\n{before}\nset local auto_explain.log_min_duration = 0;\nexecute q{arguments};\nrollback;\n"
+    );
+    let (name, told) = (case.name, psql(url, &script));
+    let mut touched = Touched::default();
+    let mut plans = 0;
+    for part in told.split("LOG:  duration:").skip(1) {
+        let json = &part[part.find('{').unwrap()..];
+        let plan: Value = serde_json::Deserializer::from_str(json).into_iter().next().unwrap().unwrap();
+        let root = &plan["Plan"];
+        touched.add(root);
+        // What a function does is part of what its caller does.
+        let blocks = ["Shared Hit Blocks", "Shared Read Blocks"].map(|key| root[key].as_u64().unwrap_or(0));
+        touched.blocks = touched.blocks.max(blocks.iter().sum());
+        plans += 1;
+    }
+    assert!(plans > 0, "{name}: Postgres told of no plan: {told}");
+    touched
+}
+
+/// What `psql` says on its standard error after reading `script`.
+pub(crate) fn psql(url: &str, script: &str) -> String {
+    let mut child = Command::new("psql")
+        .args([url, "-XqAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-o", "/dev/null", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let text = script.to_owned();
+    let writing = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writing.join().unwrap().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}\n{script}");
+    told
+}

@@ -1,0 +1,92 @@
+-- Fills an empty, migrated database; see `crowd.rs`, which sets the numbers.
+set session_replication_role = replica; -- no foreign key is checked row by row
+set synchronous_commit = off;
+select :agentables / 10 as users, :agentables * :runs as all_runs, :waiting + :driven as open \gset
+-- Ids by number; the planner inlines them.
+create function pg_temp.tenant_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.user_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0001-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.goal_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0002-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.run_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0003-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.message_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0004-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.worker_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0005-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+
+insert into houston.tenants (id, name) values (pg_temp.tenant_id(0), 'crowd');
+insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256)
+select gen_random_uuid(), pg_temp.tenant_id(0), 'key', 'hou_' || lpad(n::text, 8, '0'), sha256(convert_to('key ' || n, 'UTF8'))
+  from generate_series(0, 999) n;
+insert into houston.users (id, tenant_id, external_id, name)
+select pg_temp.user_id(n), pg_temp.tenant_id(0), 'user ' || n, 'Ann' from generate_series(0, :users - 1) n;
+insert into houston.agentables (id, tenant_id, user_id, kind, title)
+select pg_temp.goal_id(n), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'goal', 'Tokyo'
+  from generate_series(0, :agentables - 1) n;
+insert into houston.workers (id, name, alive_until)
+select pg_temp.worker_id(n), 'crowd', clock_timestamp() + interval '1 hour'
+  from generate_series(0, :workers - 1) n;
+insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, worker_id, first_seq, iterations,
+                          model, started_at, ended_at)
+select pg_temp.run_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n % :agentables), 'completed', 1,
+       1 + n / :agentables, gen_random_uuid(), 1 + 5 * (n / :agentables), 1, 'fake/model', now(), now()
+  from generate_series(0, :all_runs - 1) n;
+insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, worker_id, first_seq)
+select pg_temp.run_id(:all_runs + n), pg_temp.tenant_id(0), pg_temp.goal_id(n),
+       case when n < :waiting then 'queued' else 'running' end, (n >= :waiting)::int, :runs + (n >= :waiting)::int,
+       case when n >= :waiting then pg_temp.worker_id(n % :workers) end, 1 + 5 * :runs
+  from generate_series(0, :open - 1) n;
+insert into houston.run_locks (agentable_id, tenant_id, epoch, run_token, holder, last_seq, last_position, read_seq,
+                               wake, run_id, run_open)
+select pg_temp.goal_id(n), pg_temp.tenant_id(0), :runs + (n >= :waiting and n < :open)::int, gen_random_uuid(),
+       case when n >= :waiting and n < :open then pg_temp.worker_id(n % :workers) end,
+       5 * :runs + case when n < :open then 2 else 0 end,
+       2 * :runs + (n >= :waiting and n < :open)::int,
+       case when n >= :waiting and n < :open then 5 * :runs + 2 else 5 * :runs - 3 end,
+       n < :waiting,
+       pg_temp.run_id(case when n < :open then :all_runs + n else :all_runs - :agentables + n end), n < :open
+  from generate_series(0, :agentables - 1) n;
+insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
+select pg_temp.message_id(2 * n + part), pg_temp.tenant_id(0), pg_temp.goal_id(n % :agentables),
+       5 * (n / :agentables) + case part when 0 then 2 else 4 end,
+       case part when 0 then 'user' else 'agent' end, 'text', repeat('Where shall we go in Tokyo? ', 4),
+       pg_temp.run_id(n)
+  from generate_series(0, :all_runs - 1) n, generate_series(0, 1) part;
+insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
+select pg_temp.message_id(2 * :all_runs + n), pg_temp.tenant_id(0), pg_temp.goal_id(n), 5 * :runs + 2, 'user', 'text',
+       'And in Kyoto?', pg_temp.run_id(:all_runs + n)
+  from generate_series(0, :open - 1) n;
+insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data)
+select pg_temp.goal_id(n % :agentables), 5 * (n / :agentables) + part, pg_temp.tenant_id(0), pg_temp.run_id(n),
+       1 + n / :agentables,
+       case part when 2 then pg_temp.message_id(2 * n) when 4 then pg_temp.message_id(2 * n + 1) end,
+       (array['{"type": "run_queued"}',
+              '{"type": "message_posted", "message_id": "msg_01900000000070008000000000000000"}',
+              '{"type": "attempt_started", "attempt": 1, "iteration": 1, "takeover": false, "next_message_id": "msg_01900000000070008000000000000000"}',
+              '{"type": "message_sent", "message_id": "msg_01900000000070008000000000000000"}',
+              '{"type": "run_finished", "status": "completed", "iteration": 1, "usage": {}}'])[part]::jsonb
+  from generate_series(0, :all_runs - 1) n, generate_series(1, 5) part;
+insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+select pg_temp.goal_id(n % :agentables), 2 * (n / :agentables) + part, pg_temp.tenant_id(0), pg_temp.run_id(n),
+       1 + n / :agentables, (array['user', 'assistant'])[part],
+       '[{"type": "text", "text": "Where shall we go in Tokyo?"}]'
+  from generate_series(0, :all_runs - 1) n, generate_series(1, 2) part;
+insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+select pg_temp.goal_id(n), 2 * :runs + 1, pg_temp.tenant_id(0), pg_temp.run_id(:all_runs + n), :runs + 1, 'user',
+       '[{"type": "text", "text": "And in Kyoto?"}]'
+  from generate_series(:waiting, :open - 1) n;
+insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id, response)
+select pg_temp.run_id(n), 'call_1', pg_temp.goal_id(n % :agentables), pg_temp.tenant_id(0), 1, 'fetch', 'read',
+       gen_random_uuid(), '{"success": true}'
+  from generate_series(0, :all_runs - 1, 5) n;
+insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 'milk', 'buy it'
+  from generate_series(0, :agentables - 1) n;
+insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
+select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
+reset session_replication_role;
+analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
+        houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
+        houston.learnings, houston.idempotency_keys;

@@ -1,0 +1,74 @@
+//! What must hold in every state.
+
+use stateright::Property;
+
+use crate::database::Outcome;
+use crate::history::{answers_once, is_valid, reads_once};
+use crate::protocol::Protocol;
+use crate::scenario::Class;
+use crate::world::World;
+
+/// R3: no write is accepted of a worker that does not hold the lock.
+pub(crate) const NO_STALE_WRITE: &str = "no stale write";
+/// R4: an `effect` executes at most once.
+pub(crate) const EFFECT_ONCE: &str = "an effect executes once";
+/// A message enters the history at most once.
+pub(crate) const READ_ONCE: &str = "a message is read once";
+/// R2: a message is answered at most once.
+pub(crate) const ANSWERED_ONCE: &str = "a message is answered once";
+/// R5: a provider accepts every committed prefix of the history.
+pub(crate) const VALID_HISTORY: &str = "the history is valid";
+/// A run has one terminal event, and none after it.
+pub(crate) const ENDS_ONCE: &str = "a run ends once";
+/// Nobody has read it: its run is open, and the wake flag says so.
+pub(crate) const NOT_FORGOTTEN: &str = "an unread message is not forgotten";
+/// The end of a run settles what it has read.
+pub(crate) const END_SETTLES: &str = "the end of a run settles its messages";
+/// A cancel takes along what was posted before it, and nothing else.
+pub(crate) const CANCEL_TAKES_EARLIER: &str = "a cancel takes only earlier messages";
+/// R1, R9: whatever stops, stops with nothing pending and no lock held.
+pub(crate) const NOTHING_PENDING_AT_REST: &str = "at rest nothing is pending";
+/// R1: once faults stop, every message is answered, or visibly failed or cancelled.
+pub(crate) const SETTLES: &str = "everything settles";
+
+pub(crate) fn all() -> Vec<Property<Protocol>> {
+    vec![
+        Property::always(NO_STALE_WRITE, |_, world: &World| !world.stale_write),
+        Property::always(EFFECT_ONCE, |protocol: &Protocol, world: &World| {
+            let tools = protocol.scenario.tools.iter().enumerate();
+            let effects = tools.filter(|(_, class)| **class == Class::Effect);
+            let effects = effects.fold(0, |set, (nth, _)| set | 1 << nth);
+            world.repeated.iter().all(|repeated| repeated & effects == 0)
+        }),
+        Property::always(READ_ONCE, |_, world: &World| reads_once(&world.database.history)),
+        Property::always(ANSWERED_ONCE, |_, world: &World| answers_once(&world.database.history)),
+        Property::always(VALID_HISTORY, |_, world: &World| is_valid(&world.database.history)),
+        Property::always(ENDS_ONCE, |_, world: &World| {
+            let lock = &world.database.lock;
+            let open = |run: usize| lock.open && run == usize::from(lock.run);
+            world.database.runs.iter().enumerate().all(|(nth, run)| run.ends == u8::from(!open(nth)))
+        }),
+        Property::always(NOT_FORGOTTEN, |_, world: &World| {
+            let lock = &world.database.lock;
+            usize::from(lock.read) == world.database.messages.len() || (lock.open && lock.wake)
+        }),
+        Property::always(END_SETTLES, |_, world: &World| {
+            let lock = &world.database.lock;
+            let read = &world.database.messages[..usize::from(lock.read)];
+            lock.open || read.iter().all(|message| *message != Outcome::Pending)
+        }),
+        Property::always(CANCEL_TAKES_EARLIER, |_, world: &World| {
+            world.database.messages.iter().enumerate().all(|(nth, message)| match message {
+                Outcome::Cancelled { run } => {
+                    let cancel = world.database.runs[usize::from(*run)].cancel;
+                    cancel.is_some_and(|posted| nth < usize::from(posted))
+                }
+                _ => true,
+            })
+        }),
+        Property::always(NOTHING_PENDING_AT_REST, |protocol: &Protocol, world: &World| {
+            !protocol.rests(world) || protocol.is_settled(world)
+        }),
+        Property::always(SETTLES, |protocol: &Protocol, world: &World| protocol.settles(world)),
+    ]
+}

@@ -1,0 +1,169 @@
+//! The steps a worker commits, and `commit_step`.
+
+use crate::database::{Database, Holder, Outcome, Status, messages};
+use crate::history::{Entry, Set};
+use crate::rules::Rules;
+
+/// How a run is ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ending {
+    Cancelled,
+    /// The model failed for good, or the message took its worker down too often.
+    Failed,
+}
+
+/// A step, as the engine builds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// Messages that came while nobody drove the run: `go_on`, read.
+    Read,
+    /// A turn that asks for tools, with its intents: `go_on`.
+    Calls(Set),
+    /// One response of several: `go_on`.
+    Response(u8),
+    /// The last response, if one is new, and the results of the turn: `go_on`, read.
+    Results { last: Option<u8>, calls: Set },
+    /// A turn and its results at once: what remains when no intent is committed.
+    Whole(Set),
+    /// The answer: `finish`.
+    Answer,
+    /// Open calls get results, the run ends: `end`.
+    End { ending: Ending, open: Set },
+    /// The next attempt is due later: `retry`.
+    Retry,
+    /// Another worker goes on: `hand_over`.
+    HandOver,
+}
+
+/// What a commit returns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) went_on: bool,
+    pub(crate) opened: bool,
+    pub(crate) cancelled: bool,
+    pub(crate) read: bool,
+    /// The lock was let go.
+    pub(crate) released: bool,
+}
+
+impl Step {
+    fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Results { .. } | Self::Whole(_))
+    }
+
+    fn ends(self) -> bool {
+        matches!(self, Self::Answer | Self::End { .. })
+    }
+
+    fn status(self) -> Option<Status> {
+        match self {
+            Self::Answer => Some(Status::Completed),
+            Self::End { ending: Ending::Cancelled, .. } => Some(Status::Cancelled),
+            Self::End { ending: Ending::Failed, .. } => Some(Status::Failed),
+            Self::Retry => Some(Status::Retrying),
+            Self::HandOver => Some(Status::Queued),
+            _ => None,
+        }
+    }
+
+    fn entries(self, run: u8) -> Vec<Entry> {
+        match self {
+            Self::Calls(calls) => vec![Entry::Calls { run, calls }],
+            Self::Results { calls, .. } => vec![Entry::Results { calls }],
+            Self::Whole(calls) => vec![Entry::Calls { run, calls }, Entry::Results { calls }],
+            Self::Answer => vec![Entry::Answer { run }],
+            Self::End { open, .. } if open != 0 => vec![Entry::Results { calls: open }],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Database {
+    /// `commit_step`, behind whatever fence there is: what it does once it may write.
+    pub(crate) fn commit(&mut self, rules: &Rules, step: Step, write: Option<(u8, u8)>) -> Done {
+        let cancel = self.run().cancel;
+        // A cancelled run takes along what was posted before somebody asked to cancel it.
+        let taken = match step {
+            Step::End { ending: Ending::Cancelled, .. } => cancel.unwrap_or(0),
+            _ => 0,
+        };
+        let seen = self.lock.read;
+        let from = seen.max(taken);
+        let looks = self.lock.wake && (step.reads() || step.ends()) && (rules.reread || step != Step::Answer);
+        // What was posted after the cancel is for the next run.
+        let bound = cancel.filter(|_| rules.cancel_bounds);
+        let ending = matches!(step, Step::End { .. });
+        let posted = self.messages.len();
+        let until = bound.filter(|_| !ending).map_or(posted, usize::from);
+        let mut unread = messages(usize::from(from), until).filter(|_| looks);
+        let went_on = step == Step::Answer && unread.is_some();
+        if step == Step::Answer && !went_on && looks {
+            unread = messages(usize::from(from), posted);
+        }
+        let released = step.status().is_some() && !went_on;
+        let over = released && step.ends();
+
+        self.settle(step, from);
+        self.history.extend(step.entries(self.lock.run));
+        if let (Some(messages), false) = (unread, released) {
+            self.history.push(Entry::User { messages });
+        }
+        self.note_calls(step);
+        if released {
+            let run = self.run();
+            run.status = step.status().unwrap_or(run.status);
+            run.ends = (run.ends + u8::from(over)).min(2);
+        }
+        let opened = over && unread.is_some();
+        let lock = &mut self.lock;
+        lock.crash_count = 0;
+        lock.last_write = write;
+        lock.read = if unread.is_some() && !released { u8::try_from(until).unwrap() } else { from };
+        lock.wake = match step {
+            _ if !released => lock.wake && (bound.is_some() || (unread.is_none() && !step.reads())),
+            Step::Retry | Step::HandOver => true,
+            _ => opened,
+        };
+        if released {
+            lock.holder = Holder::Nobody;
+        }
+        lock.waiting = step == Step::Retry;
+        match step {
+            Step::Retry => lock.failed_attempts += 1,
+            Step::HandOver => {}
+            _ if released => lock.failed_attempts = 0,
+            _ => {}
+        }
+        lock.open = !over;
+        if opened {
+            self.open_run();
+        }
+        let read = unread.is_some() && !released;
+        Done { went_on, opened, cancelled: cancel.is_some(), read, released }
+    }
+
+    /// What the step means for the messages that were read before it.
+    fn settle(&mut self, step: Step, read: u8) {
+        let run = self.lock.run;
+        let outcome = match step {
+            Step::Answer => Outcome::Answered,
+            Step::End { ending: Ending::Cancelled, .. } => Outcome::Cancelled { run },
+            Step::End { ending: Ending::Failed, .. } => Outcome::Failed,
+            _ => return,
+        };
+        for message in &mut self.messages[..usize::from(read)] {
+            if *message == Outcome::Pending {
+                *message = outcome;
+            }
+        }
+    }
+
+    fn note_calls(&mut self, step: Step) {
+        let run = self.run();
+        match step {
+            Step::Calls(calls) => run.intents |= calls,
+            Step::Response(nth) | Step::Results { last: Some(nth), .. } => run.responses |= 1 << nth,
+            _ => {}
+        }
+    }
+}
