@@ -1,8 +1,10 @@
 //! What tests and measurements stand on: fakes with faults, and witnesses outside the service.
 //!
 //! - [`model_server`]: a model that answers as a script says, over OpenAI's and Anthropic's wire, and keeps a journal.
+//! - [`fault_proxy`]: a network that is slow, stalls, resets, swallows and cuts, when told to.
 //! - [`servers`]: a Postgres and a Redis of one's own, to be killed and stalled.
 //! - [`process`]: the `houston` binary as a child, to be killed, stopped and read.
+//! - [`history`]: whether a provider would accept a conversation.
 //! - [`tool_ledger`]: a file that knows which tool acted on the world, how often.
 //!
 //! # Invariants
@@ -25,6 +27,8 @@
 //! `tests/it/faults.rs`. A fault that concerns one wire only is a reply of its own in `openai_chat.rs` or
 //! `anthropic.rs`.
 
+pub mod fault_proxy;
+pub mod history;
 pub mod model_server;
 pub mod process;
 pub mod servers;
