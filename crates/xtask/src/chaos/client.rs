@@ -22,7 +22,6 @@ pub(crate) struct Post {
     pub(crate) number: usize,
     pub(crate) goal: usize,
     pub(crate) content: String,
-    pub(crate) is_poison: bool,
     /// What it was answered with; nothing while it was not accepted.
     pub(crate) accepted: Option<Accepted>,
     /// An answer that should not have been.
@@ -91,7 +90,6 @@ impl Crowd {
                 number,
                 goal,
                 content: content.clone(),
-                is_poison: wish.is_poison(),
                 accepted: None,
                 refused: None,
                 tries: 0,

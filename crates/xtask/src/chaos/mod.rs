@@ -53,6 +53,7 @@ pub(crate) use report::{Report, Verdict};
 use crate::console::{Progress, tell};
 use client::{Crowd, Posts};
 use house::House;
+use nemesis::Deeds;
 use reader::{Reader, Seen, plain};
 use seed::Seed;
 use witness::Evidence;
@@ -110,21 +111,13 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut tending = JoinSet::new();
     tending.spawn(tend(Arc::clone(&house)));
 
-    let stop = CancellationToken::new();
-    let mut progress = Progress::new("everything goes wrong", options.time.as_secs());
-    let plan = plan::plan(options.seed, options.time, options.haste);
-    let evil = nemesis::carry_out(&house, plan, &mut progress, &stop);
-    let (mut deeds, found) = tokio::join!(Box::pin(evil), look(&house, options, &stop));
-    deeds.count("a clock an hour off", house.wrong_clock);
+    let (mut deeds, found) = Box::pin(storm(&house, options)).await;
     let mut quiet = Duration::ZERO;
     if found {
         people.abort_all();
         readers.abort_all();
     } else {
         sleep_until(crowd.last_post).await;
-        house.be_kind();
-        drop(progress);
-        tell("quiet: all faults are over");
         quiet = calm(&house, &mut people).await?;
     }
     let seconds = began.elapsed().as_secs_f64();
@@ -136,28 +129,28 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     house.nodes.iter().for_each(node::Node::save_log);
     evidence.kills = std::mem::take(&mut deeds.kills);
     evidence.goals = goals.iter().map(|goal| plain(goal)).collect();
-    let (posts, cancels) = {
-        let mut posts = crowd.posts();
-        (std::mem::take(&mut posts.posts), posts.cancels)
-    };
-    evidence.posts = posts;
+    let mut posts = std::mem::take(&mut *crowd.posts());
+    evidence.posts = std::mem::take(&mut posts.posts);
     let findings = if found { checker::safety(&evidence) } else { checker::all(&evidence) };
-    Ok(Report {
-        seed: options.seed,
-        seconds,
-        quiet_seconds: quiet.as_secs_f64(),
-        mutation: options.mutation.clone(),
-        findings,
-        posted: evidence.posts.len(),
-        accepted: evidence.posts.iter().filter(|post| post.accepted.is_some()).count(),
-        retried: evidence.posts.iter().filter(|post| post.tries > 1).count(),
-        cancels,
-        events_read: evidence.seen.iter().map(|(_, seen)| seen.events).sum(),
-        connections: evidence.seen.iter().map(|(_, seen)| seen.connections).sum(),
-        starts: house.nodes.iter().map(|node| node.counts().0).sum(),
-        ends: house.nodes.iter().map(|node| node.counts().1).sum(),
-        deeds,
-    })
+    let times = (seconds, quiet.as_secs_f64());
+    let mut report = Report::new((options.seed, options.mutation.clone()), times, findings, deeds, &evidence);
+    report.cancels = posts.cancels;
+    for node in &house.nodes {
+        let (starts, ends) = node.counts();
+        (report.starts, report.ends) = (report.starts + starts, report.ends + ends);
+    }
+    Ok(report)
+}
+
+/// Everything that goes wrong. Returns what was done, and whether a weakened service was found out.
+async fn storm(house: &Arc<House>, options: &Options) -> (Deeds, bool) {
+    let stop = CancellationToken::new();
+    let mut progress = Progress::new("everything goes wrong", options.time.as_secs());
+    let plan = plan::plan(options.seed, options.time, options.haste);
+    let evil = nemesis::carry_out(house, plan, &mut progress, &stop);
+    let (mut deeds, found) = tokio::join!(Box::pin(evil), look(house, options, &stop));
+    deeds.count("a clock an hour off", house.wrong_clock);
+    (deeds, found)
 }
 
 /// A reader for each goal, and a second one for each fourth.
@@ -217,6 +210,8 @@ async fn look(house: &Arc<House>, options: &Options, stop: &CancellationToken) -
 
 /// Waits until everybody has stopped to post and no run is open, at most for so long.
 async fn calm(house: &Arc<House>, people: &mut JoinSet<()>) -> Result<Duration> {
+    house.be_kind();
+    tell("quiet: all faults are over");
     let began = Instant::now();
     let stopped = async { while people.join_next().await.is_some() {} };
     let _ = timeout(QUIET, stopped).await;

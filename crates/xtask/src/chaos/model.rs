@@ -85,7 +85,7 @@ impl Mind {
             state.refused.push(format!("call {} about {:?}: {fault}", call.number, standing.pending));
         }
         // Half of the calls: the others show that a fault does not spread.
-        let weather = if call.number % 2 == 0 { state.weather } else { Weather::Fair };
+        let weather = if call.number.is_multiple_of(2) { state.weather } else { Weather::Fair };
         state.asked.push(Asked {
             number: call.number,
             conversation: conversation(messages),
@@ -100,7 +100,7 @@ impl Mind {
             Weather::Overloaded => Reply::status(529),
             Weather::Hangs => reply.fault(Fault::Stall(1)),
             Weather::Garbage => reply.fault(Fault::Garbage(1)),
-            Weather::Truncates if call.number % 4 == 0 => reply.fault(Fault::EndEarly(1)),
+            Weather::Truncates if call.number.is_multiple_of(4) => reply.fault(Fault::EndEarly(1)),
             Weather::Truncates => reply.fault(Fault::CutAfterBytes(300)),
         }
     }

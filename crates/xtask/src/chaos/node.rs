@@ -156,7 +156,7 @@ impl Node {
             // Before and after, in turn; time itself goes on as it does.
             command
                 .env("LD_PRELOAD", library)
-                .env("FAKETIME", if nth % 2 == 0 { "-1h" } else { "+1h" })
+                .env("FAKETIME", if nth.is_multiple_of(2) { "-1h" } else { "+1h" })
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         command

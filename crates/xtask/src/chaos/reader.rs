@@ -194,10 +194,8 @@ impl Seen {
                     self.fault(format!("a step begins while {open} is open"));
                 }
             }
-            "STEP_FINISHED" => {
-                if self.step.take().as_deref() != event["stepName"].as_str() {
-                    self.fault(format!("the end of {}, which is not open", event["stepName"]));
-                }
+            "STEP_FINISHED" if self.step.take().as_deref() != event["stepName"].as_str() => {
+                self.fault(format!("the end of {}, which is not open", event["stepName"]));
             }
             "MESSAGES_SNAPSHOT" => self.snapshot(event["messages"].as_array().map_or(&[], Vec::as_slice)),
             _ => {}

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::checker::Finding;
 use super::nemesis::Deeds;
+use super::witness::Evidence;
 
 /// Of planned faults, so many of a hundred must have happened: else nothing was shown.
 const ENOUGH: usize = 90;
@@ -59,6 +60,33 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// `times`: how long it took, and of that until nothing was open any more, in seconds.
+    pub(crate) fn new(
+        (seed, mutation): (u64, Option<String>),
+        times: (f64, f64),
+        findings: Vec<Finding>,
+        deeds: Deeds,
+        evidence: &Evidence,
+    ) -> Self {
+        let posts = &evidence.posts;
+        Self {
+            seed,
+            mutation,
+            seconds: times.0,
+            quiet_seconds: times.1,
+            findings,
+            deeds,
+            posted: posts.len(),
+            accepted: posts.iter().filter(|post| post.accepted.is_some()).count(),
+            retried: posts.iter().filter(|post| post.tries > 1).count(),
+            events_read: evidence.seen.iter().map(|(_, seen)| seen.events).sum(),
+            connections: evidence.seen.iter().map(|(_, seen)| seen.connections).sum(),
+            cancels: 0,
+            starts: 0,
+            ends: 0,
+        }
+    }
+
     pub(crate) fn violations(&self) -> usize {
         self.findings.iter().map(|finding| finding.count).sum()
     }

@@ -7,10 +7,6 @@ use std::time::Duration;
 pub(crate) struct Seed(u64);
 
 impl Seed {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
     /// Another source for something else, so that the one does not change with what the other is asked.
     pub(crate) fn of(seed: u64, what: u64) -> Self {
         let mut source = Self(seed ^ what.wrapping_mul(0x9e37_79b9_7f4a_7c15));
