@@ -37,6 +37,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) usage: Usage,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
+    /// When the claim came back.
+    claimed_at: tokio::time::Instant,
 }
 
 /// What a run may take beyond its wall clock before it is cut off in the middle of a call (protocols §1).
@@ -63,6 +65,7 @@ impl<'e> Driving<'e> {
             setup,
             system: Vec::new(),
             watchdog: tokio::time::Instant::now() + wall_clock + WATCHDOG_GRACE,
+            claimed_at: tokio::time::Instant::now(),
         };
         driving.read_context().await?;
         Ok(driving)
@@ -96,8 +99,10 @@ impl<'e> Driving<'e> {
         Ok(())
     }
 
+    /// The database's time, from what it said at the claim. This machine's clock may be an hour off, and what it
+    /// says would decide when a retry is due.
     pub(crate) fn now(&self) -> DateTime<Utc> {
-        self.engine.ids.clock().now()
+        self.claimed.event.at + self.claimed_at.elapsed()
     }
 
     /// Asks Postgres until it answers or the lease is no longer trusted.

@@ -68,13 +68,13 @@ impl Chaos {
             return Box::pin(self.all_mutations()).await;
         }
         let program = build(self.mutation.is_some()).await?;
-        let report = Box::pin(chaos::run(&self.options(program, self.mutation))).await?;
+        let report = Box::pin(chaos::run(&self.options(&program, self.mutation))).await?;
         print(&report.table())?;
         self.write(&report.json())?;
         Ok(ExitCode::from(report.verdict().code()))
     }
 
-    fn options(&self, program: PathBuf, mutation: Option<Mutation>) -> Options {
+    fn options(&self, program: &Program, mutation: Option<Mutation>) -> Options {
         let time = match mutation {
             None => Duration::from_secs_f64(self.minutes * 60.0),
             Some(Mutation::Sweep) => WITHOUT_SWEEP,
@@ -82,7 +82,7 @@ impl Chaos {
         };
         let name = mutation.map_or_else(|| format!("seed-{}", self.seed), Mutation::name);
         Options {
-            program,
+            program: program.0.clone(),
             folder: chaos::folder(&repository::target(), &name),
             seed: self.seed,
             time,
@@ -99,7 +99,7 @@ impl Chaos {
         for mutation in all {
             tell(&format!("without {}", mutation.name()));
             let began = Instant::now();
-            let report = Box::pin(chaos::run(&self.options(program.clone(), Some(*mutation)))).await?;
+            let report = Box::pin(chaos::run(&self.options(&program, Some(*mutation)))).await?;
             let is_caught = report.verdict() == Verdict::Violated;
             caught += usize::from(is_caught);
             let verdict = if is_caught { "caught" } else { "NOT caught" };
@@ -133,7 +133,7 @@ fn shown(report: &Report) -> String {
 }
 
 /// Builds the service with tools that are witnesses; with what weakens it only if it is to be weakened.
-async fn build(is_weakened: bool) -> Result<PathBuf> {
+async fn build(is_weakened: bool) -> Result<Program> {
     tell("building the service");
     let mut cargo = repository::cargo();
     cargo.args(["build", "--quiet", "--package", "houston-cli", "--example", EXAMPLE]);
@@ -141,5 +141,22 @@ async fn build(is_weakened: bool) -> Result<PathBuf> {
         cargo.args(["--features", "fault-injection"]);
     }
     child::succeed(cargo).await?;
-    Ok(repository::target().join("debug/examples").join(EXAMPLE))
+    let built = repository::target().join("debug/examples").join(EXAMPLE);
+    // Under a name of its own: the next build, of the other kind perhaps, would put its program in its place while
+    // processes are started from it.
+    let kept = chaos::folder(&repository::target(), if is_weakened { "weakened" } else { "whole" });
+    std::fs::create_dir_all(&kept)?;
+    let program = kept.join(std::process::id().to_string());
+    std::fs::hard_link(&built, &program).or_else(|_| std::fs::copy(&built, &program).map(|_| ()))?;
+    Ok(Program(program))
+}
+
+/// A built program; removed when this is dropped.
+#[derive(Debug)]
+struct Program(PathBuf);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
