@@ -88,12 +88,13 @@ const WITHOUT_FENCE: &str = "select k.* into l from houston.run_locks k
        for no key update;
     if not found then";
 
-/// Check, then write: both in one transaction, and still no fence.
+/// Check, then write: both in one transaction, and still no fence. The pause stands for a commit that waits for its
+/// disk; a takeover must fall into it.
 const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
      where k.agentable_id = p_agentable and k.epoch = p_epoch and k.run_token = p_token
        and k.holder is not null and k.last_write_id is distinct from p_write;
     if found then
-        perform pg_sleep(0.25);
+        perform pg_sleep(1);
         select k.* into l from houston.run_locks k where k.agentable_id = p_agentable for no key update;
     end if;
     if not found then";

@@ -145,9 +145,8 @@ async fn inject(house: &Arc<House>, act: Act) -> Result<Option<Kill>> {
         | Act::RestartRedis
         | Act::RestartPostgres
         | Act::CrashPostgres
-        | Act::Terminate(_) => {
-            harm(house, act).await?;
-        }
+        | Act::Terminate(_)
+        | Act::Misjudge { .. } => harm(house, act).await?,
     }
     Ok(None)
 }
@@ -192,7 +191,11 @@ fn harm_servers(house: &House, act: Act) -> Result<()> {
             let sql = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where {which}");
             ensure!(house.psql.ask(&sql)? != "0", "there was no such backend");
         }
-        _ => {}
+        Act::Misjudge { node } => {
+            let pid = house.nodes[node].pid().context("it is down already")?;
+            house.psql.ask(&format!("delete from houston.workers where name like '%-{pid}'"))?;
+        }
+        Act::Kill { .. } | Act::Pause { .. } | Act::Network { .. } | Act::Model { .. } => {}
     }
     Ok(())
 }

@@ -48,6 +48,10 @@ pub(crate) enum Act {
     RestartPostgres,
     CrashPostgres,
     Terminate(Backends),
+    /// Its worker row is taken away while it lives and works: it is a zombie until it notices.
+    Misjudge {
+        node: usize,
+    },
     /// Between one process, or all, and what is at the other end of the link.
     Network {
         link: Link,
@@ -81,6 +85,7 @@ impl Act {
             Self::RestartPostgres => "Postgres restarted",
             Self::CrashPostgres => "Postgres killed",
             Self::Terminate(_) => "backends terminated",
+            Self::Misjudge { .. } => "living taken for dead",
             Self::Network { fault, .. } => match fault {
                 Fault::Latency(_) => "network slow",
                 Fault::Throttle(_) => "network throttled",
@@ -114,6 +119,7 @@ impl fmt::Display for Act {
             Self::Kill { node } => write!(f, "kill -9 {}", name(*node)),
             Self::Pause { node, time } => write!(f, "SIGSTOP {} for {time:.1?}", name(*node)),
             Self::StallRedis { time } | Self::Model { time, .. } => write!(f, "{kind} for {time:.1?}"),
+            Self::Misjudge { node } => write!(f, "{} is taken for dead and lives", name(*node)),
             Self::Terminate(backends) => write!(f, "{kind}: {backends:?}"),
             Self::Network { link, node, fault, time } => {
                 let who = node.map_or_else(|| "all".to_owned(), name);
@@ -128,7 +134,7 @@ impl fmt::Display for Act {
 type Draw = fn(&mut Seed, Duration) -> Act;
 
 /// Each kind, with the least and the most seconds between two of it.
-const KINDS: [(u64, u64, Draw); 8] = [
+const KINDS: [(u64, u64, Draw); 9] = [
     (2, 15, kill),
     (15, 40, pause),
     (8, 25, |_, _| Act::FlushRedis),
@@ -137,6 +143,7 @@ const KINDS: [(u64, u64, Draw); 8] = [
     (6, 20, |seed, _| Act::Terminate(seed.one_of(&[Backends::Leases, Backends::Half]))),
     (5, 15, network),
     (6, 18, model),
+    (6, 20, |seed, _| Act::Misjudge { node: worker(seed) }),
 ];
 
 /// Everything that goes wrong within `time`, in order. `haste` is 1, or how many times as often.
