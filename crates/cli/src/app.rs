@@ -65,8 +65,22 @@ impl App {
         let loaded =
             crate::config::load(arguments.jobs.as_deref()).map_err(|error| Failure::Usage(error.into()))?;
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format);
+        #[cfg(feature = "fault-injection")]
+        weaken()?;
         arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
     }
+}
+
+/// Leaves out of the protocol what `HOUSTON_MUTATION` names, in builds for tests.
+#[cfg(feature = "fault-injection")]
+fn weaken() -> Result<(), Failure> {
+    use houston_store::mutation;
+    if let Some(name) = crate::models::environment("HOUSTON_MUTATION") {
+        mutation::choose(
+            name.parse().map_err(|error: mutation::UnknownMutation| Failure::Usage(error.into()))?,
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -34,8 +34,18 @@ const AGENT_TYPES: &[(&str, &str)] = &[
 ];
 
 /// Variables that begin like settings but belong to others: to `houston chat`, to the providers, to tests.
-const NOT_SETTINGS: &[&str] =
-    &["url", "api_key", "local_url", "local_key", "test_database_url", "test_redis_url", "jobs", "folder"];
+const NOT_SETTINGS: &[&str] = &[
+    "url",
+    "api_key",
+    "local_url",
+    "local_key",
+    "test_database_url",
+    "test_redis_url",
+    "jobs",
+    "folder",
+    #[cfg(feature = "fault-injection")]
+    "mutation",
+];
 
 /// Everything that can be set.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -98,8 +98,10 @@ impl<'e> Driving<'e> {
         Ok(())
     }
 
+    /// The database's time, from what it said at the claim. This machine's clock may be an hour off, and what it
+    /// says would decide when a retry is due.
     pub(crate) fn now(&self) -> DateTime<Utc> {
-        self.engine.ids.clock().now()
+        self.claimed.event.at + self.claimed_at.elapsed()
     }
 
     /// Ends some time after the process was told to stop: whatever may be repeated is given up then.
@@ -110,12 +112,6 @@ impl<'e> Driving<'e> {
             drain.cancelled().await;
             tokio::time::sleep(grace).await;
         }
-    }
-
-    /// The database's clock, nearly: it decides what is due, and this machine's may be hours off.
-    pub(crate) fn database_now(&self) -> DateTime<Utc> {
-        let since = chrono::TimeDelta::from_std(self.claimed_at.elapsed()).unwrap_or_default();
-        self.claimed.event.at + since
     }
 
     /// Asks Postgres until it answers or the lease is no longer trusted.

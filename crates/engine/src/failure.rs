@@ -20,7 +20,7 @@ use crate::error::Halt;
 impl Driving<'_> {
     /// The model failed: the next attempt is due later, or there is none.
     pub(crate) async fn fail(&mut self, error: &ModelError) -> Result<Driven, Halt> {
-        let now = self.database_now();
+        let now = self.now();
         let since = self.claimed.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
         let run = Failing { failed: self.claimed.failed_attempts, since, now };
         match self.engine.config.delayed.next_attempt(error, &run, self.chance()) {

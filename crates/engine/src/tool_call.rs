@@ -11,6 +11,8 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_store::history::KnownCall;
+#[cfg(feature = "fault-injection")]
+use houston_store::mutation::{self, Mutation};
 use houston_store::step::{Step, Then};
 use houston_tools::{CallContext, Happened, Plan};
 
@@ -70,6 +72,8 @@ impl Driving<'_> {
                     responses.push((call.id.clone(), response.clone()));
                 }
                 Some(KnownCall { cell, .. }) => external.push(self.again(call, *cell)),
+                #[cfg(feature = "fault-injection")]
+                None if mutation::is(Mutation::Intent) => external.extend(self.anew(call)),
                 // Never happens: an entry and its intents are one commit. If it did, nothing may be repeated.
                 None => responses.push((call.id.clone(), ToolResponse::outcome_unknown())),
             }
@@ -93,6 +97,16 @@ impl Driving<'_> {
             },
         };
         External { call, context, cell: Some(cell), work }
+    }
+
+    /// The call once more, as if it had never been made.
+    #[cfg(feature = "fault-injection")]
+    fn anew(&self, call: ToolCall) -> Option<External> {
+        let context = self.call_context(&call);
+        match self.setup.offer.plan(&call, &context) {
+            Plan::Execute(work) => Some(External { call, context, cell: None, work: Work::Execute(work) }),
+            Plan::Answer(_) | Plan::Record(_) => None,
+        }
     }
 
     /// Executes calls side by side, commits each response as it comes, and with the last the results. Told to stop,

@@ -10,6 +10,8 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolResponse};
+#[cfg(feature = "fault-injection")]
+use houston_store::mutation::{self, Mutation};
 use houston_store::step::{Intent, NewMessage, Step, Then};
 use houston_tools::Plan;
 use serde_json::{Value, json};
@@ -192,6 +194,10 @@ impl Driving<'_> {
                 effect,
                 cell: cell.unwrap_or(self.next_message),
             });
+        }
+        #[cfg(feature = "fault-injection")]
+        if mutation::is(Mutation::Intent) {
+            step.intents.clear();
         }
         let mut known = plans.answered;
         if plans.recorded.is_empty() {

@@ -114,16 +114,20 @@ pub struct Suspect {
 
 impl Store {
     /// Workers that look dead although their lease runs: nobody holds their advisory lock, and the server has
-    /// not restarted since their last renewal (a restart drops the locks of the living too).
+    /// not restarted since their last renewal (a restart drops the locks of the living too), or so long ago that
+    /// the living have come back: `settled`.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn suspects(&self) -> Result<Vec<Suspect>> {
+    pub async fn suspects(&self, settled: Duration) -> Result<Vec<Suspect>> {
         let workers = sqlx::query!(
             r#"-- store::lease::suspects
             select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!"
               from houston.workers
-             where alive_until > clock_timestamp() and beat_at > pg_postmaster_start_time()"#
+             where alive_until > clock_timestamp()
+               and (beat_at > pg_postmaster_start_time()
+                    or pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => $1))"#,
+            seconds(settled)
         )
         .fetch_all(&self.pool)
         .await?;

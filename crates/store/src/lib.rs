@@ -36,6 +36,8 @@ pub mod idempotency;
 pub mod lease;
 pub mod listen;
 pub mod message;
+#[cfg(feature = "fault-injection")]
+pub mod mutation;
 pub mod pool;
 pub mod record;
 pub mod run;

@@ -15,9 +15,12 @@ impl Store {
     /// [`Error::SchemaNewer`], or what the database says.
     pub async fn migrate(&self) -> Result<()> {
         match self.check_schema().await {
-            Err(Error::SchemaOlder { .. }) => Ok(MIGRATOR.run(&self.pool).await?),
-            other => other,
+            Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
+            other => other?,
         }
+        #[cfg(feature = "fault-injection")]
+        self.weaken().await?;
+        Ok(())
     }
 
     /// Whether the schema is the one this binary was built for.

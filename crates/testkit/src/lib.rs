@@ -2,8 +2,10 @@
 //!
 //! - [`crowd`]: a database full of agentables that have nothing to do.
 //! - [`model_server`]: a model that answers as a script says, over OpenAI's and Anthropic's wire, and keeps a journal.
+//! - [`fault_proxy`]: a network that is slow, stalls, resets, swallows and cuts, when told to.
 //! - [`servers`]: a Postgres and a Redis of one's own, to be killed and stalled.
 //! - [`process`]: the `houston` binary as a child, to be killed, stopped and read.
+//! - [`history`]: whether a provider would accept a conversation.
 //! - [`tool_ledger`]: a file that knows which tool acted on the world, how often.
 //!
 //! # Invariants
@@ -27,6 +29,8 @@
 //! `anthropic.rs`.
 
 pub mod crowd;
+pub mod fault_proxy;
+pub mod history;
 pub mod model_server;
 pub mod process;
 mod psql;

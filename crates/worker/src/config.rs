@@ -1,5 +1,7 @@
 //! The worker's share of `jobs/orchestrator.toml`.
 
+use std::time::Duration;
+
 use houston_queue::HintSettings;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,15 @@ pub struct LeaseConfig {
     pub trust_s: u64,
     /// Claims in a row without a committed step before a message is given up.
     pub max_crashes: i32,
+}
+
+impl LeaseConfig {
+    /// How long after a restart of Postgres each living worker has renewed, and with it taken its advisory lock
+    /// again: a renewal, and the time to connect.
+    #[must_use]
+    pub fn settled(&self) -> Duration {
+        Duration::from_secs(self.renew_s + 2)
+    }
 }
 
 /// How often Postgres is searched.

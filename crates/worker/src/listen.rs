@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::id::AgentableId;
 use houston_engine::Engine;
-use houston_queue::{Hint, LocalHints, RedisHealth};
+use houston_queue::{Hint, Lane, LocalHints, RedisHealth};
 use houston_store::Store;
 use houston_store::listen::Notification;
+#[cfg(feature = "fault-injection")]
+use houston_store::mutation::{self, Mutation};
 use tokio_util::sync::CancellationToken;
 
 /// How long to wait before listening again after the connection broke.
@@ -25,6 +28,10 @@ pub(crate) struct Listener {
 impl Listener {
     /// Listens until stopped.
     pub(crate) async fn run(self) {
+        #[cfg(feature = "fault-injection")]
+        if mutation::is(Mutation::Sweep) {
+            return;
+        }
         loop {
             let failed: houston_store::Result<()> = tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -44,17 +51,22 @@ impl Listener {
         let mut notifications = self.store.listen().await?;
         loop {
             match notifications.recv().await? {
-                // Refused when it is full or shut: the sweep finds it.
-                Some(Notification::Posted(agentable)) => _ = self.local.try_send(Hint::run(agentable)),
+                // What is posted is said by somebody, who waits.
+                Some(Notification::Posted(agentable)) => self.ring(agentable),
                 Some(Notification::Cancelled { agentable, run }) => {
                     // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to
                     // one worker, not to all.
                     if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
-                        _ = self.local.try_send(Hint::run(agentable));
+                        self.ring(agentable);
                     }
                 }
                 None => {}
             }
         }
+    }
+
+    /// Refused when too many wait or nobody listens any more: the sweep finds it.
+    fn ring(&self, agentable: AgentableId) {
+        let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
     }
 }

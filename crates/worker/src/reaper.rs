@@ -11,12 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease::Current;
 
-/// Reaps until stopped; rings `sweep` when somebody was found dead.
+/// Reaps `every` so often until stopped; rings `sweep` when somebody was found dead. `settled` so long after a
+/// restart of Postgres, the living have their advisory locks back.
 pub(crate) async fn run(
     store: Store,
     engine: Arc<Engine>,
     current: Current,
-    every: Duration,
+    (every, settled): (Duration, Duration),
     sweep: Arc<Notify>,
     stop: CancellationToken,
 ) {
@@ -26,7 +27,7 @@ pub(crate) async fn run(
             () = stop.cancelled() => return,
             () = tokio::time::sleep(every) => {}
         }
-        match reap(&store, &mut suspects).await {
+        match reap(&store, settled, &mut suspects).await {
             Ok(true) => sweep.notify_one(),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "could not look for dead workers"),
@@ -42,8 +43,8 @@ pub(crate) async fn run(
 
 /// Reaps those whose lease has run out, and those that looked dead the last time, too, and have not renewed
 /// since: a worker whose connection broke takes its advisory lock again within a renewal.
-async fn reap(store: &Store, suspects: &mut Vec<Suspect>) -> houston_store::Result<bool> {
-    let now = store.suspects().await?;
+async fn reap(store: &Store, settled: Duration, suspects: &mut Vec<Suspect>) -> houston_store::Result<bool> {
+    let now = store.suspects(settled).await?;
     let confirmed: Vec<Suspect> = now.iter().filter(|suspect| suspects.contains(suspect)).copied().collect();
     *suspects = now;
     if !confirmed.is_empty() {

@@ -7,6 +7,8 @@ use houston_domain::agentable::Urgency;
 use houston_domain::id::UserId;
 use houston_queue::{Hint, HintSender, Lane, LocalHints, RedisHealth};
 use houston_store::Store;
+#[cfg(feature = "fault-injection")]
+use houston_store::mutation::{self, Mutation};
 use houston_store::sweep::Due;
 use rand::Rng;
 use tokio::sync::Notify;
@@ -28,6 +30,10 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     /// Sweeps until stopped; at once whenever `now` is rung.
     pub(crate) async fn run(self, now: &Notify) {
+        #[cfg(feature = "fault-injection")]
+        if mutation::is(Mutation::Sweep) {
+            return;
+        }
         let mut after = None;
         loop {
             match self.sweep(after).await {

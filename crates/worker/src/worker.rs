@@ -159,7 +159,7 @@ impl Worker {
             self.store.clone(),
             Arc::clone(&self.engine),
             current.clone(),
-            Duration::from_millis(self.sweep.reap_every_ms),
+            (Duration::from_millis(self.sweep.reap_every_ms), self.lease.settled()),
             now,
             done.clone(),
         ));

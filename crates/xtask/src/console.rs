@@ -63,6 +63,14 @@ impl Progress {
         }
     }
 
+    /// A line, above the bar if there is one.
+    pub(crate) fn tell(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => tell(line),
+        }
+    }
+
     /// One more step is done.
     pub(crate) fn step(&mut self) {
         self.reach(self.done + 1);

@@ -62,6 +62,24 @@ impl Connection {
         self.response().await.with_context(|| format!("POST {path}"))
     }
 
+    /// The same under a key: sent again, it happens once.
+    pub(crate) async fn post_once(&mut self, path: &str, body: &str, key: &str) -> Result<Response> {
+        let fields = format!("content-type: application/json\r\nidempotency-key: {key}\r\n");
+        self.send("POST", path, &fields, body).await?;
+        self.response().await.with_context(|| format!("POST {path}"))
+    }
+
+    /// Asks for a stream of events from where the last one broke off; its pieces are what [`Self::chunk`] returns.
+    /// Returns the status.
+    pub(crate) async fn resume(&mut self, path: &str, last_event_id: &str) -> Result<u16> {
+        let last = match last_event_id {
+            "" => String::new(),
+            id => format!("last-event-id: {id}\r\n"),
+        };
+        self.send("GET", path, &format!("accept: text/event-stream\r\n{last}"), "").await?;
+        Ok(self.head().await?.0)
+    }
+
     /// Opens a stream of events, which must be read to its end before this connection is used again.
     pub(crate) async fn events(&mut self, path: &str) -> Result<EventStream<'_>> {
         self.send("GET", path, "accept: text/event-stream\r\n", "").await?;

@@ -17,6 +17,7 @@
 //! future is dropped.
 
 mod bench;
+mod chaos;
 mod child;
 mod commands;
 mod console;
@@ -24,6 +25,7 @@ mod http;
 mod installation;
 mod proc;
 mod programs;
+mod psql;
 mod recovery;
 mod repository;
 mod scratch;

@@ -54,6 +54,21 @@ pub(crate) async fn python() -> Result<PathBuf> {
     find("python3").context("python3 was installed and is not found")
 }
 
+/// The library that lies to a process about the time, from the distribution if it is missing.
+pub(crate) async fn faketime() -> Result<PathBuf> {
+    let find = || {
+        let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
+        // Of several threads, as every process here has.
+        let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+        found.find(|library| library.is_file())
+    };
+    if let Some(library) = find() {
+        return Ok(library);
+    }
+    apt(&["faketime"]).await?;
+    find().context("faketime was installed and is not found")
+}
+
 /// Installs packages of Debian and its children, as root or through a `sudo` that asks nothing.
 async fn apt(packages: &[&str]) -> Result<()> {
     let names = packages.join(" and ");

@@ -11,4 +11,6 @@ mod journal;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod socket;

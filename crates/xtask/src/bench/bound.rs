@@ -11,12 +11,12 @@ use anyhow::{Context, Result, ensure};
 use houston_testkit::servers::TestServers;
 use serde::{Deserialize, Serialize};
 
-use super::database::{Sample, ask, program};
+use super::database::{Sample, ask};
 use super::spread::round;
 use super::{Size, workload};
 use crate::child::quietly;
 use crate::console::tell;
-use crate::{proc, repository};
+use crate::{proc, psql, repository};
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Bound {
@@ -30,7 +30,7 @@ const MOST_PER_SECOND: usize = 2_000;
 
 /// Measures it; `sample` is what a run of the service wrote.
 pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) -> Result<Option<Bound>> {
-    let Ok(pgbench) = program(servers, "pgbench") else {
+    let Ok(pgbench) = psql::program(servers, "pgbench") else {
         tell("bound: left out, `pgbench` is not installed beside this Postgres");
         return Ok(None);
     };

@@ -1,14 +1,10 @@
 //! What Postgres counts, asked through `psql`.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 
-use crate::child::quietly;
-use crate::programs;
+use crate::psql::Psql;
 
 /// Counts since the cluster was made.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -94,16 +90,5 @@ pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f6
 
 /// One statement, or several; the answer as text, fields and rows on lines.
 pub(crate) fn ask(servers: &TestServers, sql: &str) -> Result<String> {
-    let mut psql = Command::new(program(servers, "psql")?);
-    psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
-    psql.args(["--dbname", servers.database_url(), "--command", sql]);
-    Ok(quietly(&mut psql)?.trim().to_owned())
-}
-
-/// A program that belongs to the Postgres that runs.
-pub(crate) fn program(servers: &TestServers, name: &str) -> Result<PathBuf> {
-    let postgres = servers.postgres_pid().and_then(|pid| programs::program_of(pid).ok());
-    let beside = postgres.and_then(|postgres| Some(postgres.parent()?.join(name)));
-    let found = beside.filter(|program| program.is_file()).or_else(|| programs::find(name));
-    found.with_context(|| format!("`{name}` is not installed beside this Postgres"))
+    Psql::of(servers)?.ask(sql)
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod bench;
+mod chaos;
 mod check;
 mod clients;
 mod prepare;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Prepare(prepare::Prepare),
     /// Measure latency, throughput, memory and storage on real servers
     Bench(bench::Bench),
+    /// Make everything go wrong at once, and count what was lost, doubled or out of order
+    Chaos(chaos::Chaos),
     /// Talk with a small real model over both wires
     RealModel(real_model::RealModel),
     /// Kill and stop workers with runs in flight, and measure how soon others go on
@@ -61,6 +64,7 @@ impl Command {
             Self::Check(command) => command.run().await,
             Self::Prepare(command) => command.run().await,
             Self::Bench(command) => command.run().await,
+            Self::Chaos(command) => command.run().await,
             Self::RealModel(command) => command.run().await,
             Self::Recovery(command) => command.run().await,
             Self::Clients(command) => command.run().await,

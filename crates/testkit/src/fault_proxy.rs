@@ -1,0 +1,222 @@
+//! A TCP proxy that misbehaves when told to: between a service and its Postgres, its Redis or its model.
+//!
+//! A fault is switched for the whole proxy, and holds for the connections that are open and for new ones.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Bytes moved at once.
+const PIECE: usize = 16 << 10;
+/// How often a throttled connection moves bytes.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Where the other end is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// What the network does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fault {
+    /// It works.
+    #[default]
+    None,
+    /// Whatever is moved, in either direction, takes so much longer.
+    Latency(Duration),
+    /// Each direction of each connection moves so many bytes a second.
+    Throttle(usize),
+    /// Nothing moves; what was sent arrives when the fault is over.
+    Stall,
+    /// Connections are reset (RST), and new ones as soon as they are made.
+    Reset,
+    /// What is sent is swallowed. A connection that lost something is reset when the fault is over, as if the sender
+    /// had given up; the others never noticed.
+    BlackHole,
+    /// Each direction of each connection is closed after so many more bytes, in the middle of whatever that is.
+    CutAfter(usize),
+}
+
+/// A running proxy; its connections end when it is dropped.
+#[derive(Debug)]
+pub struct FaultProxy {
+    address: SocketAddr,
+    fault: watch::Sender<Fault>,
+    stop: CancellationToken,
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// One side closed it, or it was cut: the other side sees an orderly close.
+    Closed,
+    /// Both sides see a reset.
+    Reset,
+}
+
+trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+impl FaultProxy {
+    /// Listens on a free port of the loopback address for connections to `target`, which need not be there yet.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be had.
+    pub async fn start(target: Target) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (fault, faults) = watch::channel(Fault::None);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let stopped = stop.clone();
+        tasks.clone().spawn(async move {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = accept(listener, target, faults, stopped.clone(), tasks) => {}
+            }
+        });
+        Ok(Self { address, fault, stop })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on the network does this.
+    pub fn set(&self, fault: Fault) {
+        self.fault.send_replace(fault);
+    }
+
+    /// What the network does.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        *self.fault.borrow()
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    target: Target,
+    faults: watch::Receiver<Fault>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+) {
+    loop {
+        // Out of descriptors, for instance: the next moment may be better.
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::time::sleep(TICK).await;
+            continue;
+        };
+        let (target, faults, stop) = (target.clone(), faults.clone(), stop.clone());
+        tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = connection(client, &target, faults) => {}
+            }
+        });
+    }
+}
+
+async fn connection(mut client: TcpStream, target: &Target, mut faults: watch::Receiver<Fault>) {
+    // Nothing is heard of a server that lies behind a hole.
+    let fault = faults.wait_for(|fault| !matches!(fault, Fault::BlackHole | Fault::Stall)).await;
+    let fault = fault.map_or(Fault::None, |fault| *fault);
+    let server = if fault == Fault::Reset { None } else { connect(target).await.ok() };
+    let Some(mut server) = server else {
+        let _ = client.set_zero_linger();
+        return;
+    };
+    let _ = client.set_nodelay(true);
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = tokio::io::split(&mut server);
+    let end = tokio::select! {
+        end = pump(from_client, to_server, faults.clone()) => end,
+        end = pump(from_server, to_client, faults) => end,
+    };
+    if end == End::Reset {
+        let _ = client.set_zero_linger();
+    }
+}
+
+async fn connect(target: &Target) -> io::Result<Box<dyn Socket>> {
+    Ok(match target {
+        Target::Tcp(address) => {
+            let socket = TcpStream::connect(address).await?;
+            socket.set_nodelay(true)?;
+            Box::new(socket)
+        }
+        Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
+    })
+}
+
+/// Moves bytes one way until a side closes or a fault ends it.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut faults: watch::Receiver<Fault>,
+) -> End {
+    let mut buffer = vec![0; PIECE];
+    let (mut fault, mut switched, mut left, mut lost) = (Fault::None, true, 0, false);
+    loop {
+        if std::mem::take(&mut switched) {
+            fault = *faults.borrow_and_update();
+            if fault == Fault::Reset || lost && fault != Fault::BlackHole {
+                return End::Reset;
+            }
+            left = if let Fault::CutAfter(bytes) = fault { bytes } else { 0 };
+        }
+        let most = match fault {
+            Fault::Throttle(bytes) => (bytes / 20).clamp(1, PIECE),
+            Fault::CutAfter(_) if left == 0 => return End::Closed,
+            Fault::CutAfter(_) => left.min(PIECE),
+            _ => PIECE,
+        };
+        let read = tokio::select! {
+            biased;
+            changed = faults.changed() => {
+                if changed.is_err() {
+                    return End::Closed;
+                }
+                switched = true;
+                continue;
+            }
+            read = from.read(&mut buffer[..most]), if fault != Fault::Stall => read,
+        };
+        let Ok(count @ 1..) = read else { return End::Closed };
+        match fault {
+            Fault::BlackHole => {
+                lost = true;
+                continue;
+            }
+            Fault::Latency(time) => tokio::time::sleep(time).await,
+            Fault::Throttle(_) => tokio::time::sleep(TICK).await,
+            Fault::CutAfter(_) => left -= count,
+            Fault::None | Fault::Stall | Fault::Reset => {}
+        }
+        let mut resets = faults.clone();
+        tokio::select! {
+            biased;
+            _ = resets.wait_for(|fault| *fault == Fault::Reset) => return End::Reset,
+            written = to.write_all(&buffer[..count]) => if written.is_err() { return End::Closed },
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The judge: counts violations of the invariants R1 to R9, from what stands outside the service and one reading of
+//! its rows. It decides nothing by itself and knows no faults: it only compares.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use houston_testkit::history;
+use houston_testkit::model_server::Ending;
+
+use super::reader::plain;
+use super::recovery;
+use super::wish::{answer, answered};
+use super::witness::{EventRow, Evidence};
+
+/// How many violations of a rule are told in words.
+const TOLD: usize = 10;
+/// What a message may cost that takes its worker down: the claim that wrote its call down, and three more.
+const POISON_LIMIT: usize = 4;
+
+/// What was found about one rule.
+#[derive(Debug, Default)]
+pub(crate) struct Finding {
+    pub(crate) rule: &'static str,
+    pub(crate) what: &'static str,
+    /// Out of how many.
+    pub(crate) of: usize,
+    pub(crate) count: usize,
+    pub(crate) examples: Vec<String>,
+    /// Figures beside the count.
+    pub(crate) note: String,
+}
+
+impl Finding {
+    pub(crate) fn new(rule: &'static str, what: &'static str) -> Self {
+        Self { rule, what, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, example: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.examples.len() < TOLD {
+            self.examples.push(example());
+        }
+    }
+}
+
+/// What may be looked at in the middle of it: violations that no later event mends.
+pub(crate) fn safety(evidence: &Evidence) -> Vec<Finding> {
+    vec![twice(evidence), orchestrators(evidence), effects(evidence), histories(evidence)]
+}
+
+/// Everything, once it is quiet.
+pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
+    let mut findings = vec![lost(evidence)];
+    findings.extend(safety(evidence));
+    findings.extend([streams(evidence), recovery::times(evidence), waste(evidence), liveness(evidence)]);
+    findings
+}
+
+/// How often each message was answered, by its number.
+fn answers(evidence: &Evidence) -> HashMap<usize, usize> {
+    let mut answers = HashMap::new();
+    for message in evidence.rows.messages.iter().filter(|message| message.source == "agent") {
+        for number in answered(&message.content).unwrap_or_default() {
+            *answers.entry(number).or_insert(0) += 1;
+        }
+    }
+    answers
+}
+
+/// R1: what was accepted is answered, or its failure is there for all to see.
+fn lost(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R1", "accepted messages lost");
+    let answers = answers(evidence);
+    let messages: HashMap<String, _> =
+        evidence.rows.messages.iter().map(|message| (plain(&message.id), message)).collect();
+    let runs: HashMap<&str, &str> =
+        evidence.rows.runs.iter().map(|run| (run.id.as_str(), run.status.as_str())).collect();
+    let ended: HashSet<&str> = evidence
+        .rows
+        .events
+        .iter()
+        .filter(|event| event.kind == "run_finished")
+        .map(|event| event.run.as_str())
+        .collect();
+    let (mut answered, mut failed) = (0, BTreeMap::<&str, usize>::new());
+    for post in &evidence.posts {
+        if let Some(refused) = &post.refused {
+            finding.add(|| format!("#{} was refused: {refused}", post.number));
+        }
+        let Some(accepted) = &post.accepted else { continue };
+        finding.of += 1;
+        let Some(message) = messages.get(&plain(&accepted.id)) else {
+            finding.add(|| format!("#{} ({}) is not there at all", post.number, accepted.id));
+            continue;
+        };
+        if message.content != post.content {
+            finding.add(|| format!("#{} ({}) has another text", post.number, accepted.id));
+        }
+        let status = runs.get(message.run.as_str()).copied().unwrap_or("missing");
+        if answers.contains_key(&post.number) {
+            answered += 1;
+        } else if ["cancelled", "failed", "dead_lettered"].contains(&status)
+            && ended.contains(message.run.as_str())
+        {
+            *failed.entry(status).or_default() += 1;
+        } else {
+            finding.add(|| {
+                format!("#{} ({}) of goal {}: its run is {status}", post.number, accepted.id, message.goal)
+            });
+        }
+    }
+    finding.note = format!("{answered} answered");
+    for (status, count) in failed {
+        finding.note += &format!(", {count} {}", status.replace('_', "-"));
+    }
+    finding
+}
+
+/// R2: no message is answered twice.
+fn twice(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R2", "messages answered twice");
+    let answers = answers(evidence);
+    finding.of = answers.len();
+    for (number, count) in answers.iter().filter(|(_, count)| **count > 1) {
+        finding.add(|| format!("#{number} was answered {count} times"));
+    }
+    finding
+}
+
+/// R3: nobody writes after a later claim has; no two claims have the same epoch.
+fn orchestrators(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R3", "writes of a second orchestrator");
+    let mut claims: HashSet<(&str, i64)> = HashSet::new();
+    let (mut goal, mut latest) = ("", 0);
+    for event in evidence.rows.events.iter().filter(|event| event.epoch > 0) {
+        finding.of += 1;
+        if event.goal != goal {
+            (goal, latest) = (&event.goal, 0);
+        }
+        if event.epoch < latest {
+            finding
+                .add(|| format!("goal {goal}: event {} has epoch {} after {latest}", event.seq, event.epoch));
+        }
+        latest = latest.max(event.epoch);
+        if event.kind == "attempt_started" && !claims.insert((goal, event.epoch)) {
+            finding.add(|| format!("goal {goal}: epoch {} was claimed twice", event.epoch));
+        }
+    }
+    let (mut goal, mut latest) = ("", 0);
+    for entry in &evidence.rows.history {
+        finding.of += 1;
+        if entry.goal != goal {
+            (goal, latest) = (&entry.goal, 0);
+        }
+        if entry.epoch < latest {
+            finding.add(|| format!("goal {goal}: an entry of epoch {} after {latest}", entry.epoch));
+        }
+        latest = latest.max(entry.epoch);
+    }
+    finding.note = format!("{} claims", claims.len());
+    finding
+}
+
+/// R4: an effect happens once, whatever its call was named; so does a row of Houston's; and poison is given up.
+fn effects(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R4", "effects executed twice");
+    let none = Vec::new();
+    let ledger = |tool: &str| evidence.ledgers.get(tool).unwrap_or(&none);
+    finding.of = ledger("charge").len() + evidence.rows.notes.len();
+    for (op, count) in repeated(ledger("charge").iter().map(|execution| execution.call_id.as_str())) {
+        finding.add(|| format!("{op} was charged {count} times"));
+    }
+    for (op, count) in repeated(evidence.rows.notes.iter().map(String::as_str)) {
+        finding.add(|| format!("{op} was noted {count} times"));
+    }
+    // Each of them may happen again; it must be known to be the same.
+    let mut keys: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for execution in ledger("upsert") {
+        keys.entry(&execution.call_id).or_default().insert(&execution.idempotency_key);
+    }
+    for (op, keys) in keys.iter().filter(|(_, keys)| keys.len() > 1) {
+        finding.add(|| format!("{op} was repeated under {} keys", keys.len()));
+    }
+    let poison = repeated(ledger("poison").iter().map(|execution| execution.call_id.as_str()));
+    for (op, count) in poison.iter().filter(|(_, count)| *count > POISON_LIMIT) {
+        finding.add(|| format!("poison {op} was taken {count} times"));
+    }
+    let again = repeated(ledger("upsert").iter().map(|execution| execution.call_id.as_str()));
+    finding.note = format!(
+        "{} idempotent calls repeated under their key, {} poisonings",
+        again.len(),
+        ledger("poison").len()
+    );
+    finding
+}
+
+fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_insert(0) += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count > 1).collect()
+}
+
+/// R5: providers would accept each history, at each prefix that was ever committed, and each request.
+fn histories(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R5", "histories a provider refuses");
+    let mut goals: BTreeMap<&str, Vec<(String, serde_json::Value)>> = BTreeMap::new();
+    for entry in &evidence.rows.history {
+        goals.entry(&entry.goal).or_default().push((entry.role.clone(), entry.content.clone()));
+    }
+    finding.of = evidence.rows.history.len() + evidence.asked.len();
+    let open: HashSet<&str> =
+        evidence.rows.locks.iter().filter(|lock| lock.run_open).map(|lock| lock.goal.as_str()).collect();
+    for (goal, entries) in goals {
+        if let Some(fault) = history::fault(&entries) {
+            finding.add(|| format!("goal {goal}: {fault}"));
+        } else if !open.contains(goal) && history::open_calls(&entries) > 0 {
+            finding.add(|| format!("goal {goal}: calls without results, and nobody at work"));
+        }
+    }
+    for refused in &evidence.refused {
+        finding.add(|| refused.clone());
+    }
+    finding.note = format!("{} model calls", evidence.asked.len());
+    finding
+}
+
+/// What a client's log must be, from the events of its goal.
+fn expected<'e>(events: impl Iterator<Item = &'e EventRow>) -> Vec<String> {
+    let expected = events.filter_map(|event| {
+        let message = event.message.as_deref().map(plain).unwrap_or_default();
+        Some(match event.kind.as_str() {
+            "run_queued" => format!("queued {}", plain(&event.run)),
+            "run_finished" => "ended".to_owned(),
+            "message_posted" => format!("posted {message}"),
+            "message_sent" => format!("said {message}"),
+            "tool_called" => format!("called {message}"),
+            "tool_returned" => format!("returned {message}"),
+            _ => return None,
+        })
+    });
+    expected.collect()
+}
+
+/// R6: positions have no gap; each client has each event once, in order, and the texts of the thread.
+fn streams(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R6", "gaps, repetitions, wrong texts");
+    let mut goals: HashMap<&str, Vec<&EventRow>> = HashMap::new();
+    for event in &evidence.rows.events {
+        goals.entry(&event.goal).or_default().push(event);
+    }
+    for lock in &evidence.rows.locks {
+        let events = goals.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
+        if !events.iter().map(|event| event.seq).eq(1..=lock.last_seq) {
+            finding.add(|| format!("goal {}: positions are not 1 to {}", lock.goal, lock.last_seq));
+        }
+    }
+    let said: Vec<_> = evidence.rows.messages.iter().filter(|message| message.source == "agent").collect();
+    for message in &said {
+        if answered(&message.content).is_none_or(|numbers| answer(&numbers) != message.content) {
+            finding.add(|| format!("message {}: nobody said `{}`", message.id, message.content));
+        }
+    }
+    let texts: HashMap<String, &str> =
+        said.iter().map(|message| (plain(&message.id), message.content.as_str())).collect();
+    let mut connections = 0;
+    for (goal, seen) in &evidence.seen {
+        finding.of += seen.events;
+        connections += seen.connections;
+        for fault in &seen.faults {
+            finding.add(|| format!("goal {goal} {fault}"));
+        }
+        let events = goals.get(goal.as_str()).map_or(&[][..], Vec::as_slice);
+        let expected = expected(events.iter().copied());
+        if seen.log != expected {
+            finding.add(|| format!("goal {goal}: {}", difference(&seen.log, &expected)));
+        }
+        for (id, text) in &seen.texts {
+            if texts.get(id) != Some(&text.as_str()) {
+                finding.add(|| format!("goal {goal}: {id} reads `{text}` instead of {:?}", texts.get(id)));
+            }
+        }
+    }
+    finding.note = format!("{} readers, {connections} connections", evidence.seen.len());
+    finding
+}
+
+fn difference(seen: &[String], expected: &[String]) -> String {
+    let same = seen.iter().zip(expected).take_while(|(seen, expected)| seen == expected).count();
+    format!(
+        "a client has {} things of {}; the first that differs is {:?} instead of {:?}",
+        seen.len(),
+        expected.len(),
+        seen.get(same),
+        expected.get(same)
+    )
+}
+
+/// R8: a conversation that was answered well is asked again at most once for each time a run was taken again.
+fn waste(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R8", "model calls repeated beyond one a crash");
+    let goal_of: HashMap<usize, usize> = evidence.posts.iter().map(|post| (post.number, post.goal)).collect();
+    let mut again: HashMap<&str, i64> = HashMap::new();
+    for run in &evidence.rows.runs {
+        *again.entry(&run.goal).or_default() += (run.attempt - 1).max(0);
+    }
+    let mut well: HashMap<u64, (Option<usize>, i64)> = HashMap::new();
+    for asked in evidence.asked.iter().filter(|asked| !asked.is_faulted) {
+        if evidence.endings.get(&asked.number) == Some(&Ending::Answered) {
+            well.entry(asked.conversation).or_insert((asked.message, 0)).1 += 1;
+        }
+    }
+    let mut repeats: HashMap<usize, i64> = HashMap::new();
+    for (message, count) in well.values() {
+        let goal = message.and_then(|message| goal_of.get(&message));
+        if let Some(goal) = goal {
+            *repeats.entry(*goal).or_default() += count - 1;
+        }
+    }
+    for (goal, repeats) in &repeats {
+        let allowed =
+            evidence.goals.get(*goal).and_then(|goal| again.get(goal.as_str())).copied().unwrap_or(0);
+        if *repeats > allowed {
+            finding.add(|| format!("goal {goal}: {repeats} repeats, taken again {allowed} times"));
+        }
+    }
+    finding.of = evidence.asked.len();
+    let (again, repeats) = (again.values().sum::<i64>(), repeats.values().sum::<i64>());
+    finding.note = format!("{repeats} well-answered calls repeated, {again} runs taken again");
+    finding
+}
+
+/// R9: after the quiet nothing waits, and no lease is held by the dead.
+fn liveness(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R9", "pending after quiet, leases of the dead");
+    finding.of = evidence.rows.locks.len();
+    for lock in &evidence.rows.locks {
+        if lock.run_open && lock.open_for > 30.0 {
+            finding.add(|| format!("goal {}: a run has been open for {:.0} s", lock.goal, lock.open_for));
+        }
+        if lock.unread > 0 && !lock.run_open {
+            finding.add(|| format!("goal {}: {} messages unread, and no run", lock.goal, lock.unread));
+        }
+        if lock.holder_is_dead {
+            finding.add(|| format!("goal {}: its holder is dead", lock.goal));
+        }
+    }
+    finding
+}

@@ -1,0 +1,183 @@
+//! A process of the service: behind proxies of its own, started again whenever it ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
+use houston_testkit::process::Process;
+
+use super::plan::Link;
+
+/// Where the servers really are.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers {
+    pub(crate) postgres: PathBuf,
+    pub(crate) redis: PathBuf,
+    pub(crate) model: SocketAddr,
+}
+
+/// How a process is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) variables: Vec<(String, String)>,
+    /// The library that lies about the time, for a process whose clock is wrong.
+    pub(crate) wrong_clock: Option<PathBuf>,
+    pub(crate) log: PathBuf,
+}
+
+#[derive(Debug)]
+struct State {
+    process: Option<Process>,
+    due: Instant,
+    starts: u32,
+    /// How often it ended without having been killed.
+    ends: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    postgres: FaultProxy,
+    redis: FaultProxy,
+    model: FaultProxy,
+    start: Start,
+    state: Mutex<State>,
+}
+
+impl Node {
+    pub(crate) async fn new(name: String, start: Start, servers: &Servers) -> Result<Self> {
+        Ok(Self {
+            name,
+            postgres: FaultProxy::start(Target::Unix(servers.postgres.clone())).await?,
+            redis: FaultProxy::start(Target::Unix(servers.redis.clone())).await?,
+            model: FaultProxy::start(Target::Tcp(servers.model)).await?,
+            start,
+            state: Mutex::new(State { process: None, due: Instant::now(), starts: 0, ends: 0 }),
+        })
+    }
+
+    pub(crate) fn set(&self, link: Link, fault: Fault) {
+        match link {
+            Link::Postgres => self.postgres.set(fault),
+            Link::Redis => self.redis.set(fault),
+            Link::Model => self.model.set(fault),
+        }
+    }
+
+    /// Starts the process if there is none and it is time to; notices when it has ended.
+    pub(crate) fn tend(&self) -> Result<()> {
+        let mut state = self.state();
+        if let Some(process) = &mut state.process
+            && process.ended()?.is_some()
+        {
+            state.ends += 1;
+            self.put_away(&mut state)?;
+            state.due = Instant::now() + Duration::from_millis(200);
+        }
+        if state.process.is_none() && Instant::now() >= state.due {
+            state.starts += 1;
+            let process = Process::spawn(&mut self.command(state.starts));
+            state.process = Some(process.with_context(|| format!("{} cannot be started", self.name))?);
+        }
+        Ok(())
+    }
+
+    /// `kill -9`; it is started again after `pause`.
+    pub(crate) fn kill(&self, pause: Duration) -> Result<()> {
+        let mut state = self.state();
+        state.process.as_mut().context("it is down already")?.kill()?;
+        self.put_away(&mut state)?;
+        state.due = Instant::now() + pause;
+        Ok(())
+    }
+
+    /// SIGSTOP. Returns what [`Self::resume`] wants to know.
+    pub(crate) fn pause(&self) -> Result<u32> {
+        let mut state = self.state();
+        let process = state.process.as_mut().context("it is down already")?;
+        process.pause()?;
+        Ok(process.pid())
+    }
+
+    /// SIGCONT, if it is still the process with this id.
+    pub(crate) fn resume(&self, pid: u32) {
+        if let Some(process) = &mut self.state().process
+            && process.pid() == pid
+        {
+            // Dead meanwhile: then there is nothing to resume.
+            let _ = process.resume();
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.state().process.as_ref().map(Process::pid)
+    }
+
+    /// How often it was started, and how often it had ended by itself.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        let state = self.state();
+        (state.starts, state.ends)
+    }
+
+    /// Writes down what the running process has said so far.
+    pub(crate) fn save_log(&self) {
+        if let Some(process) = &self.state().process {
+            let _ = append(&self.start.log, &process.log());
+        }
+    }
+
+    /// Keeps what the process said.
+    fn put_away(&self, state: &mut State) -> Result<()> {
+        if let Some(process) = state.process.take() {
+            append(&self.start.log, &process.log())?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, nth: u32) -> Command {
+        let mut command = Command::new(&self.start.program);
+        without_settings(&mut command);
+        let database = format!("postgres://houston@{}/houston?sslmode=disable", self.postgres.address());
+        command
+            .args(&self.start.arguments)
+            .env("DATABASE_URL", database)
+            .env("HOUSTON_REDIS_URL", format!("redis://{}", self.redis.address()))
+            .env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()))
+            .envs(self.start.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(library) = &self.start.wrong_clock {
+            // Before and after, in turn; time itself goes on as it does.
+            command
+                .env("LD_PRELOAD", library)
+                .env("FAKETIME", if nth.is_multiple_of(2) { "-1h" } else { "+1h" })
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        command
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes away what the caller's environment says to Houston.
+pub(crate) fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOUSTON_") {
+            command.env_remove(name);
+        }
+    }
+}
+
+fn append(path: &Path, text: &str) -> Result<()> {
+    let mut log: File = OpenOptions::new().create(true).append(true).open(path)?;
+    writeln!(log, "{text}\n--- end of a process")?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! R7: how long the runs of a killed worker waited for another.
+
+use super::checker::Finding;
+use super::witness::{EventRow, Evidence};
+
+/// Seconds: of half of them, of 99 of 100, of all.
+const TARGETS: (f64, f64, f64) = (5.0, 10.0, 35.0);
+/// What ends a hold without a crash.
+const LET_GO: [&str; 3] = ["run_finished", "retry_scheduled", "handed_over"];
+
+/// Seconds from each kill to the next claim of what the victim held; of what was over by then there are none.
+fn waits(evidence: &Evidence) -> Vec<(f64, String)> {
+    let events = &evidence.rows.events;
+    let mut waits = Vec::new();
+    for kill in &evidence.kills {
+        for (goal, epoch) in &kill.held {
+            let from = events.partition_point(|event| event.goal < *goal);
+            let to = from + events[from..].partition_point(|event| event.goal == *goal);
+            if let Some(wait) = wait(&events[from..to], *epoch, kill.now) {
+                waits.push((wait, format!("goal {goal}, epoch {epoch}, killed at {:.3}", kill.now)));
+            }
+        }
+    }
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    waits
+}
+
+fn wait(events: &[EventRow], epoch: i64, killed: f64) -> Option<f64> {
+    let let_go = events.iter().any(|event| event.epoch == epoch && LET_GO.contains(&event.kind.as_str()));
+    if let_go {
+        return None;
+    }
+    let next = events.iter().find(|event| event.epoch > epoch)?;
+    // Taken away before it was killed, by a worker that thought it dead.
+    (next.at >= killed).then_some(next.at - killed)
+}
+
+pub(crate) fn times(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R7", "recovery after kill -9 beyond its targets");
+    let waits = waits(evidence);
+    finding.of = waits.len();
+    let at = |share: f64| {
+        let index = (waits.len() as f64 * share).ceil() as usize;
+        waits.get(index.saturating_sub(1)).map_or(0.0, |(wait, _)| *wait)
+    };
+    let (half, most, max) = (at(0.5), at(0.99), at(1.0));
+    finding.note = format!("p50 {half:.1} s, p99 {most:.1} s, max {max:.1} s");
+    for (time, target, what) in [(half, TARGETS.0, "p50"), (most, TARGETS.1, "p99"), (max, TARGETS.2, "max")]
+    {
+        if time > target {
+            finding.add(|| format!("{what} is {time:.1} s, at most {target} s are right"));
+        }
+    }
+    if finding.count > 0 {
+        let slowest = waits.iter().rev().take(5);
+        finding.examples.extend(slowest.map(|(wait, what)| format!("{wait:.1} s: {what}")));
+    }
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(seq: i64, epoch: i64, kind: &str, at: f64) -> EventRow {
+        EventRow { goal: "g".into(), seq, epoch, run: "r".into(), kind: kind.into(), message: None, at }
+    }
+
+    #[test]
+    fn a_hold_that_was_over_has_no_recovery() {
+        let held = [event(1, 1, "attempt_started", 10.0), event(2, 2, "attempt_started", 14.0)];
+        assert_eq!(wait(&held, 1, 12.0), Some(2.0));
+        assert_eq!(wait(&held, 1, 15.0), None, "it was taken away before");
+        assert_eq!(wait(&held[..1], 1, 12.0), None, "nobody came: that is for R9");
+        let over = [event(1, 1, "run_finished", 11.0), event(2, 2, "attempt_started", 14.0)];
+        assert_eq!(wait(&over, 1, 12.0), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! Asking Postgres through its own client.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use houston_testkit::servers::TestServers;
+
+use crate::child::quietly;
+use crate::programs;
+
+/// A client that goes on working while its server is restarted: each question is a connection of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Psql {
+    program: PathBuf,
+    url: String,
+}
+
+impl Psql {
+    /// The client that belongs to these servers.
+    pub(crate) fn of(servers: &TestServers) -> Result<Self> {
+        Ok(Self { program: program(servers, "psql")?, url: servers.database_url().to_owned() })
+    }
+
+    /// One statement, or several; the answer as text, fields and rows on lines.
+    pub(crate) fn ask(&self, sql: &str) -> Result<String> {
+        let mut psql = Command::new(&self.program);
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
+        psql.args(["--dbname", &self.url, "--command", sql]);
+        Ok(quietly(&mut psql)?.trim().to_owned())
+    }
+}
+
+/// A program that belongs to the Postgres that runs.
+pub(crate) fn program(servers: &TestServers, name: &str) -> Result<PathBuf> {
+    let postgres = servers.postgres_pid().and_then(|pid| programs::program_of(pid).ok());
+    let beside = postgres.and_then(|postgres| Some(postgres.parent()?.join(name)));
+    let found = beside.filter(|program| program.is_file()).or_else(|| programs::find(name));
+    found.with_context(|| format!("`{name}` is not installed beside this Postgres"))
+}
