@@ -6,8 +6,8 @@
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
 //!   nothing but the time.
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
-//! - Told to stop, it takes no more hints, hands over what can be repeated, and lets running tools finish within
-//!   the drain time.
+//! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
+//!   be repeated finish within the drain time.
 //!
 //! # Deliberately absent
 //! HTTP (the API never meets the worker), the loop itself (`engine`), retries (rows in Postgres).
