@@ -7,6 +7,7 @@
 //! - A tool that acts outside is started only after its intent is committed and while the lease is trusted.
 //! - What was streamed live is a prefix of what is committed, or it is voided in the stream.
 //! - A drive that ends early (lost lock, hand-over) has written nothing it may not write, and loses nothing.
+//! - While its worker lives, a drive that ends early has let go of the lock: nobody else could take it.
 //!
 //! # Deliberately absent
 //! SQL, HTTP, the queue's mechanics, leases (the worker's), retries of a single model call (`llm`).

@@ -6,9 +6,14 @@
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
 //!   nothing but the time.
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
+<<<<<<< HEAD
 //! - Told to stop, it takes no more hints, hands over what can be repeated, and lets running tools finish within
 //!   the drain time.
 //! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
+=======
+//! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
+//!   be repeated finish within the drain time.
+>>>>>>> w-crash
 //!
 //! # Deliberately absent
 //! HTTP (the API never meets the worker), the loop itself (`engine`), retries (rows in Postgres).

@@ -99,9 +99,10 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let demo = demo(&system.store, &system.ids, &folder).await?;
     let signals = lifecycle::on_signals(system.stop.clone())?;
     let running = system.start_worker(context.registry, models.by_use_case)?;
+    // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
+    tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
     let url = format!("http://{}", listener.local_addr()?);
-    tokio_util::task::TaskTracker::new().spawn(signals);
     // `houston chat` finds the demo here.
     let found = serde_json::json!({"url": url, "goal": demo.goal.shown("goal")});
     std::fs::write(folder.join("demo.json"), found.to_string())?;

@@ -33,9 +33,10 @@ impl Work {
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_store::fault!("C4").map_err(anyhow::Error::from)?;
             let running = system.start_worker(context.registry, models.by_use_case)?;
+            // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
+            tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;
             tell("working");
-            tokio_util::task::TaskTracker::new().spawn(signals);
             running.ended().await.context("the worker ended by itself")?;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)

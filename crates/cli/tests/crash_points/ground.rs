@@ -110,6 +110,15 @@ impl Plot {
         self.ground.sql(&self.database_url, sql)
     }
 
+    /// One command of Redis; the answer as text.
+    pub(crate) fn redis(&self, arguments: &[&str]) -> String {
+        let socket = self.ground.servers.redis_url().trim_start_matches("redis+unix://");
+        let mut client = Command::new("redis-cli");
+        client.args(["-s", socket, "-n", &self.redis.to_string()]).args(arguments);
+        let output = tokio::task::block_in_place(|| client.output().unwrap());
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
     /// How often the model was asked in this case.
     pub(crate) fn model_calls(&self, question: &str) -> usize {
         let exchanges = self.ground.model.journal().exchanges();

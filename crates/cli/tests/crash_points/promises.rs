@@ -1,12 +1,14 @@
 //! What must hold at the end of every case, and what the design's table promises of this one.
 
+use std::time::{Duration, Instant};
+
 use houston_domain::history::{Block, Entry, Role, validate};
 use houston_testkit::tool_ledger::ToolLedger;
 use serde_json::Value;
 
 use crate::case::{Case, Place};
 use crate::client::Client;
-use crate::house::House;
+use crate::house::{House, PATIENCE};
 use crate::model::{LABEL, LOOK, QUICK_LETTER, SLOW_LETTER, answer, is_plain, question};
 use crate::scenario::{Outcome, model_calls};
 
@@ -24,6 +26,35 @@ pub(crate) async fn check(house: &House, client: &Client, outcome: &Outcome) {
         tools(house, &entries);
     }
     rows(house);
+    if case.place == Place::C15 {
+        another_hint(house, goal).await;
+    }
+}
+
+/// A hint that comes late, or twice, finds nothing to do.
+async fn another_hint(house: &House, goal: &str) {
+    let before = house.plot.sql("select epoch, last_seq from houston.run_locks");
+    let id = goal.trim_start_matches("goal_");
+    let id = format!("{}-{}-{}-{}-{}", &id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]);
+    let hint = format!(r#"{{"v":1,"kind":"run","id":"{id}"}}"#);
+    let lane = "houston:hints:interactive";
+    assert_eq!(house.plot.redis(&["ZADD", lane, "1", &hint]), "1");
+    let deadline = Instant::now() + PATIENCE;
+    while house.plot.redis(&["ZCARD", lane]) != "0" {
+        assert!(Instant::now() < deadline, "nobody took the hint");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Whoever took it claims at once, or not at all; a run that follows is claimed after it.
+    let next = house.plot.sql("select houston.post_message(agentable_id, 'one more') from houston.run_locks");
+    let deadline = Instant::now() + PATIENCE;
+    let open = format!("select count(*) from houston.run_locks where run_open -- after {next}");
+    while house.plot.sql(&open) != "0" {
+        assert!(Instant::now() < deadline, "the next message was never answered");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let epoch = |row: &str| row.split('|').next().unwrap().parse::<i64>().unwrap();
+    let after = house.plot.sql("select epoch, last_seq from houston.run_locks");
+    assert_eq!(epoch(&after), epoch(&before) + 1, "one claim for the new message, none for the hint");
 }
 
 /// One answer, whole, and what the client of the stream ends with is the thread.

@@ -75,6 +75,12 @@ impl House {
         process
     }
 
+    /// Starts a worker without waiting for it.
+    pub(crate) fn worker_at_once(&self) -> Process {
+        let mut command = environment(houston(), &self.servers.lock().unwrap(), self.folder.path());
+        Process::spawn(command.arg("work")).unwrap()
+    }
+
     /// Starts one more API, and waits until it answers.
     pub(crate) fn serve(&self) -> (SocketAddr, Process) {
         let address = free_port();
@@ -85,15 +91,21 @@ impl House {
         (address, process)
     }
 
-    /// One statement, asked through the `psql` that belongs to the Postgres that runs.
-    pub(crate) fn sql(&self, sql: &str) -> String {
+    /// `psql` with these statements, of the Postgres that runs.
+    pub(crate) fn psql(&self, sql: &str) -> Command {
         let servers = self.servers.lock().unwrap();
         let postgres = std::fs::read_link(format!("/proc/{}/exe", servers.postgres_pid().unwrap()));
         let beside = postgres.ok().and_then(|postgres| Some(postgres.parent()?.join("psql")));
         let psql = beside.filter(|psql| psql.is_file()).unwrap_or_else(|| "psql".into());
         let mut command = Command::new(psql);
         command.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
-        let output = command.args(["--dbname", servers.database_url(), "--command", sql]).output().unwrap();
+        command.args(["--dbname", servers.database_url(), "--command", sql]);
+        command
+    }
+
+    /// One statement; the answer as text.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        let output = self.psql(sql).output().unwrap();
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }

@@ -158,3 +158,16 @@ async fn a_stream_is_broken_off_when_its_server_leaves_and_goes_on_elsewhere() {
     let seen: Vec<&str> = watched.texts.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(seen, [said[0].as_str()], "what the client ends with is the thread");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_waits_for_postgres_hears_that_it_should_stop() {
+    let house = House::start();
+    let lock = "begin; lock table houston.workers; select 'locked'; select pg_sleep(120)";
+    let locked = Process::spawn(house.psql(lock).env("PGOPTIONS", "-c statement_timeout=0")).unwrap();
+    locked.wait_for_line(EXIT, |line| line == "locked").unwrap();
+    let mut waiting = house.worker_at_once();
+    waiting.wait_for_line(EXIT, |line| line.contains("could not register the worker")).unwrap();
+    waiting.terminate().unwrap();
+    assert!(wait(&mut waiting, EXIT).success(), "{}", waiting.log());
+    assert!(waiting.log().contains("stopping"), "{}", waiting.log());
+}
