@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::id::{AgentableId, RunId};
 use houston_engine::Engine;
 use houston_queue::{Hint, LocalHints, RedisHealth};
 use houston_store::Store;
@@ -46,15 +47,17 @@ impl Listener {
             match notifications.recv().await? {
                 // Refused when it is full or shut: the sweep finds it.
                 Some(Notification::Posted(agentable)) => _ = self.local.try_send(Hint::run(agentable)),
-                Some(Notification::Cancelled { agentable, run }) => {
-                    // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to
-                    // one worker, not to all.
-                    if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
-                        _ = self.local.try_send(Hint::run(agentable));
-                    }
-                }
+                Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
                 None => {}
             }
+        }
+    }
+
+    fn cancel(&self, agentable: AgentableId, run: RunId) {
+        // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to one worker,
+        // not to all.
+        if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
+            _ = self.local.try_send(Hint::run(agentable));
         }
     }
 }
