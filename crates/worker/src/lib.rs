@@ -5,6 +5,7 @@
 //!   runs are dropped; after a loss the process goes on under a fresh id.
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
 //!   nothing but the time.
+//! - A cancel is heard from the bus, from `NOTIFY`, and at last from the reaper's look into Postgres.
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
 <<<<<<< HEAD
 //! - Told to stop, it takes no more hints, hands over what can be repeated, and lets running tools finish within
