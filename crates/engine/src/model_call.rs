@@ -73,7 +73,8 @@ impl Driving<'_> {
             Ok(stream) => stream,
             Err(error) => return Outcome::Failed(error),
         };
-        match read(stream, &self.entered.live, self.setup.policy.reply).await {
+        let most = self.engine.config.context.max_answer_bytes;
+        match read(stream, &self.entered.live, self.setup.policy.reply, most).await {
             Ok(turn) => Outcome::Answered(turn),
             Err(error) => Outcome::Failed(error),
         }
@@ -86,8 +87,14 @@ async fn drained(driving: &Driving<'_>) {
     tokio::time::sleep(DRAIN_GRACE).await;
 }
 
-/// Reads the answer to its end, streaming its text as it comes. What is ready at once is streamed at once.
-async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<ModelTurn>, ModelError> {
+/// Reads the answer to its end, or to `most` bytes, streaming its text as it comes. What is ready at once is streamed at once.
+async fn read(
+    stream: EventStream,
+    live: &LiveRun,
+    reply: Reply,
+    most: usize,
+) -> Result<Box<ModelTurn>, ModelError> {
+    let mut bytes = 0;
     let mut chunks = stream.ready_chunks(64);
     let mut writer = Writer { live, reply, sending: None, message_begun: false };
     while let Some(events) = chunks.next().await {
@@ -96,8 +103,15 @@ async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<M
         for event in events {
             match event? {
                 Event::Done(turn) => done = Some(turn),
-                event => writer.take(event, &mut pending),
+                event => {
+                    bytes += length(&event);
+                    writer.take(event, &mut pending);
+                }
             }
+        }
+        if bytes > most {
+            let told = format!("the model's answer is longer than {most} bytes: it was cut off");
+            return Err(ModelError::new(ModelErrorCode::InvalidResponse, told));
         }
         pending.flush(live);
         if let Some(turn) = done {
@@ -105,6 +119,15 @@ async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<M
         }
     }
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
+}
+
+/// Bytes of what the model wrote.
+fn length(event: &Event) -> usize {
+    match event {
+        Event::Text(text) | Event::Thinking(text) => text.len(),
+        Event::ToolArguments { json, .. } => json.len(),
+        _ => 0,
+    }
 }
 
 /// Text of one part that waits to be streamed.

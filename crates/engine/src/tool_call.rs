@@ -109,6 +109,7 @@ impl Driving<'_> {
             };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
             if let Some((call, response)) = back {
+                let response = self.cut(response);
                 let cell = cells.iter().find(|(id, _)| *id == call).and_then(|(_, cell)| *cell);
                 if let Some(cell) = cell {
                     returned(&mut step, &call, cell, &response);

@@ -2,8 +2,12 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod fairness;
+#[cfg(test)]
 mod fresh;
 #[cfg(test)]
 mod post;
+#[cfg(test)]
+mod reading;
 #[cfg(test)]
 mod step;

@@ -12,11 +12,11 @@ use serde_json::json;
 
 use crate::fresh::Fresh;
 
-fn finished(status: RunStatus) -> Event {
+pub(crate) fn finished(status: RunStatus) -> Event {
     Event::RunFinished { status, iteration: Some(1), usage: Usage::default(), message: None, code: None }
 }
 
-fn ending(fresh: &Fresh, status: RunStatus) -> Ending {
+pub(crate) fn ending(fresh: &Fresh, status: RunStatus) -> Ending {
     Ending { status, next_run: fresh.ids.next(), error_code: None, error_message: None }
 }
 

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
+mod fairness;
+#[cfg(test)]
 mod race;
 #[cfg(test)]
 mod rig;

@@ -38,6 +38,8 @@ pub(crate) struct Rig {
     pub(crate) hints: HintSender,
     /// Of each worker; half of them for background runs.
     pub(crate) slots: usize,
+    /// Between two sweeps.
+    pub(crate) sweep_ms: u64,
     tracker: TaskTracker,
     gone: CancellationToken,
 }
@@ -71,11 +73,31 @@ impl Rig {
         let redis = redis(&servers);
         let hints = HintSender::start(Some(redis), &tracker, gone.clone());
         let goal = make_goal(&store, &ids, tenant).await;
-        Self { servers, store, ids, tenant, goal, hints, slots: 2000, tracker, gone }
+        Self { servers, store, ids, tenant, goal, hints, slots: 2000, sweep_ms: 500, tracker, gone }
     }
 
     pub(crate) async fn new_goal(&self) -> AgentableId {
         make_goal(&self.store, &self.ids, self.tenant).await
+    }
+
+    /// So many more agentables of the user of the first goal.
+    pub(crate) async fn more_of(&self, kind: &str, count: usize) -> Vec<AgentableId> {
+        let user = self.store.agentable(self.tenant, "goal", self.goal).await.unwrap().user;
+        let mut made = Vec::new();
+        for _ in 0..count {
+            let new = NewAgentable {
+                id: self.ids.next(),
+                user,
+                kind,
+                title: "Tokyo",
+                description: "",
+                status: None,
+                created_at: self.ids.clock().now(),
+            };
+            self.store.create_agentable(self.tenant, &new, None, &Value::Null).await.unwrap();
+            made.push(new.id);
+        }
+        made
     }
 
     pub(crate) fn worker(&self) -> TestWorker {
@@ -118,7 +140,12 @@ impl Rig {
             ids: Arc::clone(&self.ids),
             name: "test".into(),
             lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
-            sweep: SweepConfig { every_ms: 500, without_redis_ms: 200, reap_every_ms: 200, limit: 500 },
+            sweep: SweepConfig {
+                every_ms: self.sweep_ms,
+                without_redis_ms: 200,
+                reap_every_ms: 200,
+                limit: 500,
+            },
             worker: WorkerConfig {
                 slots: self.slots,
                 background_percent: 50,
@@ -238,7 +265,12 @@ fn config() -> Config {
             max_history_entries: 0,
             max_output_tokens: 1000,
         },
-        context: ContextConfig { notes: 20, max_tool_result_bytes: 262_144 },
+        context: ContextConfig {
+            notes: 20,
+            max_tool_result_bytes: 262_144,
+            max_tool_calls: 32,
+            max_answer_bytes: 1_048_576,
+        },
         delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
         max_crashes: 3,
     }
