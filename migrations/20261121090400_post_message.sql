@@ -14,7 +14,7 @@ $$;
 --   'rollback'  the same, and the model forgets the run
 --
 -- At most p_max_pending messages of one user wait unread, over all their agentables, give or take what is posted
--- at the same instant. ring: whether a hint is worth sending: not while a run is held that will find the message,
+-- at the same instant; null: as many as there are. ring: whether a hint is worth sending: not while a run is held that will find the message,
 -- and not while as many runs of the user are held as may be: the end of one of them rings the next.
 --
 -- Raises HO404 when the tenant has no such agentable, HO429 when too many wait.
@@ -46,11 +46,13 @@ begin
     end if;
 
     -- Counted before anything is written: a refusal costs no row version.
-    select sum(w.unread) into v_pending
-      from houston.run_locks l cross join lateral (
-           select k.unread from houston.run_locks k
-            where k.user_id = l.user_id and k.wake limit p_max_pending) w
-     where l.agentable_id = p_agentable and l.tenant_id = p_tenant;
+    if p_max_pending is not null then
+        select sum(w.unread) into v_pending
+          from houston.run_locks l cross join lateral (
+               select k.unread from houston.run_locks k
+                where k.user_id = l.user_id and k.wake limit p_max_pending) w
+         where l.agentable_id = p_agentable and l.tenant_id = p_tenant;
+    end if;
     if v_pending >= p_max_pending then
         raise exception 'too many messages wait unread: % of this user', v_pending using errcode = 'HO429',
               detail = v_pending, hint = 'Post again when some of them have been read.';

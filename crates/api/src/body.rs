@@ -98,6 +98,14 @@ pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Something that takes room: `bytes` of it.
+pub(crate) fn check_size(pointer: &str, bytes: usize, most_bytes: usize) -> Result<(), ApiError> {
+    if bytes > most_bytes {
+        return Err(ApiError::field(pointer, format!("has {bytes} bytes; {most_bytes} are allowed")));
+    }
+    Ok(())
+}
+
 /// A short text that must say something.
 pub(crate) fn check_line(pointer: &str, text: &str, most_chars: usize) -> Result<(), ApiError> {
     check_text(pointer, text)?;

@@ -20,6 +20,10 @@ pub struct Config {
     pub key_cache_s: u64,
     /// How often Postgres is asked whether a stream missed something, in ms.
     pub poll_ms: u64,
+    /// Event streams that are open at once in this process.
+    pub max_streams: usize,
+    /// The same of one tenant.
+    pub max_streams_per_tenant: usize,
 }
 
 impl Default for Config {
@@ -31,6 +35,8 @@ impl Default for Config {
             retry_ms: 2_000,
             key_cache_s: 5,
             poll_ms: 1_000,
+            max_streams: 10_000,
+            max_streams_per_tenant: 5_000,
         }
     }
 }

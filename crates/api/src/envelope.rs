@@ -33,7 +33,9 @@ pub(crate) async fn envelope(
     let refused = response.extensions_mut().remove::<Refused>();
     if let Some(refused) = &refused {
         refused.write(&line.path, &id, &mut response);
-        if resumes_stream && response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        if resumes_stream
+            && [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&response.status())
+        {
             // An EventSource that is answered with a status never comes back; a broken connection it mends.
             *response.body_mut() = Body::new(Aborted);
         }

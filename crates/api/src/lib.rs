@@ -11,9 +11,28 @@
 //!   where the client stands. It ends cleanly only after the last event of the last run; otherwise it is aborted.
 //! - A stream that was accepted is never failed with a status. A disconnect cancels nothing.
 //! - Nothing waits for Redis.
+//! - Nothing is unbounded, and what is too much is told so:
+//!
+//! | what | bound | beyond it |
+//! |---|---|---|
+//! | body of a request | `server.max_body_bytes`, 1 MiB, within 30 s | 413 `body_too_large`, 408 `body_missing` |
+//! | nesting of JSON | 128 | 400 `invalid_json` |
+//! | message | 256 KiB of UTF-8 | 413 `message_too_large` |
+//! | metadata of a message | 16 KiB as JSON | 422 `invalid_request` |
+//! | title of a goal, name of a user | 200 characters | 422 `invalid_request` |
+//! | description of a goal | 32 KiB | 422 `invalid_request` |
+//! | external id | 255 characters | 422 `invalid_request` |
+//! | `Idempotency-Key` | 255 visible ASCII characters | 422 `invalid_idempotency_key` |
+//! | page of a list | 100 items | 422 `invalid_request` |
+//! | unread messages of one user | `orchestrator.fairness.max_pending`, 10,000 | 429 `too_many_pending`, `Retry-After` |
+//! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
+//! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; who resumes is cut off and comes again |
+//! | live items a stream has not taken | 256 or 1 MiB (`houston_queue`), 64 while it reads | the stream is aborted, or reads Postgres |
+//! | streams that read Postgres at once | 8; 500 events a page | they take turns |
+//! | remembered keys, places | 10,000; 50,000 | they are looked up anew |
 //!
 //! # Deliberately absent
-//! TLS and HTTP/2 (a proxy's work), CORS, rate limits, sessions of any kind: a client's position is the client's.
+//! TLS and HTTP/2 (a proxy's work), CORS, rates (what waits is bounded instead), sessions of any kind: a client's position is the client's.
 //! Traits for the store or the queue. Retries of what a client asked: it has its idempotency key.
 //!
 //! # Add an endpoint

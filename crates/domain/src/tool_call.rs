@@ -156,6 +156,26 @@ impl ToolResponse {
         )
     }
 
+    /// The same, cut to `most` bytes, which says so; longer ones would fill the history, the events and the next
+    /// request to the model.
+    #[must_use]
+    pub fn cut(mut self, most: usize) -> Self {
+        let text = match &mut self {
+            Self::Success { observation } => observation,
+            Self::Failure { error, .. } => error,
+        };
+        if text.len() > most {
+            let note = format!("\n[cut: it has {} bytes, {most} are kept]", text.len());
+            let mut end = most.saturating_sub(note.len());
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.push_str(&note);
+        }
+        self
+    }
+
     /// Whether it worked.
     #[must_use]
     pub fn is_success(&self) -> bool {
@@ -224,6 +244,15 @@ mod tests {
         assert_eq!(key.len(), 64);
         assert_eq!(key, call.clone().idempotency_key(agentable, run));
         assert_ne!(key, call.idempotency_key(agentable, RunId(uuid::Uuid::from_u128(3))));
+    }
+
+    #[test]
+    fn a_long_response_is_cut_between_two_characters_and_says_so() {
+        let long = ToolResponse::success("ä".repeat(1000)).cut(101);
+        assert!(long.is_success() && long.text().len() <= 101, "{}", long.text());
+        assert!(long.text().ends_with("[cut: it has 2000 bytes, 101 are kept]"), "{}", long.text());
+        assert_eq!(long.clone().cut(101), long, "once is enough");
+        assert_eq!(ToolResponse::success("short").cut(101).text(), "short");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Driving<'_> {
         let mut tx = self.engine.store.begin_fenced(&claimed.fence).await?;
         let mut responses = Vec::with_capacity(records.len());
         for Recorded { call, id, record } in records {
-            responses.push((call.clone(), tx.record(owner, *id, record).await?));
+            responses.push((call.clone(), self.cut(tx.record(owner, *id, record).await?)));
         }
         Ok((tx, responses))
     }

@@ -35,6 +35,10 @@ pub struct WatchdogConfig {
 pub struct ContextConfig {
     /// Titles of notes, and learnings, in the prompt.
     pub notes: i64,
-    /// Bytes of one tool result in the history.
+    /// Bytes of one tool result.
     pub max_tool_result_bytes: usize,
+    /// Tool calls of one turn that are carried out.
+    pub max_tool_calls: usize,
+    /// Bytes of one answer of the model: text, thinking and arguments together.
+    pub max_answer_bytes: usize,
 }

@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
-use houston_domain::history::{Block, Entry};
 use houston_domain::id::MessageId;
 use houston_domain::model::Usage;
+use houston_domain::tool_call::ToolResponse;
 use houston_llm::SystemPart;
 use houston_store::Store;
 use houston_store::claim::Claimed;
@@ -114,6 +114,11 @@ impl<'e> Driving<'e> {
         }
     }
 
+    /// A tool's response as far as it may enter events and history.
+    pub(crate) fn cut(&self, response: ToolResponse) -> ToolResponse {
+        response.cut(self.engine.config.context.max_tool_result_bytes)
+    }
+
     /// Asks Postgres until it answers or the lease is no longer trusted.
     pub(crate) async fn retrying<T>(
         &self,
@@ -145,22 +150,5 @@ impl<'e> Driving<'e> {
         }
         *pause = (*pause * 2).min(Duration::from_secs(1));
         Ok(())
-    }
-}
-
-/// Cuts the tool results of an entry to `max` bytes each, and says so.
-pub(crate) fn cut_results(entry: &mut Entry, max: usize) {
-    for block in &mut entry.content {
-        if let Block::ToolResult { content, .. } = block
-            && content.len() > max
-        {
-            let whole = content.len();
-            let mut end = max;
-            while !content.is_char_boundary(end) {
-                end -= 1;
-            }
-            content.truncate(end);
-            content.push_str(&format!("\n[cut: {end} of {whole} bytes]"));
-        }
     }
 }

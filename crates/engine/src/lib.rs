@@ -6,8 +6,27 @@
 //! - No transaction and no connection is held across a model or tool call.
 //! - A tool that acts outside is started only after its intent is committed and while the lease is trusted.
 //! - What was streamed live is a prefix of what is committed, or it is voided in the stream.
+<<<<<<< HEAD
 //! - A run that somebody asked to cancel reads nothing more; its calls are stopped, each in its own way, and every
 //!   one of them gets its result, in the history and in the thread.
+=======
+//! - Nothing a model, a tool or a person sends is unbounded:
+//!
+//! | what | bound (`jobs/orchestrator.toml`) | beyond it |
+//! |---|---|---|
+//! | runs of one user held at once | `fairness.max_running`, 10 | they wait; the end of one rings the next |
+//! | messages of one reading | `fairness.read_messages`, 100; `read_bytes`, 256 KiB | the rest is read at the next step |
+//! | model calls of a run, its time | `limits.max_iterations`, 20; `max_duration_s`, 600 | it ends with a notice |
+//! | one answer of the model | `limits.max_output_tokens`; `context.max_answer_bytes`, 1 MiB | the attempt fails, to be retried |
+//! | one event of a provider's stream | 1 MiB (`houston_llm`) | the same |
+//! | tool calls of a turn | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not carried out |
+//! | a tool's result | `context.max_tool_result_bytes`, 256 KiB | cut, and says so |
+//! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
+//! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200, a learning 2,000 bytes | fetched by tool |
+//! | a note | 64 KiB | VALIDATION_ERROR |
+//! | entries of a session's history | `limits.max_history_entries` (tasks) | it ends with a notice |
+//! | runs of a worker | `worker.slots`, 2,000; 75 of 100 for background runs, 10 for chores | hints wait in their lane |
+>>>>>>> w-limits
 //! - A drive that ends early (lost lock, hand-over) has written nothing it may not write, and loses nothing.
 //! - While its worker lives, a drive that ends early has let go of the lock: nobody else could take it.
 //!

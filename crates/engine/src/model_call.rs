@@ -70,15 +70,33 @@ impl Driving<'_> {
             Ok(stream) => stream,
             Err(error) => return Outcome::Failed(error),
         };
-        match read(stream, &self.entered.live, self.setup.policy.reply).await {
+        let most = self.engine.config.context.max_answer_bytes;
+        match read(stream, &self.entered.live, self.setup.policy.reply, most).await {
             Ok(turn) => Outcome::Answered(turn),
             Err(error) => Outcome::Failed(error),
         }
     }
 }
 
+<<<<<<< HEAD
 /// Reads the answer to its end, streaming its text as it comes. What is ready at once is streamed at once.
 async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<ModelTurn>, ModelError> {
+=======
+/// Ends some time after the process was told to stop.
+async fn drained(driving: &Driving<'_>) {
+    driving.holder.drain.cancelled().await;
+    tokio::time::sleep(DRAIN_GRACE).await;
+}
+
+/// Reads the answer to its end, or to `most` bytes, streaming its text as it comes. What is ready at once is streamed at once.
+async fn read(
+    stream: EventStream,
+    live: &LiveRun,
+    reply: Reply,
+    most: usize,
+) -> Result<Box<ModelTurn>, ModelError> {
+    let mut bytes = 0;
+>>>>>>> w-limits
     let mut chunks = stream.ready_chunks(64);
     let mut writer = Writer { live, reply, sending: None, message_begun: false };
     while let Some(events) = chunks.next().await {
@@ -87,8 +105,15 @@ async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<M
         for event in events {
             match event? {
                 Event::Done(turn) => done = Some(turn),
-                event => writer.take(event, &mut pending),
+                event => {
+                    bytes += length(&event);
+                    writer.take(event, &mut pending);
+                }
             }
+        }
+        if bytes > most {
+            let told = format!("the model's answer is longer than {most} bytes: it was cut off");
+            return Err(ModelError::new(ModelErrorCode::InvalidResponse, told));
         }
         pending.flush(live);
         houston_store::fault!("C7").map_err(broken)?;
@@ -99,9 +124,19 @@ async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<M
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
 }
 
+<<<<<<< HEAD
 /// A stream that broke: in tests alone, since nothing here asks Postgres.
 fn broken(error: houston_store::Error) -> ModelError {
     ModelError::new(ModelErrorCode::NetworkError, error.to_string())
+=======
+/// Bytes of what the model wrote.
+fn length(event: &Event) -> usize {
+    match event {
+        Event::Text(text) | Event::Thinking(text) => text.len(),
+        Event::ToolArguments { json, .. } => json.len(),
+        _ => 0,
+    }
+>>>>>>> w-limits
 }
 
 /// Text of one part that waits to be streamed.

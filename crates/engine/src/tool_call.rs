@@ -219,9 +219,32 @@ impl Driving<'_> {
             };
             let Ok(Some((call, response))) = back else { return Ok(()) };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+<<<<<<< HEAD
             answered(&mut step, &call, &response, cells);
             responses.push((call, response));
             self.commit(step).await?;
+=======
+            if let Some((call, response)) = back {
+                let response = self.cut(response);
+                let cell = cells.iter().find(|(id, _)| *id == call).and_then(|(_, cell)| *cell);
+                if let Some(cell) = cell {
+                    returned(&mut step, &call, cell, &response);
+                }
+                step.responses.push((call.clone(), response.clone()));
+                responses.push((call, response));
+                if !running.is_empty() {
+                    self.commit(step).await?;
+                    continue;
+                }
+            }
+            self.close_turn(&mut step, responses);
+            let status = self.ending_status(&step.then);
+            let done = self.commit(step).await?;
+            return Ok(match status {
+                Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
+                _ => ControlFlow::Continue(()),
+            });
+>>>>>>> w-limits
         }
     }
 

@@ -9,15 +9,19 @@ use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+<<<<<<< HEAD
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolResponse};
 #[cfg(feature = "fault-injection")]
 use houston_store::mutation::{self, Mutation};
+=======
+use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
+>>>>>>> w-limits
 use houston_store::step::{Intent, NewMessage, Step, Then};
 use houston_tools::Plan;
 use serde_json::{Value, json};
 
 use crate::commit::{Recorded, send};
-use crate::context::{Driving, cut_results};
+use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
 use crate::tool_call::{External, Work};
@@ -77,10 +81,17 @@ impl Driving<'_> {
 
     fn plan(&self, calls: &[ToolCall]) -> Plans {
         let mut plans = Plans::default();
-        for call in calls {
+        let most = self.engine.config.context.max_tool_calls;
+        for (nth, call) in calls.iter().enumerate() {
+            if nth >= most {
+                let told = format!("not carried out: a turn may have {most} calls. Ask again for this one.");
+                let refused = ToolResponse::failure(ToolErrorCode::RateLimited, told);
+                plans.answered.push((call.id.clone(), refused));
+                continue;
+            }
             let context = self.call_context(call);
             match self.setup.offer.plan(call, &context) {
-                Plan::Answer(response) => plans.answered.push((call.id.clone(), response)),
+                Plan::Answer(response) => plans.answered.push((call.id.clone(), self.cut(response))),
                 Plan::Record(Record::SendMessage { content }) => {
                     plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
                     plans.messages.push((call.id.clone(), content));
@@ -230,8 +241,7 @@ impl Driving<'_> {
 
     /// All responses are there: the results enter the history, and the run goes on or ends.
     pub(crate) fn close_turn(&mut self, step: &mut Step, responses: Vec<(String, ToolResponse)>) {
-        if let Some(mut results) = self.run.on_tools(responses) {
-            cut_results(&mut results, self.engine.config.context.max_tool_result_bytes);
+        if let Some(results) = self.run.on_tools(responses) {
             step.entries.push(results);
         }
         match self.run.next(self.now()) {

@@ -162,18 +162,12 @@ impl Intake {
     /// Takes a slot for a hint of `lane` if one is free.
     pub(crate) fn slot_now(&self, lane: Lane) -> Option<Slot> {
         let slots = self.slots[..=lane.index()].iter();
-        let permits: Option<Vec<_>> =
-            slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok()).collect();
+        let permits: Option<Vec<_>> = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok()).collect();
         permits.map(Slot::from)
     }
 
     /// Hands `hint` to the worker; `false` when it takes none any more.
-    pub(crate) fn deliver(
-        &self,
-        hint: Hint,
-        slot: Slot,
-        worker: &mpsc::Sender<Delivery>,
-    ) -> bool {
+    pub(crate) fn deliver(&self, hint: Hint, slot: Slot, worker: &mpsc::Sender<Delivery>) -> bool {
         // The channel holds as many as there are slots, so it is never full.
         let delivered = worker.try_send(Delivery { hint, slot }).is_ok();
         if delivered {

@@ -14,6 +14,7 @@ use crate::error::ApiError;
 use crate::events::cursor::Cursor;
 use crate::events::position::Position;
 use crate::events::stream::{Aborted, EventStream};
+use crate::events::streams::Admitted;
 use crate::place::Place;
 use crate::query::Query;
 use crate::state::App;
@@ -47,8 +48,9 @@ pub(crate) async fn get(
     let iteration = if between_runs { None } else { app.store().open_iteration_at(place.id, at.seq).await? };
 
     let cursor = Cursor::new(&place.shown(), at, iteration);
+    let admitted = Admitted::new(Arc::clone(&app), caller.tenant)?;
     let subscription = app.state.bus.subscribe(place.id);
-    let stream = EventStream::new(Arc::clone(&app), place.id, subscription, cursor, options.follow);
+    let stream = EventStream::new(Arc::clone(&app), place.id, subscription, cursor, options.follow, admitted);
     let follow = if options.follow { "&follow=true" } else { "" };
     let location = format!("{}/events?after={at}{follow}", place.path());
     let headers = [

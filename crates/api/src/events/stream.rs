@@ -23,7 +23,7 @@ use crate::events::agui::SnapshotMessage;
 use crate::events::cursor::{Cursor, Heard};
 use crate::events::frames::{Frames, HEARTBEAT};
 use crate::events::snapshot;
-use crate::events::streams::Registered;
+use crate::events::streams::{Admitted, Registered};
 use crate::state::App;
 
 /// Events per read.
@@ -79,6 +79,7 @@ pub(crate) struct EventStream {
     follow: bool,
     subscription: Subscription,
     registered: Registered,
+    _admitted: Admitted,
     fetching: Option<Fetching>,
     /// Events read and not sent yet, and whether there are more.
     page: VecDeque<Committed>,
@@ -103,6 +104,7 @@ impl EventStream {
         subscription: Subscription,
         cursor: Cursor,
         follow: bool,
+        admitted: Admitted,
     ) -> Self {
         let config = &app.state.config;
         let mut stream = Self {
@@ -110,6 +112,7 @@ impl EventStream {
             follow,
             subscription,
             registered: Registered::new(Arc::clone(&app), agentable, cursor.seq()),
+            _admitted: admitted,
             fetching: None,
             page: VecDeque::new(),
             more: false,

@@ -8,11 +8,12 @@ use std::task::Context;
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, TenantId};
 use houston_store::Store;
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
+use crate::error::ApiError;
 use crate::state::App;
 
 /// How many streams may read from Postgres at once.
@@ -24,13 +25,15 @@ const POLL_BATCH: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Streams {
     open: Mutex<HashMap<AgentableId, Vec<Arc<Watch>>>>,
+    /// How many are open, by tenant.
+    counts: Mutex<HashMap<TenantId, usize>>,
     /// To be held while reading.
     pub(crate) reads: Semaphore,
 }
 
 impl Default for Streams {
     fn default() -> Self {
-        Self { open: Mutex::default(), reads: Semaphore::new(READS_AT_ONCE) }
+        Self { open: Mutex::default(), counts: Mutex::default(), reads: Semaphore::new(READS_AT_ONCE) }
     }
 }
 
@@ -59,6 +62,45 @@ impl Watch {
         if self.seq.load(Ordering::Relaxed) < last_seq {
             self.behind.store(true, Ordering::Release);
             self.waker.wake();
+        }
+    }
+}
+
+/// One of the streams a tenant may have open, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    app: Arc<App>,
+    tenant: TenantId,
+}
+
+impl Admitted {
+    /// Counts one more stream of `tenant`, unless there are as many as may be.
+    pub(crate) fn new(app: Arc<App>, tenant: TenantId) -> Result<Self, ApiError> {
+        let config = &app.state.config;
+        let (all_limit, own_limit) = (config.max_streams, config.max_streams_per_tenant);
+        let mut counts = app.streams.counts();
+        let all: usize = counts.values().sum();
+        let own = counts.get(&tenant).copied().unwrap_or(0);
+        if all >= all_limit {
+            return Err(ApiError::TooManyStreams { open: all, whose: "all tenants", limit: all_limit });
+        }
+        if own >= own_limit {
+            return Err(ApiError::TooManyStreams { open: own, whose: "this tenant", limit: own_limit });
+        }
+        counts.insert(tenant, own + 1);
+        drop(counts);
+        Ok(Self { app, tenant })
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut counts = self.app.streams.counts();
+        let left = counts.get(&self.tenant).copied().unwrap_or(0).saturating_sub(1);
+        if left == 0 {
+            counts.remove(&self.tenant);
+        } else {
+            counts.insert(self.tenant, left);
         }
     }
 }
@@ -124,6 +166,10 @@ impl Streams {
     fn tell(&self, agentable: AgentableId, last_seq: i64) {
         let open = self.lock();
         open.get(&agentable).into_iter().flatten().for_each(|watch| watch.told(last_seq));
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, Vec<Arc<Watch>>>> {

@@ -12,13 +12,15 @@ use serde::Deserialize;
 
 use crate::agentables::Shown;
 use crate::auth::Caller;
-use crate::body::{Creation, check_line, check_text};
+use crate::body::{Creation, check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, answer, made, stored_answer};
 use crate::rfc3339::Time;
 use crate::state::App;
 
 const GOAL: &str = "goal";
+/// It stands in every prompt of the goal.
+const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +39,7 @@ pub(crate) async fn create(
     let Creation { value: body, key } = request;
     check_line("/title", &body.title, 200)?;
     check_text("/description", &body.description)?;
+    check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
     let id: AgentableId = app.state.ids.next();
     let goal = NewAgentable {
         id,

@@ -26,13 +26,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::auth::Caller;
-use crate::body::{Creation, check_text};
+use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, answer, made};
 use crate::messages::Shown;
 use crate::place::{Owner, Place};
 use crate::rfc3339::Time;
 use crate::state::App;
+
+/// As JSON. It goes to every stream of the thread.
+const MAX_METADATA_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,7 +104,9 @@ fn check(body: &Body) -> Result<(), ApiError> {
         return Err(ApiError::EmptyMessage);
     }
     check_text("/content", &body.content)?;
-    check_storable("/metadata", &body.metadata)
+    check_storable("/metadata", &body.metadata)?;
+    let metadata = serde_json::to_vec(&body.metadata).map_or(0, |json| json.len());
+    check_size("/metadata", metadata, MAX_METADATA_BYTES)
 }
 
 /// Looks for what Postgres cannot store in any text of `object`, names included.

@@ -29,6 +29,10 @@ async fn every_way_to_get_a_body_wrong_has_a_name() {
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
         assert!(problem["errors"][0]["detail"].is_string(), "{problem}");
     }
+    let wide = json!({"content": "x", "metadata": {"a": "b".repeat(16 * 1024)}}).to_string();
+    let problem = post(json, &wide).await.refused(422, "invalid_request");
+    assert_eq!(problem["errors"][0]["pointer"], "/metadata");
+    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("16384 are allowed"), "{problem}");
     post(json, r#"{"content": " \n\t"}"#).await.refused(422, "empty_message");
     let long = json!({"content": "ä".repeat(128 * 1024 + 1)}).to_string();
     let problem = post(json, &long).await.refused(413, "message_too_large");
@@ -101,4 +105,43 @@ async fn a_request_keeps_its_id_and_is_never_cached() {
     for bad in ["has space", ""] {
         assert!(with_id(bad).await.header("x-request-id").starts_with("req_"), "{bad:?}");
     }
+}
+
+#[tokio::test]
+async fn who_has_too_much_waiting_is_told_how_much_and_when_to_come_back() {
+    let app = App::start().await;
+    let kept = [("idempotency-key", "kept")];
+    let path = app.path("/messages");
+    let first = app.post_with(&path, &kept, json!({"content": "first"})).await;
+    assert_eq!(first.status, 202);
+    // As if 10,000 messages waited.
+    let full = "update houston.run_locks set unread = 10000 where wake";
+    let psql = std::process::Command::new("psql").args([app.servers.database_url(), "-qc", full]).status();
+    assert!(psql.unwrap().success());
+    let refused = app.post_with(&path, &[("idempotency-key", "k")], json!({"content": "more"})).await;
+    let problem = refused.refused(429, "too_many_pending");
+    assert_eq!((refused.header("retry-after"), &problem["limit"]), ("5", &json!(10000)));
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("10000 messages") && detail.contains("not stored"), "{detail}");
+    let again = app.post_with(&path, &kept, json!({"content": "first"})).await;
+    assert_eq!((again.status, again.json()), (202, first.json()), "what was accepted is answered again");
+}
+
+#[tokio::test]
+async fn a_tenant_with_too_many_streams_may_open_one_when_one_ends() {
+    let app = App::start_with(|config| config.max_streams_per_tenant = 1).await;
+    app.say("hello").await;
+    let stream = app.stream("", None).await;
+    let refused = app.get(&app.path("/events")).await;
+    let problem = refused.refused(429, "too_many_streams");
+    assert_eq!((refused.header("retry-after"), &problem["limit"]), ("5", &json!(1)));
+    // An EventSource that comes back must not be told off for good.
+    assert!(app.stream_at(&app.path("/events"), Some("1")).await.is_none());
+    drop(stream);
+    let opened = async {
+        while app.stream("", None).await.status == 429 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::http::PATIENCE, opened).await.unwrap();
 }

@@ -233,3 +233,72 @@ async fn what_was_rung_before_the_stop_is_sent() {
     sender.send(Lane::Background, hint(9_999));
     assert_eq!(sender.counts().dropped, 1);
 }
+
+const RESERVED: HintSettings =
+    HintSettings { max_in_flight: 4, background: 2, maintenance: 1, max_batch: 64 };
+
+#[tokio::test]
+async fn a_person_does_not_wait_for_background_runs_that_hold_all_of_their_slots() {
+    let server = Server::start().await;
+    let redis = server.redis();
+    let sender = sender(redis.clone());
+    for n in 0..3 {
+        sender.send(Lane::Maintenance, hint(n));
+    }
+    lie_there(&redis, [0, 0, 3]).await;
+    let worker = Worker::start_with(Some(redis.clone()), RESERVED, 0);
+    worker.log.wait_begun(1).await;
+    lie_there(&redis, [0, 0, 2]).await;
+    for n in 10..15 {
+        sender.send(Lane::Background, hint(n));
+    }
+    worker.log.wait_begun(2).await;
+    lie_there(&redis, [0, 4, 2]).await;
+    assert_eq!(worker.log.begun().len(), 2, "one chore and one background run: half of the slots");
+    for n in 20..23 {
+        sender.send(Lane::Interactive, hint(n));
+    }
+    worker.log.wait_begun(4).await;
+    assert_eq!(worker.log.begun()[2..], [hint(20), hint(21)], "the other half is for people");
+    lie_there(&redis, [1, 4, 2]).await;
+    worker.log.leave.add_permits(100);
+    worker.log.wait_ended(11).await;
+    lie_there(&redis, [0, 0, 0]).await;
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn nor_when_hints_come_from_inside_the_process() {
+    let worker = Worker::start_with(None, RESERVED, 0);
+    for n in 0..5 {
+        worker.local.try_send(Lane::Background, hint(n)).unwrap();
+    }
+    worker.log.wait_begun(2).await;
+    worker.local.try_send(Lane::Maintenance, hint(10)).unwrap();
+    worker.local.try_send(Lane::Interactive, hint(20)).unwrap();
+    worker.log.wait_begun(3).await;
+    assert_eq!(worker.log.begun()[2], hint(20));
+    assert_eq!((worker.log.begun().len(), worker.local.waiting()), (3, 4));
+    worker.log.leave.add_permits(100);
+    worker.log.wait_ended(7).await;
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_lane_keeps_the_first_hints_and_no_more_than_it_holds() {
+    let server = Server::start().await;
+    let clock = ManualClock::at(SystemClock.now());
+    let redis = server.redis_at(Arc::new(clock.clone()));
+    let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+    let sender = HintSender::with_lanes_of(3, Some(redis.clone()), &tracker, stop);
+    for n in 0..5 {
+        sender.send(Lane::Background, hint(n));
+        clock.advance(TimeDelta::milliseconds(1));
+    }
+    eventually("all are sent", async || sender.counts().sent == 5).await;
+    lie_there(&redis, [0, 3, 0]).await;
+    let worker = Worker::quick(Some(redis.clone()), 1);
+    worker.log.wait_ended(3).await;
+    assert_eq!(worker.log.ended(), [hint(0), hint(1), hint(2)]);
+    worker.end().await;
+}

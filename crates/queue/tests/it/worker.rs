@@ -62,9 +62,12 @@ impl Worker {
 
     /// One whose first handlers, `leave` of them, end at once.
     pub(crate) fn start(redis: Option<Redis>, max_in_flight: usize, leave: usize) -> Self {
+        Self::start_with(redis, HintSettings::unreserved(max_in_flight, 64), leave)
+    }
+
+    pub(crate) fn start_with(redis: Option<Redis>, settings: HintSettings, leave: usize) -> Self {
         let tracker = TaskTracker::new();
         let stop = CancellationToken::new();
-        let settings = HintSettings::unreserved(max_in_flight, 64);
         let backend = HintBackend::start(redis, settings, &tracker);
         let (intake, local, health) = (backend.intake(), backend.local_hints(), backend.health());
         let log =

@@ -96,6 +96,23 @@ impl Fresh {
         self.store.claim_run(self.goal, self.worker, self.ids.next(), self.ids.next()).await.unwrap()
     }
 
+    /// Runs `psql`: whether it worked, and what it said.
+    pub(crate) fn sql(&self, text: &str) -> (bool, String) {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+        let mut psql = Command::new("psql")
+            .args([self.servers.database_url(), "-v", "ON_ERROR_STOP=1", "-qtA"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        psql.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = psql.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
     pub(crate) fn step(&self, claimed: &Claimed, then: Then) -> Step {
         Step {
             write: self.ids.next(),

@@ -2,9 +2,13 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod fairness;
+#[cfg(test)]
 mod fresh;
 #[cfg(test)]
 mod post;
+#[cfg(test)]
+mod reading;
 #[cfg(test)]
 mod step;
 #[cfg(test)]

@@ -4,11 +4,15 @@
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
+<<<<<<< HEAD
 mod failure;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
 mod idle;
+=======
+mod fairness;
+>>>>>>> w-limits
 #[cfg(test)]
 mod race;
 #[cfg(test)]
