@@ -6,10 +6,8 @@
 //! - No transaction and no connection is held across a model or tool call.
 //! - A tool that acts outside is started only after its intent is committed and while the lease is trusted.
 //! - What was streamed live is a prefix of what is committed, or it is voided in the stream.
-<<<<<<< HEAD
 //! - A run that somebody asked to cancel reads nothing more; its calls are stopped, each in its own way, and every
 //!   one of them gets its result, in the history and in the thread.
-=======
 //! - Nothing a model, a tool or a person sends is unbounded:
 //!
 //! | what | bound (`jobs/orchestrator.toml`) | beyond it |
@@ -26,7 +24,6 @@
 //! | a note | 64 KiB | VALIDATION_ERROR |
 //! | entries of a session's history | `limits.max_history_entries` (tasks) | it ends with a notice |
 //! | runs of a worker | `worker.slots`, 2,000; 75 of 100 for background runs, 10 for chores | hints wait in their lane |
->>>>>>> w-limits
 //! - A drive that ends early (lost lock, hand-over) has written nothing it may not write, and loses nothing.
 //! - While its worker lives, a drive that ends early has let go of the lock: nobody else could take it.
 //!

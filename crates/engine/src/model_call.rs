@@ -78,17 +78,8 @@ impl Driving<'_> {
     }
 }
 
-<<<<<<< HEAD
-/// Reads the answer to its end, streaming its text as it comes. What is ready at once is streamed at once.
-async fn read(stream: EventStream, live: &LiveRun, reply: Reply) -> Result<Box<ModelTurn>, ModelError> {
-=======
-/// Ends some time after the process was told to stop.
-async fn drained(driving: &Driving<'_>) {
-    driving.holder.drain.cancelled().await;
-    tokio::time::sleep(DRAIN_GRACE).await;
-}
-
-/// Reads the answer to its end, or to `most` bytes, streaming its text as it comes. What is ready at once is streamed at once.
+/// Reads the answer to its end, or to `most` bytes, streaming its text as it comes. What is ready at once is
+/// streamed at once.
 async fn read(
     stream: EventStream,
     live: &LiveRun,
@@ -96,7 +87,6 @@ async fn read(
     most: usize,
 ) -> Result<Box<ModelTurn>, ModelError> {
     let mut bytes = 0;
->>>>>>> w-limits
     let mut chunks = stream.ready_chunks(64);
     let mut writer = Writer { live, reply, sending: None, message_begun: false };
     while let Some(events) = chunks.next().await {
@@ -124,11 +114,11 @@ async fn read(
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
 }
 
-<<<<<<< HEAD
 /// A stream that broke: in tests alone, since nothing here asks Postgres.
 fn broken(error: houston_store::Error) -> ModelError {
     ModelError::new(ModelErrorCode::NetworkError, error.to_string())
-=======
+}
+
 /// Bytes of what the model wrote.
 fn length(event: &Event) -> usize {
     match event {
@@ -136,7 +126,6 @@ fn length(event: &Event) -> usize {
         Event::ToolArguments { json, .. } => json.len(),
         _ => 0,
     }
->>>>>>> w-limits
 }
 
 /// Text of one part that waits to be streamed.

@@ -160,6 +160,7 @@ impl Driving<'_> {
             houston_store::fault!("C10")?;
             if let Some((call, response)) = back {
                 open.retain(|open| open.call != call);
+                let response = self.cut(response);
                 answered(&mut step, &call, &response, &cells);
                 responses.push((call, response));
                 if !running.is_empty() {
@@ -219,32 +220,10 @@ impl Driving<'_> {
             };
             let Ok(Some((call, response))) = back else { return Ok(()) };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
-<<<<<<< HEAD
+            let response = self.cut(response);
             answered(&mut step, &call, &response, cells);
             responses.push((call, response));
             self.commit(step).await?;
-=======
-            if let Some((call, response)) = back {
-                let response = self.cut(response);
-                let cell = cells.iter().find(|(id, _)| *id == call).and_then(|(_, cell)| *cell);
-                if let Some(cell) = cell {
-                    returned(&mut step, &call, cell, &response);
-                }
-                step.responses.push((call.clone(), response.clone()));
-                responses.push((call, response));
-                if !running.is_empty() {
-                    self.commit(step).await?;
-                    continue;
-                }
-            }
-            self.close_turn(&mut step, responses);
-            let status = self.ending_status(&step.then);
-            let done = self.commit(step).await?;
-            return Ok(match status {
-                Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
-                _ => ControlFlow::Continue(()),
-            });
->>>>>>> w-limits
         }
     }
 

@@ -9,13 +9,9 @@ use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-<<<<<<< HEAD
-use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolResponse};
+use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
 #[cfg(feature = "fault-injection")]
 use houston_store::mutation::{self, Mutation};
-=======
-use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
->>>>>>> w-limits
 use houston_store::step::{Intent, NewMessage, Step, Then};
 use houston_tools::Plan;
 use serde_json::{Value, json};

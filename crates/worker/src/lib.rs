@@ -7,14 +7,9 @@
 //!   nothing but the time.
 //! - A cancel is heard from the bus, from `NOTIFY`, and at last from the reaper's look into Postgres.
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
-<<<<<<< HEAD
-//! - Told to stop, it takes no more hints, hands over what can be repeated, and lets running tools finish within
-//!   the drain time.
-//! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
-=======
 //! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
 //!   be repeated finish within the drain time.
->>>>>>> w-crash
+//! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
 //!
 //! # Deliberately absent
 //! HTTP (the API never meets the worker), the loop itself (`engine`), retries (rows in Postgres).

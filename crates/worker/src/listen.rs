@@ -4,11 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-<<<<<<< HEAD
-use houston_domain::id::AgentableId;
-=======
 use houston_domain::id::{AgentableId, RunId};
->>>>>>> w-texting
 use houston_engine::Engine;
 use houston_queue::{Hint, Lane, LocalHints, RedisHealth};
 use houston_store::Store;
@@ -55,37 +51,24 @@ impl Listener {
         let mut notifications = self.store.listen().await?;
         loop {
             match notifications.recv().await? {
-<<<<<<< HEAD
                 // What is posted is said by somebody, who waits.
                 Some(Notification::Posted(agentable)) => self.ring(agentable),
-                Some(Notification::Cancelled { agentable, run }) => {
-                    // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to
-                    // one worker, not to all.
-                    if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
-                        self.ring(agentable);
-                    }
-                }
-=======
-                // Refused when it is full or shut: the sweep finds it.
-                Some(Notification::Posted(agentable)) => _ = self.local.try_send(Hint::run(agentable)),
                 Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
->>>>>>> w-texting
                 None => {}
             }
         }
     }
 
-<<<<<<< HEAD
-    /// Refused when too many wait or nobody listens any more: the sweep finds it.
-    fn ring(&self, agentable: AgentableId) {
-        let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
-=======
     fn cancel(&self, agentable: AgentableId, run: RunId) {
         // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to one worker,
         // not to all.
         if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
-            _ = self.local.try_send(Hint::run(agentable));
+            self.ring(agentable);
         }
->>>>>>> w-texting
+    }
+
+    /// Refused when too many wait or nobody listens any more: the sweep finds it.
+    fn ring(&self, agentable: AgentableId) {
+        let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
     }
 }

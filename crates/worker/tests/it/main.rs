@@ -4,15 +4,13 @@
 #[cfg(test)]
 mod answer;
 #[cfg(test)]
-<<<<<<< HEAD
 mod failure;
+#[cfg(test)]
+mod fairness;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
 mod idle;
-=======
-mod fairness;
->>>>>>> w-limits
 #[cfg(test)]
 mod race;
 #[cfg(test)]

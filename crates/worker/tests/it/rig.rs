@@ -42,13 +42,9 @@ pub(crate) struct Rig {
     pub(crate) reap_every_ms: u64,
     /// Of each worker; half of them for background runs.
     pub(crate) slots: usize,
-<<<<<<< HEAD
-    pub(crate) tracker: TaskTracker,
-=======
     /// Between two sweeps.
     pub(crate) sweep_ms: u64,
-    tracker: TaskTracker,
->>>>>>> w-limits
+    pub(crate) tracker: TaskTracker,
     gone: CancellationToken,
 }
 
@@ -81,18 +77,25 @@ impl Rig {
         let redis = redis(&servers);
         let hints = HintSender::start(Some(redis), &tracker, gone.clone());
         let goal = make_goal(&store, &ids, tenant).await;
-<<<<<<< HEAD
-        Self { servers, store, ids, tenant, goal, hints, reap_every_ms: 200, slots: 2000, tracker, gone }
-=======
-        Self { servers, store, ids, tenant, goal, hints, slots: 2000, sweep_ms: 500, tracker, gone }
->>>>>>> w-limits
+        Self {
+            servers,
+            store,
+            ids,
+            tenant,
+            goal,
+            hints,
+            reap_every_ms: 200,
+            slots: 2000,
+            sweep_ms: 500,
+            tracker,
+            gone,
+        }
     }
 
     pub(crate) async fn new_goal(&self) -> AgentableId {
         make_goal(&self.store, &self.ids, self.tenant).await
     }
 
-<<<<<<< HEAD
     /// A health monitor with the shipped thresholds, in no worker.
     pub(crate) fn monitor(&self) -> Monitor {
         let redis = redis(&self.servers);
@@ -126,7 +129,8 @@ impl Rig {
             format!("update houston.agentables set parent_id = '{}' where id = '{}'", self.goal.0, id.0);
         self.servers.sql(&child).unwrap();
         id
-=======
+    }
+
     /// So many more agentables of the user of the first goal.
     pub(crate) async fn more_of(&self, kind: &str, count: usize) -> Vec<AgentableId> {
         let user = self.store.agentable(self.tenant, "goal", self.goal).await.unwrap().user;
@@ -145,7 +149,6 @@ impl Rig {
             made.push(new.id);
         }
         made
->>>>>>> w-limits
     }
 
     pub(crate) fn worker(&self) -> TestWorker {
@@ -215,15 +218,9 @@ impl Rig {
             name: "test".into(),
             lease: LeaseConfig { ttl_s: 30, renew_s: 5, trust_s: 25, max_crashes: 3 },
             sweep: SweepConfig {
-<<<<<<< HEAD
-                every_ms: 500,
-                without_redis_ms: 200,
-                reap_every_ms: self.reap_every_ms,
-=======
                 every_ms: self.sweep_ms,
                 without_redis_ms: 200,
-                reap_every_ms: 200,
->>>>>>> w-limits
+                reap_every_ms: self.reap_every_ms,
                 limit: 500,
             },
             worker: WorkerConfig {
@@ -380,8 +377,12 @@ pub(crate) fn config() -> Config {
             max_history_entries: 0,
             max_output_tokens: 1000,
         },
-<<<<<<< HEAD
-        context: ContextConfig { notes: 20, max_tool_result_bytes: 262_144 },
+        context: ContextConfig {
+            notes: 20,
+            max_tool_result_bytes: 262_144,
+            max_tool_calls: 32,
+            max_answer_bytes: 1_048_576,
+        },
         delayed: DelayedRetry {
             rate_limited: 5,
             network: 3,
@@ -390,15 +391,6 @@ pub(crate) fn config() -> Config {
             max_ms: 200,
             patience_s: 3600,
         },
-=======
-        context: ContextConfig {
-            notes: 20,
-            max_tool_result_bytes: 262_144,
-            max_tool_calls: 32,
-            max_answer_bytes: 1_048_576,
-        },
-        delayed: DelayedRetry { rate_limited: 5, network: 3, other: 2, base_ms: 50, max_ms: 200 },
->>>>>>> w-limits
         max_crashes: 3,
         hand_over_ms: 1200,
         watchdog: WatchdogConfig { grace_s: 30 },
