@@ -97,12 +97,6 @@ impl Error {
         }
     }
 
-    /// The detail the server sent beside its message.
-    pub(crate) fn detail(&self) -> Option<&str> {
-        let Self::Database(sqlx::Error::Database(error)) = self else { return None };
-        error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?.detail()
-    }
-
     /// The SQLSTATE, when the server sent one.
     #[must_use]
     pub fn sqlstate(&self) -> Option<String> {
