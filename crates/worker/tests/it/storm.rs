@@ -25,7 +25,7 @@ use crate::rig::{Rig, eventually};
 use crate::texting::Endless;
 
 const THREADS: u64 = 16;
-const ACTIONS: usize = 14;
+const ACTIONS: usize = 30;
 const KILLS: usize = 8;
 
 /// A model that looks at what it is sent, as a provider would.
@@ -60,7 +60,9 @@ async fn talk(rig: &Rig, goal: AgentableId, seed: u64) -> Told {
     let mut random = StdRng::seed_from_u64(seed);
     let mut told = Told::default();
     for _ in 0..ACTIONS {
-        tokio::time::sleep(Duration::from_millis(random.random_range(0..60))).await;
+        // Often in the very moment in which a run begins or ends.
+        let pause = *[0, 1, 2, 4, 8, 16, 60].choose(&mut random).unwrap();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
         let text = *[
             "hello",
             "/sim hold_ms=40",
