@@ -11,8 +11,10 @@ mod idle;
 mod machine;
 pub(crate) mod report;
 mod saturated;
+pub(crate) mod scale;
 mod spread;
 mod stage;
+mod statement;
 mod workload;
 
 use std::path::Path;
@@ -87,7 +89,8 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let rest_with_tools = stage.rest(size.hold).await?;
     let with_tool = saturated::measure(&stage, size, &rest_with_tools).await?;
     stage.strike()?;
+    let scale = scale::measure().await?;
 
     let settings = Settings::of(size, servers)?;
-    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool }))
+    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, scale }))
 }

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::bench::{Size, measure};
+use crate::bench::report::scale_table;
+use crate::bench::{Size, measure, scale};
 use crate::console::{print, tell};
 use crate::{child, installation, programs};
 
@@ -19,6 +20,9 @@ pub(crate) struct Bench {
     /// Measure briefly: to see that it works, not for numbers
     #[arg(long)]
     quick: bool,
+    /// Measure the sweep and a claim among 100,000 idle agentables, and nothing else
+    #[arg(long)]
+    scale: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -27,6 +31,9 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(cfg!(target_os = "linux"), "the bench reads /proc, which only Linux has");
+        if self.scale {
+            return self.scale().await;
+        }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
             None => {
@@ -48,6 +55,13 @@ impl Bench {
         } else {
             print(&report.table())?;
         }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Postgres does all of the work there: nothing of Houston need be built.
+    async fn scale(&self) -> Result<ExitCode> {
+        let scale = scale::measure().await?.context("`pgbench` is not installed beside Postgres")?;
+        print(&if self.json { serde_json::to_string(&scale)? } else { scale_table(scale) })?;
         Ok(ExitCode::SUCCESS)
     }
 
