@@ -84,6 +84,8 @@ select pg_temp.run_id(n), 'call_1', pg_temp.goal_id(n % :agentables), pg_temp.te
 insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 'milk', 'buy it'
   from generate_series(0, :agentables - 1) n;
+insert into houston.learnings (id, tenant_id, agentable_id, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), 'likes trains' from generate_series(0, :agentables - 1) n;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
 reset session_replication_role;

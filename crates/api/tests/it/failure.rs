@@ -1,6 +1,7 @@
 //! What a client sees of a run that fails: a message that counts down, is settled, or is the last word.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::error_message::{Awaited, ErrorMessage};
 use houston_domain::event::Part;
 use houston_domain::id::{AgentableId, RunId, parse_prefixed};
@@ -179,7 +180,7 @@ async fn a_task_pauses_while_its_run_waits() {
     assert_eq!((status().await, goal().await), ("active".into(), "waiting".into()));
 
     let nothing = json!({});
-    let post = || NewPost { id: ids.next(), run: ids.next(), content: "go", metadata: &nothing };
+    let post = || NewPost { id: ids.next(), run: ids.next(), content: "go", metadata: &nothing, double_texting: DoubleTexting::Enqueue };
     app.state.store.post_message(tenant, id, &post(), None).await.unwrap();
     app.say("hello").await;
     assert_eq!((status().await, goal().await), ("active".into(), "working".into()));

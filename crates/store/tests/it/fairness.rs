@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 
+use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentableId, UserId};
 use houston_domain::run::RunStatus;
 use houston_store::agentable::NewAgentable;
@@ -36,7 +37,7 @@ async fn goals_of(fresh: &Fresh, of: AgentableId, count: usize) -> Vec<Agentable
 
 async fn post_to(fresh: &Fresh, goal: AgentableId, content: &str) -> Result<Posted, Error> {
     let metadata = Value::Object(serde_json::Map::new());
-    let post = NewPost { id: fresh.ids.next(), run: fresh.ids.next(), content, metadata: &metadata };
+    let post = NewPost { id: fresh.ids.next(), run: fresh.ids.next(), content, metadata: &metadata, double_texting: DoubleTexting::Enqueue };
     match fresh.store.post_message(fresh.tenant, goal, &post, None).await? {
         Created::New(posted) => Ok(posted),
         other => panic!("{other:?}"),
@@ -153,7 +154,7 @@ async fn the_sweep_goes_from_user_to_user_page_by_page() {
     let run = claim(&fresh, flooding[0]).await.unwrap();
     let at = fresh.ids.clock().now() + chrono::TimeDelta::hours(1);
     let event = houston_domain::event::Event::HandedOver { iteration: 1 };
-    let then = Then::Retry { event, at, ending: ending(&fresh, RunStatus::Retrying) };
+    let then = Then::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
     fresh.store.commit(&run.fence, &fresh.step(&run, then)).await.unwrap();
     assert!(!due(&fresh).await.contains(&flooding[0]));
     fresh.store.cancel_run(fresh.tenant, run.run).await.unwrap();
@@ -198,12 +199,13 @@ async fn sql_is_refused_likewise() {
     let fresh = Fresh::start().await;
     post_to(&fresh, fresh.goal, "hello").await.unwrap();
     let goal = fresh.goal.0;
-    assert!(fresh.sql(&format!("select houston.post_message('{goal}', 'hi')")).0);
+    fresh.sql(&format!("select houston.post_message('{goal}', 'hi')"));
     let full = format!("update houston.run_locks set unread = 10000 where agentable_id = '{goal}'");
-    assert!(fresh.sql(&full).0);
-    let (worked, told) =
-        fresh.sql(&format!("\\set VERBOSITY verbose\nselect houston.post_message('{goal}', 'hi')"));
-    assert!(!worked && told.contains("HO429") && told.contains("10000 of this user"), "{told}");
-    let (worked, told) = fresh.sql(&format!("select houston.post_message('{goal}', 'hi', repeat('k', 256))"));
-    assert!(!worked && told.contains("256 bytes, 1 to 255"), "{told}");
+    fresh.sql(&full);
+    let verbose = format!("\\set VERBOSITY verbose\nselect houston.post_message('{goal}', 'hi')");
+    let told = fresh.try_sql(&verbose).unwrap_err();
+    assert!(told.contains("HO429") && told.contains("10000 of this user"), "{told}");
+    let long = format!("select houston.post_message('{goal}', 'hi', repeat('k', 256))");
+    let told = fresh.try_sql(&long).unwrap_err();
+    assert!(told.contains("256 bytes, 1 to 255"), "{told}");
 }

@@ -78,26 +78,8 @@ impl Fresh {
         }
     }
 
-    /// One statement through `psql`: what it says, or its complaint.
+    /// Statements through `psql`: what it says, or its complaint.
     pub(crate) fn try_sql(&self, text: &str) -> Result<String, String> {
-        let psql = std::process::Command::new("psql")
-            .args([self.servers.database_url(), "-v", "ON_ERROR_STOP=1", "-qtAc", text])
-            .output()
-            .unwrap();
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if psql.status.success() { Ok(said(&psql.stdout)) } else { Err(said(&psql.stderr)) }
-    }
-
-    pub(crate) fn sql(&self, text: &str) -> String {
-        self.try_sql(text).unwrap()
-    }
-
-    pub(crate) async fn claim(&self) -> Option<Claimed> {
-        self.store.claim_run(self.goal, self.worker, self.ids.next(), self.ids.next()).await.unwrap()
-    }
-
-    /// Runs `psql`: whether it worked, and what it said.
-    pub(crate) fn sql(&self, text: &str) -> (bool, String) {
         use std::io::Write as _;
         use std::process::{Command, Stdio};
         let mut psql = Command::new("psql")
@@ -109,8 +91,16 @@ impl Fresh {
             .unwrap();
         psql.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let output = psql.wait_with_output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    }
+
+    pub(crate) fn sql(&self, text: &str) -> String {
+        self.try_sql(text).unwrap()
+    }
+
+    pub(crate) async fn claim(&self) -> Option<Claimed> {
+        self.store.claim_run(self.goal, self.worker, self.ids.next(), self.ids.next()).await.unwrap()
     }
 
     pub(crate) fn step(&self, claimed: &Claimed, then: Then) -> Step {

@@ -108,12 +108,12 @@ async fn a_run_that_waits_for_its_next_attempt_is_interrupted_now_and_reads_noth
         message: "slow down".into(),
         iteration: 1,
     };
-    let retry = Then::Retry { event, at, ending: ending(&fresh, RunStatus::Retrying) };
+    let retry = Then::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
     fresh.store.commit(&claimed.fence, &fresh.step(&claimed, retry.clone())).await.unwrap();
     let second = post(&fresh, Enqueue, "two").await;
-    assert!(fresh.claim().await.is_none() && fresh.store.due(None, 10).await.unwrap().is_empty());
+    assert!(fresh.claim().await.is_none() && fresh.store.due(None, 10).await.unwrap().due.is_empty());
     let third = post(&fresh, Interrupt, "three").await;
-    assert_eq!(fresh.store.due(None, 10).await.unwrap().len(), 1);
+    assert_eq!(fresh.store.due(None, 10).await.unwrap().due.len(), 1);
     let again = fresh.claim().await.unwrap();
     assert_eq!((again.run, again.cancel_seq), (first.run, Some(third.seq - 1)));
     // A driver that has not looked yet wants to read, and a model that failed wants to wait: neither is had.

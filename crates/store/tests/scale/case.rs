@@ -218,7 +218,7 @@ fn reads() -> Vec<Case> {
             "store::history::context",
             "",
             &[&driven, "20"],
-            &["run_locks_pkey", "history_pkey", "notes_by_agentable"],
+            &["run_locks_pkey", "history_pkey", "notes_by_agentable", "learnings_by_agentable"],
             [30, 50],
         ),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),

@@ -12,8 +12,10 @@ mod idle;
 mod machine;
 pub(crate) mod report;
 mod saturated;
+pub(crate) mod scale;
 pub(crate) mod spread;
 mod stage;
+mod statement;
 mod workload;
 
 use std::path::Path;
@@ -92,10 +94,11 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let rest_with_tools = stage.rest(size.hold).await?;
     let with_tool = saturated::measure(&stage, size, &rest_with_tools).await?;
     stage.strike()?;
+    let scale = scale::measure().await?;
 
     // Last, since its runs do not complete.
     let cancel = cancel::measure(program, servers, size.cancelled).await?;
 
     let settings = Settings::of(size, servers)?;
-    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, cancel }))
+    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, cancel, scale }))
 }

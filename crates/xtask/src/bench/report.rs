@@ -11,6 +11,7 @@ use super::cancel::Cancel;
 use super::held::Held;
 use super::idle::Idle;
 use super::saturated::{Saturated, Shares};
+use super::scale::Scale;
 use super::spread::{Spread, round};
 use super::stage::Rest;
 use super::{Size, database, machine, workload};
@@ -80,6 +81,7 @@ pub(crate) struct More {
     pub(crate) held: Vec<Held>,
     pub(crate) with_tool: Saturated,
     pub(crate) cancel: Cancel,
+    pub(crate) scale: Option<Scale>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,6 +95,7 @@ struct Parts {
     /// The same load with the answer sent by the tool `send_message`.
     saturated_with_send_message: Saturated,
     cancel: Cancel,
+    idle_scale: Option<Scale>,
 }
 
 /// Bytes in MB.
@@ -102,7 +105,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: More) -> Self {
-        let More { rest, idle, saturated, bound, held, with_tool, cancel } = more;
+        let More { rest, idle, saturated, bound, held, with_tool, cancel, scale } = more;
         let dearest = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -134,6 +137,7 @@ impl Report {
                 held,
                 saturated_with_send_message: with_tool,
                 cancel,
+                idle_scale: scale,
             },
         }
     }
@@ -150,7 +154,7 @@ impl Report {
         let (start, first, done) = (self.post_to_start_ms, self.first_event_ms, self.done_ms);
         let memory = self.rss_mb;
         let tool = &more.saturated_with_send_message;
-        let rows = [
+        let rows = vec![
             ["", "measured", "aim", "met", "best rival"].map(str::to_owned),
             row("idle: POST to start, ms p50 / p99", spread(start), "≤ 5", at_most(start.p50, 5.0), ""),
             row("idle: first event, ms p50 / p99", spread(first), "≤ 5", at_most(first.p50, 5.0), "10 / 20"),
@@ -185,7 +189,8 @@ impl Report {
             ),
         ];
         let settings = &self.settings;
-        let mut text = render(&[&rows[..], &cancel_rows(&more.cancel)].concat());
+        let rows = [&rows[..], &cancel_rows(&more.cancel)].concat();
+        let mut text = render(&with_scale(rows, more.idle_scale));
         let _ = write!(
             text,
             "\n{} cores ({}), PostgreSQL {}, fsync {}; {} at once, {} pieces, {} bytes in and out; the load and \
@@ -217,6 +222,17 @@ fn cancel_rows(cancel: &Cancel) -> [[String; 5]; 2] {
 
 fn row(what: &str, measured: String, aim: &str, met: &str, rival: &str) -> [String; 5] {
     [what.to_owned(), measured, aim.to_owned(), met.to_owned(), rival.to_owned()]
+}
+
+/// The table of the idle scale alone.
+pub(crate) fn scale_table(scale: Scale) -> String {
+    render(&with_scale(vec![["", "measured", "aim", "met", ""].map(str::to_owned)], Some(scale)))
+}
+
+fn with_scale(mut rows: Vec<[String; 5]>, scale: Option<Scale>) -> Vec<[String; 5]> {
+    let lines = scale.iter().flat_map(Scale::lines);
+    rows.extend(lines.map(|[what, measured, aim, met]| [what, measured, aim, met, String::new()]));
+    rows
 }
 
 /// Columns as wide as their widest field.

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::bench::{Size, cancel, measure};
+use crate::bench::report::scale_table;
+use crate::bench::{Size, cancel, measure, scale};
 use crate::console::{print, tell};
 use crate::{child, installation, programs};
 
@@ -22,6 +23,9 @@ pub(crate) struct Bench {
     /// Measure only how fast a cancelled run lets go of its model
     #[arg(long)]
     cancel: bool,
+    /// Measure the sweep and a claim among 100,000 idle agentables, and nothing else
+    #[arg(long)]
+    scale: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -30,6 +34,9 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(cfg!(target_os = "linux"), "the bench reads /proc, which only Linux has");
+        if self.scale {
+            return self.scale().await;
+        }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
             None => {
@@ -63,6 +70,13 @@ impl Bench {
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let cancel = cancel::measure(binary, &servers, size.cancelled).await?;
         print(&serde_json::to_string(&cancel)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Postgres does all of the work there: nothing of Houston need be built.
+    async fn scale(&self) -> Result<ExitCode> {
+        let scale = scale::measure().await?.context("`pgbench` is not installed beside Postgres")?;
+        print(&if self.json { serde_json::to_string(&scale)? } else { scale_table(scale) })?;
         Ok(ExitCode::SUCCESS)
     }
 
