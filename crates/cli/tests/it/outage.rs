@@ -157,9 +157,8 @@ async fn hints_of_a_newer_release_cost_the_older_one_a_sweep_and_nothing_else() 
     let stored = house.servers.lock().unwrap().sql(&format!("begin; {post}; commit")).unwrap();
     ring("interactive", &foreign[0]);
     let id = format!("msg_{}", stored.trim().replace('-', ""));
-    let answered =
-        house.until(&format!("/v1/messages/{id}"), "an answer", |found| found["status"] == "answered");
-    answered.await;
+    let path = format!("/v1/messages/{id}");
+    house.until(&path, "an answer", |found| found["status"] == "answered").await;
     // The lanes are empty: what is not understood does not come back for ever, and the worker lives.
     let left = || {
         let lanes = ["interactive", "background", "maintenance"].map(|lane| {
