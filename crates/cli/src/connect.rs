@@ -85,7 +85,7 @@ pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Sto
     };
     let started = tokio::time::Instant::now();
     loop {
-        let Err(error) = answers(&store).await else { return Ok(store) };
+        let Err(error) = answers(database_url).await else { return Ok(store) };
         if started.elapsed() >= Duration::from_secs(wait_s) {
             return Err(Failure::Other(anyhow!(
                 "postgres at {target} did not answer for {wait_s} s: {error}"
@@ -100,8 +100,8 @@ pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Sto
 ///
 /// # Errors
 /// The cause, for a person.
-pub(crate) async fn answers(store: &Store) -> Result<(), String> {
-    match tokio::time::timeout(ANSWERS_WITHIN, store.ping()).await {
+pub(crate) async fn answers(database_url: &str) -> Result<(), String> {
+    match tokio::time::timeout(ANSWERS_WITHIN, houston_store::pool::probe(database_url)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {} s", ANSWERS_WITHIN.as_secs())),

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::LogFormat;
 
 /// What is logged when nobody says otherwise.
-const DEFAULT: &str = "info,sqlx=warn,hyper=warn,apalis=warn";
+const DEFAULT: &str = "info,sqlx=warn,hyper=warn,apalis=warn,tokio_cron_scheduler=warn";
 
 /// Starts logging. A filter that cannot be read is told of, and the default is used.
 pub(crate) fn start(filter: Option<&str>, format: Option<LogFormat>) {

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection};
 
 use crate::error::Result;
 use crate::fairness::Fairness;
@@ -89,6 +90,16 @@ impl Store {
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// Connects once, without a pool: a pool that cannot connect tries on in silence, and says only that it had no
+/// connection to give.
+///
+/// # Errors
+/// Why it cannot be connected to.
+pub async fn probe(url: &str) -> Result<()> {
+    connect_options(url, "houston")?.connect().await?.close().await?;
+    Ok(())
 }
 
 /// Host, port and database of a URL, without user and password, for messages.

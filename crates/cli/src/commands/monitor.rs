@@ -41,7 +41,7 @@ impl Monitor {
         runtime()?.block_on(async {
             let store = connect::open(settings, &addresses.database_url)?;
             // A monitor that waits tells nothing: it says at once that it cannot look.
-            connect::answers(&store).await.map_err(|error| {
+            connect::answers(&addresses.database_url).await.map_err(|error| {
                 let target = houston_store::pool::shown_target(&addresses.database_url);
                 Failure::Usage(anyhow!("postgres at {target} does not answer: {error}"))
             })?;

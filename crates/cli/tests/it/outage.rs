@@ -141,7 +141,7 @@ async fn hints_of_a_newer_release_cost_the_older_one_a_sweep_and_nothing_else() 
     };
     let foreign = [
         format!(r#"{{"v":2,"kind":"run","id":"{uuid}","shard":7}}"#),
-        format!(r#"{{"v":2,"kind":"archive","tenant":"x"}}"#),
+        r#"{"v":2,"kind":"archive","tenant":"x"}"#.to_owned(),
         format!(r#"{{"v":1,"kind":"archive","id":"{uuid}"}}"#),
         "not even json".to_owned(),
     ];

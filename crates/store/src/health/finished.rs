@@ -23,8 +23,8 @@ impl Store {
             select a.id from houston.agentables a
               join houston.run_locks l on l.agentable_id = a.id
               join houston.runs r on r.id = l.run_id
-             where a.kind = any ($1) and a.created_at < clock_timestamp() - make_interval(secs => $2)
-               and r.ended_at < clock_timestamp() - make_interval(secs => $2)
+             where a.kind = any ($1) and a.created_at < now() - make_interval(secs => $2)
+               and r.ended_at < now() - make_interval(secs => $2)
                and not l.run_open and l.holder is null
                and not exists (select from houston.agentables c where c.parent_id = a.id)
              order by a.created_at limit $3 for update of l skip locked",

@@ -4,6 +4,9 @@
 //! at most a batch of them, and changes them only while they are as it found them: safe to repeat, from any number
 //! of monitors at once, and to be killed in the middle. None writes history; a run that is to end is marked, and
 //! the engine ends it.
+//!
+//! Ages are measured from `now()`, the time of the statement: `clock_timestamp()` is volatile, and no index serves a
+//! comparison with it.
 
 pub mod check;
 pub mod finished;

@@ -26,7 +26,7 @@ impl Store {
             select count(*) as "ended!",
                    count(*) filter (where r.status in ('failed', 'dead_lettered')) as "failed!"
               from (select status from houston.runs
-                     where ended_at > clock_timestamp() - make_interval(secs => $1)
+                     where ended_at > now() - make_interval(secs => $1)
                      order by ended_at desc limit $2) as r"#,
             seconds(window),
             sample
@@ -44,7 +44,7 @@ impl Store {
         let count = sqlx::query_scalar!(
             r#"-- store::health::outcome::dead_letters
             select count(*) as "count!" from houston.runs
-             where ended_at > clock_timestamp() - make_interval(secs => $1) and status = 'dead_lettered'"#,
+             where ended_at > now() - make_interval(secs => $1) and status = 'dead_lettered'"#,
             seconds(window)
         )
         .fetch_one(&self.pool)

@@ -24,10 +24,13 @@ impl Store {
                   from houston.runs r
                   join houston.agentables a on a.id = r.agentable_id
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
-                  join houston.events e on e.agentable_id = l.agentable_id and e.seq = l.last_seq
-                 where r.status = 'retrying' and r.created_at < clock_timestamp() - make_interval(secs => $1)
+                 cross join lateral (
+                       select created_at from houston.events
+                        where agentable_id = l.agentable_id and seq <= l.last_seq
+                        order by seq desc limit 1) as e
+                 where r.status = 'retrying' and r.created_at < now() - make_interval(secs => $1)
                    and r.cancel_seq is null and a.kind = any ($2) and l.run_open and l.holder is null
-                   and e.created_at < clock_timestamp() - make_interval(secs => $1)
+                   and e.created_at < now() - make_interval(secs => $1)
                  limit $3 for no key update of l skip locked),
             marked as (
                 update houston.runs r set cancel_seq = x.last_seq, cancel_reason = $4
@@ -71,19 +74,22 @@ impl Store {
                 select l.agentable_id, l.run_id, l.last_seq, a.kind
                   from ((select id, agentable_id, created_at, cancel_seq from houston.runs
                           where status in ('queued', 'retrying')
-                            and created_at < clock_timestamp() - make_interval(secs => $1))
+                            and created_at < now() - make_interval(secs => $1))
                         union all
                         select id, agentable_id, created_at, cancel_seq from houston.runs
                          where status = 'running'
-                           and created_at < clock_timestamp() - make_interval(secs => $1)) as r
+                           and created_at < now() - make_interval(secs => $1)) as r
                   join houston.agentables a on a.id = r.agentable_id
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
-                  join houston.events e on e.agentable_id = l.agentable_id and e.seq = l.last_seq
+                 cross join lateral (
+                       select created_at from houston.events
+                        where agentable_id = l.agentable_id and seq <= l.last_seq
+                        order by seq desc limit 1) as e
                  cross join served
                  where r.cancel_seq is null and (a.kind = any ($2)) <> $3 and l.run_open and l.holder is null
                    and served.since is not null
                    and greatest(e.created_at, l.woken_at, l.next_attempt_at, served.since)
-                       < clock_timestamp() - make_interval(secs => $1)
+                       < now() - make_interval(secs => $1)
                  limit $4 for no key update of l skip locked),
             marked as (
                 update houston.runs r set cancel_seq = s.last_seq, cancel_reason = $5

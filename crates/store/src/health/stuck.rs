@@ -40,8 +40,8 @@ impl Store {
                         where e.agentable_id = r.agentable_id and e.seq >= r.first_seq and e.epoch = l.epoch
                         order by e.seq limit 1) as began
                  where r.status = 'running' and l.run_open
-                   and r.started_at < clock_timestamp() - make_interval(secs => $1)
-                   and began.created_at < clock_timestamp() - make_interval(secs => $1)
+                   and r.started_at < now() - make_interval(secs => $1)
+                   and began.created_at < now() - make_interval(secs => $1)
                  limit $2 for no key update of l skip locked),
             marked as (
                 update houston.runs r

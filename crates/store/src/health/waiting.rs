@@ -62,11 +62,12 @@ impl Store {
              cross join lateral (
                    select greatest(case when r.attempt = 0 then r.created_at else e.created_at end,
                                    l.next_attempt_at, l.woken_at) as since
-                     from houston.events e
-                    where e.agentable_id = l.agentable_id and e.seq = l.last_seq) as w
+                     from (select created_at from houston.events
+                            where agentable_id = l.agentable_id and seq <= l.last_seq
+                            order by seq desc limit 1) as e) as w
              where l.wake and l.run_open and l.holder is null
                and (l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp())
-               and w.since < clock_timestamp() - make_interval(secs => $1)
+               and w.since < now() - make_interval(secs => $1)
              order by w.since limit $2"#,
             seconds(after),
             batch,

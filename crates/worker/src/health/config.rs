@@ -124,9 +124,11 @@ impl TickConfig {
         let every = self.every_s;
         match every {
             0 => Err(NoSchedule(every)),
-            1..60 if 60 % every == 0 => Ok(format!("*/{every} * * * * *")),
-            60..3600 if 3600 % every == 0 && every % 60 == 0 => Ok(format!("0 */{} * * * *", every / 60)),
-            3600..=86_400 if 86_400 % every == 0 && every % 3600 == 0 => {
+            1..60 if 60_u64.is_multiple_of(every) => Ok(format!("*/{every} * * * * *")),
+            60..3600 if 3600_u64.is_multiple_of(every) && every.is_multiple_of(60) => {
+                Ok(format!("0 */{} * * * *", every / 60))
+            }
+            3600..=86_400 if 86_400_u64.is_multiple_of(every) && every.is_multiple_of(3600) => {
                 Ok(format!("0 0 */{} * * *", every / 3600))
             }
             _ => Err(NoSchedule(every)),
