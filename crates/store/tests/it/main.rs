@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod fresh;
 #[cfg(test)]
+mod lease;
+#[cfg(test)]
 mod post;
 #[cfg(test)]
 mod step;
