@@ -347,3 +347,6 @@ fn liveness(evidence: &Evidence) -> Finding {
     }
     finding
 }
+
+#[cfg(test)]
+mod tests;

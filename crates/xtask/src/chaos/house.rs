@@ -72,7 +72,7 @@ impl House {
         let key = prepare(program, &servers, &variables)?;
         let places = places(&servers, model.address())?;
         let clock = wrong_clock().await;
-        let apis: Vec<SocketAddr> = (0..APIS).map(|_| free_port()).collect::<Result<_>>()?;
+        let apis = ports()?;
         let mut nodes = Vec::with_capacity(NODES);
         for node in 0..NODES {
             let arguments = match apis.get(node) {
@@ -209,7 +209,11 @@ async fn wrong_clock() -> Option<PathBuf> {
     library.ok()
 }
 
-/// A port nobody has just now.
-fn free_port() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+/// Ports nobody has, below those the system hands out by itself: while a process is down, nobody takes its place.
+fn ports() -> Result<Vec<SocketAddr>> {
+    let first = u16::try_from(std::process::id() % 20_000).unwrap_or(0) + 10_000;
+    let all = (first..=u16::MAX).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let free: Vec<_> = all.filter(|address| TcpListener::bind(address).is_ok()).take(APIS).collect();
+    ensure!(free.len() == APIS, "there is no free port above {first}");
+    Ok(free)
 }

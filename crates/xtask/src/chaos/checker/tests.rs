@@ -1,0 +1,141 @@
+//! Each violation is found by its rule, and by no other; and what is fine is.
+
+use houston_testkit::tool_ledger::Execution;
+use serde_json::json;
+
+use super::super::client::{Accepted, Post};
+use super::super::model::Asked;
+use super::super::reader::Seen;
+use super::super::witness::{EntryRow, LockRow, MessageRow, RunRow};
+use super::*;
+
+/// An execution, at a time that does not matter.
+fn at(op: &str, key: &str) -> Execution {
+    let execution = json!({"call_id": op, "idempotency_key": key, "at": "2026-11-22T00:00:00Z"});
+    serde_json::from_value(execution).unwrap()
+}
+
+fn event(seq: i64, kind: &str, epoch: i64, message: Option<&str>) -> EventRow {
+    EventRow {
+        goal: "g".into(),
+        seq,
+        epoch,
+        run: "r".into(),
+        kind: kind.into(),
+        message: message.map(str::to_owned),
+        at: 0.0,
+    }
+}
+
+fn message(id: &str, source: &str, content: String) -> MessageRow {
+    MessageRow { id: id.into(), goal: "g".into(), source: source.into(), content, run: "r".into() }
+}
+
+fn entry(epoch: i64, role: &str, block: serde_json::Value) -> EntryRow {
+    EntryRow { goal: "g".into(), epoch, role: role.into(), content: json!([block]) }
+}
+
+/// One message, answered at the second attempt.
+fn fine() -> Evidence {
+    let mut evidence = Evidence { goals: vec!["g".into()], ..Evidence::default() };
+    let accepted = Accepted { id: "msg_1".into(), run_id: "run_r".into() };
+    evidence.posts = vec![Post {
+        number: 7,
+        goal: 0,
+        content: "hi".into(),
+        accepted: Some(accepted),
+        refused: None,
+        tries: 1,
+    }];
+    evidence.rows.events = vec![
+        event(1, "run_queued", 0, None),
+        event(2, "message_posted", 0, Some("1")),
+        event(3, "attempt_started", 1, None),
+        event(4, "attempt_started", 2, None),
+        event(5, "message_sent", 2, Some("2")),
+        event(6, "run_finished", 2, None),
+    ];
+    evidence.rows.messages = vec![message("1", "user", "hi".into()), message("2", "agent", answer(&[7]))];
+    evidence.rows.runs =
+        vec![RunRow { id: "r".into(), goal: "g".into(), status: "message_sent".into(), attempt: 2 }];
+    evidence.rows.history = vec![
+        entry(1, "user", json!({"type": "text", "text": "hi"})),
+        entry(2, "assistant", json!({"type": "tool_use", "id": "c", "name": "send_message", "input": {}})),
+        entry(
+            2,
+            "user",
+            json!({"type": "tool_result", "tool_use_id": "c", "content": "", "is_error": false}),
+        ),
+    ];
+    evidence.rows.locks = vec![LockRow {
+        goal: "g".into(),
+        last_seq: 6,
+        run_open: false,
+        open_for: 99.0,
+        holder_is_dead: false,
+        unread: 0,
+    }];
+    let log = ["queued r", "posted 1", "said 2", "ended"].map(str::to_owned).to_vec();
+    let texts = HashMap::from([("2".to_owned(), answer(&[7]))]);
+    let mut seen = Seen::default();
+    (seen.log, seen.texts) = (log, texts);
+    evidence.seen = vec![("g".into(), seen)];
+    // Asked twice, since it was taken again once.
+    evidence.asked =
+        (0..2).map(|number| Asked { number, conversation: 1, message: Some(7), is_faulted: false }).collect();
+    evidence.endings = [(0, Ending::Answered), (1, Ending::Answered)].into();
+    evidence.ledgers = BTreeMap::from([("charge".to_owned(), vec![at("#7/0/0", "k")])]);
+    evidence
+}
+
+/// The rules that find something.
+fn found(evidence: &Evidence) -> Vec<&'static str> {
+    all(evidence).iter().filter(|finding| finding.count > 0).map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn what_is_fine_is_fine() {
+    let findings = all(&fine());
+    let wrong: Vec<_> = findings.iter().filter(|finding| finding.count > 0).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9"]);
+}
+
+#[test]
+fn each_violation_is_found_by_its_rule() {
+    let cases: [(&[&str], fn(&mut Evidence)); 17] = [
+        (&["R1"], |evidence| evidence.posts[0].refused = Some("409".into())),
+        (&["R1"], |evidence| evidence.rows.messages[0].content = "ho".into()),
+        (&["R1"], |evidence| {
+            evidence.posts[0].accepted = Some(Accepted { id: "msg_9".into(), run_id: "".into() })
+        }),
+        (&["R1"], |evidence| evidence.posts[0].number = 8),
+        (&["R2", "R6"], |evidence| {
+            let text = answer(&[7, 7]);
+            evidence.seen[0].1.texts.clear();
+            evidence.rows.messages[1].content = text.replace("wörd", "word");
+        }),
+        (&["R3"], |evidence| evidence.rows.events[4].epoch = 1),
+        (&["R3"], |evidence| evidence.rows.events[3].epoch = 1),
+        (&["R3"], |evidence| evidence.rows.history[2].epoch = 1),
+        (&["R4"], |evidence| evidence.ledgers.get_mut("charge").unwrap().push(at("#7/0/0", "other"))),
+        (&["R4"], |evidence| evidence.rows.notes = vec!["#7/0/1".into(), "#7/0/1".into()]),
+        (&["R4"], |evidence| {
+            evidence.ledgers.insert("poison".into(), (0..5).map(|_| at("#7/0/0", "k")).collect());
+        }),
+        (&["R5"], |evidence| drop(evidence.rows.history.pop())),
+        (&["R5"], |evidence| evidence.refused.push("no result".into())),
+        (&["R6"], |evidence| evidence.rows.locks[0].last_seq = 7),
+        (&["R6"], |evidence| drop(evidence.seen[0].1.log.pop())),
+        (&["R8"], |evidence| evidence.rows.runs[0].attempt = 1),
+        (&["R9"], |evidence| {
+            evidence.rows.locks[0].run_open = true;
+        }),
+    ];
+    for (number, (rules, violate)) in cases.into_iter().enumerate() {
+        let mut evidence = fine();
+        violate(&mut evidence);
+        assert_eq!(found(&evidence), rules, "case {number}: {:?}", all(&evidence));
+    }
+}
