@@ -180,7 +180,13 @@ async fn a_task_pauses_while_its_run_waits() {
     assert_eq!((status().await, goal().await), ("active".into(), "waiting".into()));
 
     let nothing = json!({});
-    let post = || NewPost { id: ids.next(), run: ids.next(), content: "go", metadata: &nothing, double_texting: DoubleTexting::Enqueue };
+    let post = || NewPost {
+        id: ids.next(),
+        run: ids.next(),
+        content: "go",
+        metadata: &nothing,
+        double_texting: DoubleTexting::Enqueue,
+    };
     app.state.store.post_message(tenant, id, &post(), None).await.unwrap();
     app.say("hello").await;
     assert_eq!((status().await, goal().await), ("active".into(), "working".into()));

@@ -37,7 +37,13 @@ async fn goals_of(fresh: &Fresh, of: AgentableId, count: usize) -> Vec<Agentable
 
 async fn post_to(fresh: &Fresh, goal: AgentableId, content: &str) -> Result<Posted, Error> {
     let metadata = Value::Object(serde_json::Map::new());
-    let post = NewPost { id: fresh.ids.next(), run: fresh.ids.next(), content, metadata: &metadata, double_texting: DoubleTexting::Enqueue };
+    let post = NewPost {
+        id: fresh.ids.next(),
+        run: fresh.ids.next(),
+        content,
+        metadata: &metadata,
+        double_texting: DoubleTexting::Enqueue,
+    };
     match fresh.store.post_message(fresh.tenant, goal, &post, None).await? {
         Created::New(posted) => Ok(posted),
         other => panic!("{other:?}"),

@@ -11,12 +11,12 @@ use houston_testkit::crowd::Crowd;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
-use super::database::{ask, program};
+use super::database::ask;
 use super::spread::{Spread, round};
 use super::statement::{fill, quote, statements};
 use crate::child::quietly;
 use crate::console::tell;
-use crate::{programs, repository};
+use crate::{programs, psql, repository};
 
 const CROWD: Crowd = Crowd::LARGE;
 /// The size of a sweep's page, as in `jobs/orchestrator.toml`.
@@ -38,7 +38,7 @@ pub(crate) struct Scale {
 /// Measures it; `None` without `pgbench`.
 pub(crate) async fn measure() -> Result<Option<Scale>> {
     let servers = programs::servers(|config| config.fsync = false)?;
-    let Ok(pgbench) = program(&servers, "pgbench") else {
+    let Ok(pgbench) = psql::program(&servers, "pgbench") else {
         tell("idle scale: left out, `pgbench` is not installed beside this Postgres");
         return Ok(None);
     };
@@ -49,9 +49,9 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("crowd.sql");
     std::fs::write(&script, CROWD.script())?;
-    let mut psql = Command::new(program(&servers, "psql")?);
-    psql.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", servers.database_url(), "-f"]).arg(&script);
-    tokio::task::spawn_blocking(move || quietly(&mut psql)).await??;
+    let mut command = Command::new(psql::program(&servers, "psql")?);
+    command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", servers.database_url(), "-f"]).arg(&script);
+    tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
     let seeded = began.elapsed();
     ask(&servers, "vacuum analyze")?;
     ask(&servers, "checkpoint")?;
