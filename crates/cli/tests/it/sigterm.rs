@@ -162,9 +162,15 @@ async fn a_stream_is_broken_off_when_its_server_leaves_and_goes_on_elsewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_waits_for_postgres_hears_that_it_should_stop() {
     let house = House::start();
-    let lock = "begin; lock table houston.workers; select 'locked'; select pg_sleep(120)";
-    let locked = Process::spawn(house.psql(lock).env("PGOPTIONS", "-c statement_timeout=0")).unwrap();
-    locked.wait_for_line(EXIT, |line| line == "locked").unwrap();
+    let lock = "begin; lock table houston.workers; select pg_sleep(120)";
+    let _locked = Process::spawn(&mut house.psql(lock)).unwrap();
+    let is_locked = "select count(*) from pg_locks
+                      where relation = 'houston.workers'::regclass and mode = 'AccessExclusiveLock' and granted";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while house.sql(is_locked) != "1" {
+        assert!(Instant::now() < deadline, "the table was never locked");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let mut waiting = house.worker_at_once();
     waiting.wait_for_line(EXIT, |line| line.contains("could not register the worker")).unwrap();
     waiting.terminate().unwrap();
