@@ -6,6 +6,7 @@
 
 mod bound;
 mod database;
+mod flood;
 mod held;
 mod idle;
 mod machine;
@@ -38,6 +39,10 @@ pub(crate) struct Size {
     pub(crate) held: &'static [usize],
     /// How long they are held.
     pub(crate) hold: Duration,
+    /// Messages one user has waiting while another is measured.
+    pub(crate) flood: usize,
+    /// Messages of that other user.
+    pub(crate) flood_runs: usize,
 }
 
 impl Size {
@@ -48,6 +53,8 @@ impl Size {
         concurrency: 32,
         held: &[1000, 2000],
         hold: Duration::from_secs(5),
+        flood: 100_000,
+        flood_runs: 400,
     };
     /// Enough to see whether it works: half a minute.
     pub(crate) const QUICK: Self = Self {
@@ -56,6 +63,8 @@ impl Size {
         concurrency: 32,
         held: &[200],
         hold: Duration::from_secs(1),
+        flood: 10_000,
+        flood_runs: 100,
     };
 }
 
@@ -88,6 +97,10 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let with_tool = saturated::measure(&stage, size, &rest_with_tools).await?;
     stage.strike()?;
 
+    // The last: what it leaves behind is not waited for.
+    let stage = Stage::set(program, servers, Replies::Text).await?;
+    let flood = flood::measure(&stage, size).await?;
+
     let settings = Settings::of(size, servers)?;
-    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool }))
+    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, flood }))
 }

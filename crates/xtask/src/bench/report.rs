@@ -7,6 +7,7 @@ use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
 use super::bound::Bound;
+use super::flood::Flood;
 use super::held::Held;
 use super::idle::Idle;
 use super::saturated::{Saturated, Shares};
@@ -78,6 +79,7 @@ pub(crate) struct More {
     pub(crate) bound: Option<Bound>,
     pub(crate) held: Vec<Held>,
     pub(crate) with_tool: Saturated,
+    pub(crate) flood: Flood,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,6 +92,7 @@ struct Parts {
     held: Vec<Held>,
     /// The same load with the answer sent by the tool `send_message`.
     saturated_with_send_message: Saturated,
+    flood: Flood,
 }
 
 /// Bytes in MB.
@@ -99,7 +102,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: More) -> Self {
-        let More { rest, idle, saturated, bound, held, with_tool } = more;
+        let More { rest, idle, saturated, bound, held, with_tool, flood } = more;
         let dearest = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -130,6 +133,7 @@ impl Report {
                 bound,
                 held,
                 saturated_with_send_message: with_tool,
+                flood,
             },
         }
     }
@@ -181,7 +185,7 @@ impl Report {
             ),
         ];
         let settings = &self.settings;
-        let mut text = render(&rows);
+        let mut text = render(&[&rows[..], &flood_rows(more.flood)].concat());
         let _ = write!(
             text,
             "\n{} cores ({}), PostgreSQL {}, fsync {}; {} at once, {} pieces, {} bytes in and out; the load and \
@@ -197,6 +201,18 @@ impl Report {
         );
         text
     }
+}
+
+/// What a user notices of another who floods.
+fn flood_rows(flood: Flood) -> [[String; 5]; 2] {
+    let spread = |spread: Spread| format!("{:.1} / {:.1}", spread.p50, spread.p99);
+    let (before, meanwhile) = (flood.start_before_ms, flood.start_meanwhile_ms);
+    let met = if meanwhile.p99 <= 1000.0 { "yes" } else { "NO" };
+    let flooded = format!("  while another floods ({} wait)", flood.waiting);
+    [
+        row("message to start, ms p50 / p99", spread(before), "", "", ""),
+        row(&flooded, spread(meanwhile), "p99 ≤ 1000", met, ""),
+    ]
 }
 
 fn row(what: &str, measured: String, aim: &str, met: &str, rival: &str) -> [String; 5] {
