@@ -1,12 +1,13 @@
 create table houston.runs (
     id uuid primary key,
     tenant_id uuid not null,
-    user_id uuid not null,
     agentable_id uuid not null references houston.agentables,
     status text not null default 'queued',
     attempt integer not null default 0,
     epoch bigint not null default 0,
     worker_id uuid,
+    -- the user, while a worker drives it
+    held_for uuid,
     -- the position of its first event
     first_seq bigint not null,
     iterations integer not null default 0,
@@ -30,8 +31,9 @@ create table houston.runs (
 
 -- The runs of a dead worker, and those it was asked to cancel.
 create index runs_in_flight on houston.runs (worker_id) where status = 'running';
--- How many runs of one user are held: a few index entries, however many wait.
-create index runs_of_user_in_flight on houston.runs (user_id) where status = 'running';
+-- How many runs of one user are held: a few entries, however many wait. A column of its own, so that no other
+-- index can be taken for it.
+create index runs_held on houston.runs (held_for) where held_for is not null;
 -- Those that wait for a worker, the oldest first; and how the latest ended. For the health monitor.
 create index runs_waiting on houston.runs (created_at) where status in ('queued', 'retrying');
 create index runs_ended on houston.runs (ended_at, status) where ended_at is not null;

@@ -27,7 +27,8 @@ create function houston.post_message(
 ) language plpgsql as $$
 declare
     v_user uuid;
-    v_pending bigint;
+    v_unread integer;
+    v_pending bigint := 0;
 begin
     replayed := false;
     key_reused := false;
@@ -47,11 +48,12 @@ begin
 
     -- Counted before anything is written: a refusal costs no row version.
     if p_max_pending is not null then
-        select sum(w.unread) into v_pending
-          from houston.run_locks l cross join lateral (
-               select k.unread from houston.run_locks k
-                where k.user_id = l.user_id and k.wake limit p_max_pending) w
+        select l.user_id into v_user from houston.run_locks l
          where l.agentable_id = p_agentable and l.tenant_id = p_tenant;
+        for v_unread in select l.unread from houston.run_locks l where l.user_id = v_user and l.wake loop
+            v_pending := v_pending + v_unread;
+            exit when v_pending >= p_max_pending;
+        end loop;
     end if;
     if v_pending >= p_max_pending then
         raise exception 'too many messages wait unread: % of this user', v_pending using errcode = 'HO429',
@@ -83,8 +85,8 @@ begin
     message_id := p_message;
     created_at := clock_timestamp();
     if opened then
-        insert into houston.runs (id, tenant_id, user_id, agentable_id, first_seq, created_at)
-        values (p_run, p_tenant, v_user, p_agentable, seq - 1, created_at);
+        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+        values (p_run, p_tenant, p_agentable, seq - 1, created_at);
     end if;
     insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                   run_id, created_at)
@@ -108,7 +110,7 @@ begin
         perform pg_notify('houston', format('1 cancel %s %s', p_agentable, run_id));
     end if;
     if ring then
-        ring := houston.held_runs(v_user, p_agentable) < p_max_running;
+        ring := houston.places_left(v_user, p_agentable, p_max_running) > 0;
     end if;
     if p_notify and ring then
         perform pg_notify('houston', format('1 post %s', p_agentable));

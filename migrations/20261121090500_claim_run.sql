@@ -22,13 +22,14 @@ declare
     v_user uuid;
     v_read bigint;
     v_texts text[];
+    v_content jsonb;
     v_more boolean := false;
     v_elsewhere boolean;
     v_fresh boolean;
 begin
     -- Before any lock: a flood of hints for a user who has enough costs a look and no write.
     select k.user_id into v_user from houston.run_locks k where k.agentable_id = p_agentable;
-    if houston.held_runs(v_user, p_agentable) >= p_max_running then
+    if houston.places_left(v_user, p_agentable, p_max_running) < 1 then
         return;
     end if;
     select k.* into l from houston.run_locks k
@@ -44,7 +45,7 @@ begin
     end if;
     -- Counted again by the one whose turn it is. Two keys: those of one are the workers'.
     perform pg_advisory_xact_lock(1, hashtext(l.user_id::text));
-    if houston.held_runs(l.user_id, p_agentable) >= p_max_running then
+    if houston.places_left(l.user_id, p_agentable, p_max_running) < 1 then
         return;
     end if;
 
@@ -52,6 +53,7 @@ begin
     select r.status = 'running' into takeover from houston.runs r where r.id = l.run_id;
     update houston.runs as r
        set status = 'running', attempt = r.attempt + 1, epoch = l.epoch + 1, worker_id = p_worker,
+           held_for = l.user_id,
            started_at = coalesce(r.started_at, at)
      where r.id = l.run_id
     returning r.attempt, r.iterations, r.cancel_seq,
@@ -74,10 +76,15 @@ begin
     -- history, perhaps with open tool calls, and reads what came since at its next step.
     v_fresh := attempt = 1 and v_read is not null;
     if v_fresh then
+        if cardinality(v_texts) = 1 then
+            -- Nearly always: without a query.
+            v_content := jsonb_build_array(jsonb_build_object('type', 'text', 'text', v_texts[1]));
+        else
+            select jsonb_agg(jsonb_build_object('type', 'text', 'text', c.content) order by c.n) into v_content
+              from unnest(v_texts) with ordinality as c (content, n);
+        end if;
         insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
-        select p_agentable, l.last_position + 1, l.tenant_id, l.run_id, l.epoch + 1, 'user',
-               jsonb_agg(jsonb_build_object('type', 'text', 'text', c.content) order by c.n)
-          from unnest(v_texts) with ordinality as c (content, n);
+        values (p_agentable, l.last_position + 1, l.tenant_id, l.run_id, l.epoch + 1, 'user', v_content);
         if v_elsewhere then
             update houston.messages m set run_id = l.run_id
              where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq and m.seq <= v_read;

@@ -71,6 +71,10 @@ begin
         update houston.messages m set run_id = l.run_id
          where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq and m.seq <= v_read_to
            and m.run_id <> l.run_id;
+        if v_read_to > l.read_seq then
+            l.unread := (select count(*) from houston.messages m
+                          where m.agentable_id = p_agentable and m.source = 'user' and m.seq > v_read_to);
+        end if;
     end if;
     if p_then in ('finish', 'end') and cancelled_by in ('user', 'interrupt', 'rollback')
        and (cancel_seq is not null or p_status = 'cancelled') then
@@ -161,6 +165,7 @@ begin
 
     update houston.runs r
        set status = case when v_ending then v_status else r.status end,
+           held_for = case when not v_ending then r.held_for end,
            ended_at = case when p_then in ('finish', 'end') and v_ending then at end,
            iterations = p_iterations,
            input_tokens = r.input_tokens + p_usage[1], output_tokens = r.output_tokens + p_usage[2],
@@ -177,8 +182,8 @@ begin
         -- The run ends without having read these: the next one begins with them. Those behind the
         -- first reading follow when they are read.
         opened := true;
-        insert into houston.runs (id, tenant_id, user_id, agentable_id, first_seq, created_at)
-        values (p_next_run, l.tenant_id, l.user_id, p_agentable, last_seq + 1, at);
+        insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at)
+        values (p_next_run, l.tenant_id, p_agentable, last_seq + 1, at);
         update houston.messages m set run_id = p_next_run
          where m.agentable_id = p_agentable and m.source = 'user'
            and m.seq > greatest(l.read_seq, v_read_to) and m.seq <= v_read;
@@ -199,9 +204,6 @@ begin
            waiting_since = case when opened then at else k.waiting_since end,
            unread = case when v_read is not null and not v_ending
                               then case when v_more then l.unread - cardinality(read_contents) else 0 end
-                         when v_read_to > l.read_seq
-                              then (select count(*) from houston.messages m
-                                     where m.agentable_id = p_agentable and m.source = 'user' and m.seq > v_read_to)
                          when l.wake and v_tries_to_read and v_read is null then 0
                          else l.unread end,
            holder = case when v_ending then null else k.holder end,
@@ -213,15 +215,15 @@ begin
      where k.agentable_id = p_agentable;
 
     if v_ending and p_then <> 'hand_over' then
-        select array_agg(w.agentable_id order by w.due_at), array_agg(a.kind order by w.due_at)
-          into waiting, waiting_kinds
-          from (select k.agentable_id, k.due_at from houston.run_locks k
-                 where k.user_id = l.user_id and k.wake and k.run_open and k.holder is null and k.due_at <= at
-                   and k.agentable_id <> p_agentable
-                 order by k.due_at limit p_max_running) w
-          join houston.agentables a on a.id = w.agentable_id;
-        if waiting is not null then
-            waiting := waiting[:p_max_running - houston.held_runs(l.user_id, p_agentable)];
+        waiting := array(
+            select k.agentable_id from houston.run_locks k
+             where k.user_id = l.user_id and k.wake and k.run_open and k.holder is null and k.due_at <= at
+               and k.agentable_id <> p_agentable
+             order by k.due_at limit p_max_running);
+        if cardinality(waiting) > 0 then
+            waiting := waiting[:houston.places_left(l.user_id, p_agentable, p_max_running)];
+            waiting_kinds := array(select a.kind from unnest(waiting) with ordinality as w (id, n)
+                                     join houston.agentables a on a.id = w.id order by w.n);
         end if;
     end if;
 end;

@@ -4,18 +4,29 @@
 -- read_to: the position of the last one, null when there is none. more: whether others wait behind it.
 -- elsewhere: whether some of them were posted for another run than p_run.
 create function houston.unread_batch(
-    p_agentable uuid, p_after bigint, p_up_to bigint, p_run uuid, p_messages integer, p_bytes integer
-) returns table (read_to bigint, contents text[], more boolean, elsewhere boolean)
-language sql stable as $$
-    with waiting as (
-        select m.seq, m.content, m.run_id, row_number() over (order by m.seq) as nth,
-               sum(octet_length(m.content)) over (order by m.seq) as bytes
-          from (select seq, content, run_id from houston.messages
-                 where agentable_id = p_agentable and source = 'user' and seq > p_after
-                   and seq <= coalesce(p_up_to, 9223372036854775807)
-                 order by seq limit p_messages + 1) m)
-    select max(w.seq) filter (where w.taken), array_agg(w.content order by w.seq) filter (where w.taken),
-           count(*) > count(*) filter (where w.taken),
-           coalesce(bool_or(w.run_id <> p_run) filter (where w.taken), false)
-      from (select *, nth = 1 or (nth <= p_messages and bytes <= p_bytes) as taken from waiting) w;
+    p_agentable uuid, p_after bigint, p_up_to bigint, p_run uuid, p_messages integer, p_bytes integer,
+    out read_to bigint, out contents text[], out more boolean, out elsewhere boolean
+) language plpgsql stable as $$
+declare
+    m record;
+    v_bytes bigint := 0;
+begin
+    more := false;
+    elsewhere := false;
+    for m in
+        select n.seq, n.content, n.run_id from houston.messages n
+         where n.agentable_id = p_agentable and n.source = 'user' and n.seq > p_after
+           and n.seq <= coalesce(p_up_to, 9223372036854775807)
+         order by n.seq limit p_messages + 1
+    loop
+        v_bytes := v_bytes + octet_length(m.content);
+        if read_to is not null and (v_bytes > p_bytes or cardinality(contents) >= p_messages) then
+            more := true;
+            return;
+        end if;
+        read_to := m.seq;
+        contents := contents || m.content;
+        elsewhere := elsewhere or m.run_id <> p_run;
+    end loop;
+end;
 $$;

@@ -4,6 +4,8 @@
 //! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
 //! refused, so a typo cannot pass for a setting.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -212,7 +214,7 @@ pub(crate) fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
     }
     figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
     let settings: Settings = figment.extract().map_err(explain)?;
-    check(&settings, &figment)?;
+    rules::check(&settings, &figment)?;
     Ok(Loaded { settings, agent_types: agent_types(jobs)?, figment })
 }
 
@@ -259,59 +261,6 @@ fn origin_of(metadata: &Option<figment::Metadata>, key: &str) -> String {
 
 fn variable(key: &str) -> String {
     format!("HOUSTON_{}", key.replace('.', "__").to_uppercase())
-}
-
-/// Rules between settings.
-fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let refuse = |key: &str, reason: String| {
-        let origin = origin_of(&figment.find_metadata(key).cloned(), key);
-        Err(ConfigError::Setting { key: key.to_owned(), origin, reason })
-    };
-    let orchestrator = &settings.orchestrator;
-    if orchestrator.lease.trust_s >= orchestrator.lease.ttl_s {
-        let ttl = orchestrator.lease.ttl_s;
-        return refuse("orchestrator.lease.trust_s", format!("must be less than ttl_s ({ttl})"));
-    }
-    if orchestrator.lease.renew_s == 0 || orchestrator.lease.renew_s >= orchestrator.lease.trust_s {
-        return refuse("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s".to_owned());
-    }
-    for (key, value) in [
-        ("orchestrator.limits.max_iterations", u64::from(orchestrator.limits.max_iterations)),
-        ("orchestrator.limits.max_same_tool", u64::from(orchestrator.limits.max_same_tool)),
-        ("orchestrator.worker.slots", orchestrator.worker.slots as u64),
-        ("orchestrator.worker.database_connections", u64::from(orchestrator.worker.database_connections)),
-        ("orchestrator.fairness.max_running", u64::from(orchestrator.fairness.max_running)),
-        ("orchestrator.fairness.max_pending", u64::from(orchestrator.fairness.max_pending)),
-        ("orchestrator.fairness.read_messages", u64::from(orchestrator.fairness.read_messages)),
-        ("orchestrator.fairness.read_bytes", u64::from(orchestrator.fairness.read_bytes)),
-        ("orchestrator.worker.background_percent", u64::from(orchestrator.worker.background_percent)),
-        ("orchestrator.worker.maintenance_percent", u64::from(orchestrator.worker.maintenance_percent)),
-        ("server.max_body_bytes", settings.server.max_body_bytes as u64),
-    ] {
-        if value == 0 {
-            return refuse(key, "must be at least 1".to_owned());
-        }
-    }
-    let (background, maintenance) =
-        (orchestrator.worker.background_percent, orchestrator.worker.maintenance_percent);
-    if background > 100 {
-        return refuse("orchestrator.worker.background_percent", "must be 100 at most".to_owned());
-    }
-    if maintenance > background {
-        let reason = format!("must be background_percent ({background}) at most: it is a part of it");
-        return refuse("orchestrator.worker.maintenance_percent", reason);
-    }
-    let tick = settings.health_monitor.tick;
-    if let Err(error) = tick.schedule() {
-        return refuse("health_monitor.tick.every_s", error.to_string());
-    }
-    if tick.batch < 1 || tick.batches < 1 {
-        return refuse("health_monitor.tick.batch", "must be at least 1, and batches too".to_owned());
-    }
-    if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
-        return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());
-    }
-    Ok(())
 }
 
 /// The built-in agent types, replaced and joined by those of the user's folder.

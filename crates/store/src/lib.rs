@@ -10,8 +10,8 @@
 //! - The database's clock decides about leases.
 //! - One user holds [`Fairness::max_running`] runs at once at most, whoever claims; what waits behind them is
 //!   awake, is named by the step that ends one of them, and is found by the sweep.
-//! - The index `run_locks_awake (user_id, due_at) where wake` answers who waits, `runs_of_user_in_flight
-//!   (user_id) where status = 'running'` who is held: nothing else is read for either, however many there are.
+//! - The index `run_locks_awake (user_id, due_at) where wake` answers who waits, `runs_held (held_for)` who is
+//!   held: nothing else is read for either, however many there are.
 //! - No transaction stays open across a model or tool call.
 //!
 //! # Deliberately absent

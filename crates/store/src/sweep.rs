@@ -2,7 +2,7 @@
 //!
 //! It goes from user to user, so that nobody who has ten thousand agentables waiting stands before the others: each
 //! gets as many turns as they have places free, in the order in which theirs wait. It reads the index
-//! `run_locks_awake` and, for each user it passes, `runs_of_user_in_flight`: nothing that grows with what a user has
+//! `run_locks_awake` and, for each user it passes, `runs_held`: nothing that grows with what a user has
 //! waiting.
 
 use houston_domain::id::{AgentableId, UserId};
@@ -64,8 +64,10 @@ impl Store {
                               select from houston.workers w
                                where w.id = l.holder and w.alive_until > clock_timestamp()))
                     order by l.due_at
-                    limit greatest(0, $3::bigint - (select count(*) from houston.runs r
-                                             where r.user_id = u.id and r.status = 'running'))) w on true
+                    limit greatest(0, $3::bigint - (
+                        select count(*) from houston.runs r
+                          join houston.run_locks k on k.agentable_id = r.agentable_id
+                         where r.held_for = u.id and k.holder is not null))) w on true
               left join houston.agentables a on a.id = w.agentable_id
              where u.id is not null
              limit $2::bigint + 1"#,

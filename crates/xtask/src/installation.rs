@@ -88,9 +88,14 @@ impl Installation {
 
     /// Makes a user.
     pub(crate) async fn user(&self, name: &str) -> Result<String> {
-        let body = json!({ "name": name }).to_string();
-        Ok(self.connect().await?.post("/v1/users", &body).await?.json::<Made>()?.id)
+        user(&mut self.connect().await?, name).await
     }
+}
+
+/// Makes a user.
+pub(crate) async fn user(connection: &mut Connection, name: &str) -> Result<String> {
+    let body = json!({ "name": name }).to_string();
+    Ok(connection.post("/v1/users", &body).await?.json::<Made>()?.id)
 }
 
 /// Makes a goal of `user`.

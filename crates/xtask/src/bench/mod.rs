@@ -7,6 +7,7 @@
 mod bound;
 pub(crate) mod cancel;
 pub(crate) mod database;
+mod flood;
 mod held;
 mod idle;
 mod machine;
@@ -43,6 +44,10 @@ pub(crate) struct Size {
     pub(crate) hold: Duration,
     /// How many runs are cancelled, on each way a cancellation may take.
     pub(crate) cancelled: usize,
+    /// Messages one user has waiting while another is measured.
+    pub(crate) flood: usize,
+    /// Messages of that other user.
+    pub(crate) flood_runs: usize,
 }
 
 impl Size {
@@ -54,6 +59,8 @@ impl Size {
         held: &[1000, 2000],
         hold: Duration::from_secs(5),
         cancelled: 80,
+        flood: 100_000,
+        flood_runs: 400,
     };
     /// Enough to see whether it works: half a minute.
     pub(crate) const QUICK: Self = Self {
@@ -63,6 +70,8 @@ impl Size {
         held: &[200],
         hold: Duration::from_secs(1),
         cancelled: 10,
+        flood: 10_000,
+        flood_runs: 100,
     };
 }
 
@@ -99,6 +108,10 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     // Last, since its runs do not complete.
     let cancel = cancel::measure(program, servers, size.cancelled).await?;
 
+    // The last: what it leaves behind is not waited for.
+    let stage = Stage::set(program, servers, Replies::Text).await?;
+    let flood = flood::measure(&stage, size).await?;
+
     let settings = Settings::of(size, servers)?;
-    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, cancel, scale }))
+    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale }))
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::bound::Bound;
 use super::cancel::Cancel;
+use super::flood::Flood;
 use super::held::Held;
 use super::idle::Idle;
 use super::saturated::{Saturated, Shares};
@@ -82,6 +83,7 @@ pub(crate) struct More {
     pub(crate) with_tool: Saturated,
     pub(crate) cancel: Cancel,
     pub(crate) scale: Option<Scale>,
+    pub(crate) flood: Flood,
 }
 
 #[derive(Debug, Serialize)]
@@ -96,6 +98,7 @@ struct Parts {
     saturated_with_send_message: Saturated,
     cancel: Cancel,
     idle_scale: Option<Scale>,
+    flood: Flood,
 }
 
 /// Bytes in MB.
@@ -105,7 +108,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: More) -> Self {
-        let More { rest, idle, saturated, bound, held, with_tool, cancel, scale } = more;
+        let More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale } = more;
         let dearest = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -138,6 +141,7 @@ impl Report {
                 saturated_with_send_message: with_tool,
                 cancel,
                 idle_scale: scale,
+                flood,
             },
         }
     }
@@ -189,7 +193,7 @@ impl Report {
             ),
         ];
         let settings = &self.settings;
-        let rows = [&rows[..], &cancel_rows(&more.cancel)].concat();
+        let rows = [&rows[..], &cancel_rows(&more.cancel), &flood_rows(more.flood)].concat();
         let mut text = render(&with_scale(rows, more.idle_scale));
         let _ = write!(
             text,
@@ -218,6 +222,18 @@ fn cancel_rows(cancel: &Cancel) -> [[String; 5]; 2] {
         let met = if spread.p99 <= 100.0 { "yes" } else { "NO" };
         row(what, format!("{:.1} / {:.1}", spread.p50, spread.p99), "≤ 100", met, "")
     })
+}
+
+/// What a user notices of another who floods.
+fn flood_rows(flood: Flood) -> [[String; 5]; 2] {
+    let spread = |spread: Spread| format!("{:.1} / {:.1}", spread.p50, spread.p99);
+    let (before, meanwhile) = (flood.start_before_ms, flood.start_meanwhile_ms);
+    let met = if meanwhile.p99 <= 1000.0 { "yes" } else { "NO" };
+    let flooded = format!("  while another floods ({} wait)", flood.waiting);
+    [
+        row("message to start, ms p50 / p99", spread(before), "", "", ""),
+        row(&flooded, spread(meanwhile), "p99 ≤ 1000", met, ""),
+    ]
 }
 
 fn row(what: &str, measured: String, aim: &str, met: &str, rival: &str) -> [String; 5] {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::database::{self, Counters};
 use super::workload;
 use crate::console::Progress;
-use crate::installation::{Installation, goal};
+use crate::installation::{Installation, goal, user};
 use crate::proc;
 
 /// How the model's answer reaches the user.
@@ -25,6 +25,9 @@ pub(crate) enum Replies {
     Tool,
 }
 
+/// Fewer than a user may hold at once.
+const GOALS_OF_A_USER: usize = 4;
+
 /// Everything a part of the measurements needs.
 pub(crate) struct Stage<'s> {
     pub(crate) servers: &'s TestServers,
@@ -32,7 +35,6 @@ pub(crate) struct Stage<'s> {
     pub(crate) model: ModelServer,
     reply: Arc<Mutex<Reply>>,
     replies: Replies,
-    user: String,
 }
 
 /// Processor time used so far, split by process.
@@ -68,8 +70,7 @@ impl<'s> Stage<'s> {
             ("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string()),
         ];
         let houston = Installation::start(program, servers, &variables).await?;
-        let user = houston.user("bench").await?;
-        let stage = Self { servers, houston, model, reply, replies, user };
+        let stage = Self { servers, houston, model, reply, replies };
         stage.answer_at_once();
         Ok(stage)
     }
@@ -134,11 +135,16 @@ impl<'s> Stage<'s> {
         let mut makers = JoinSet::new();
         for maker in 0..AT_ONCE {
             let share = count / AT_ONCE + usize::from(maker < count % AT_ONCE);
-            let (mut connection, user) = (self.houston.connect().await?, self.user.clone());
+            let mut connection = self.houston.connect().await?;
             makers.spawn(async move {
                 let mut goals = Vec::with_capacity(share);
-                for _ in 0..share {
-                    goals.push(goal(&mut connection, &user, "bench").await?);
+                let mut owner = String::new();
+                for nth in 0..share {
+                    // One user may not hold as many runs as are wanted at once.
+                    if nth % GOALS_OF_A_USER == 0 {
+                        owner = user(&mut connection, "bench").await?;
+                    }
+                    goals.push(goal(&mut connection, &owner, "bench").await?);
                 }
                 anyhow::Ok(goals)
             });
