@@ -61,8 +61,8 @@ use witness::Evidence;
 const GOALS: usize = 80;
 const USERS: usize = 6;
 const PEOPLE: usize = 16;
-/// Of one person, on average, in ms: 16 people make some 7 messages a second, with what they say twice.
-const PAUSE: u64 = 2_200;
+/// Of one person, on average, in ms: 16 people make some 8 messages a second, with what they say twice.
+const PAUSE: u64 = 1_900;
 /// How long everything may take to come to rest.
 const QUIET: Duration = Duration::from_secs(60);
 /// How long readers may take to read the rest.
@@ -128,6 +128,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     tending.shutdown().await;
     house.nodes.iter().for_each(node::Node::save_log);
     evidence.kills = std::mem::take(&mut deeds.kills);
+    evidence.outages = std::mem::take(&mut deeds.outages);
     evidence.goals = goals.iter().map(|goal| plain(goal)).collect();
     let mut posts = std::mem::take(&mut *crowd.posts());
     evidence.posts = std::mem::take(&mut posts.posts);

@@ -34,12 +34,22 @@ pub(crate) struct Kill {
     pub(crate) held: Vec<(String, i64)>,
 }
 
+/// What of an act the judge wants to know.
+#[derive(Debug)]
+enum Trace {
+    Nothing,
+    Kill(Kill),
+    /// Postgres could not be reached by anybody, from and to.
+    Outage(f64, f64),
+}
+
 /// What was done.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
     /// By kind: planned, and injected.
     pub(crate) counts: BTreeMap<&'static str, (usize, usize)>,
     pub(crate) kills: Vec<Kill>,
+    pub(crate) outages: Vec<(f64, f64)>,
     /// What could not be done, and why.
     pub(crate) failures: Vec<String>,
 }
@@ -88,7 +98,9 @@ pub(crate) async fn carry_out(
         let Some(Ok((act, done))) = done else { continue };
         deeds.count(act.kind(), done.is_ok());
         match done {
-            Ok(kill) => deeds.kills.extend(kill),
+            Ok(Trace::Nothing) => {}
+            Ok(Trace::Kill(kill)) => deeds.kills.push(kill),
+            Ok(Trace::Outage(from, to)) => deeds.outages.push((from, to)),
             Err(error) => deeds.failures.push(format!("{act}: {error:#}")),
         }
     }
@@ -112,12 +124,35 @@ impl House {
     }
 }
 
-/// Does it from its beginning to its end. Of a kill, returns what the victim held.
-async fn inject(house: &Arc<House>, act: Act) -> Result<Option<Kill>> {
+/// Does it from its beginning to its end.
+async fn inject(house: &Arc<House>, act: Act) -> Result<Trace> {
+    let is_outage = matches!(act, Act::RestartPostgres | Act::CrashPostgres)
+        || matches!(act, Act::Network { link: Link::Postgres, node: None, .. });
+    if !is_outage {
+        return harm(house, act).await;
+    }
+    let from = now(house).await;
+    harm(house, act).await?;
+    let to = now(house).await;
+    Ok(match (from, to) {
+        (Ok(from), Ok(to)) => Trace::Outage(from, to),
+        _ => Trace::Nothing,
+    })
+}
+
+/// Seconds since 1970, by the database's clock.
+async fn now(house: &Arc<House>) -> Result<f64> {
+    let house = Arc::clone(house);
+    let now = move || house.psql.ask("select extract(epoch from clock_timestamp())");
+    Ok(spawn_blocking(now).await??.parse()?)
+}
+
+async fn harm(house: &Arc<House>, act: Act) -> Result<Trace> {
     match act {
         Act::Kill { node } => {
             let house = Arc::clone(house);
-            return spawn_blocking(move || kill(&house, node)).await?;
+            let kill = spawn_blocking(move || kill(&house, node)).await??;
+            return Ok(kill.map_or(Trace::Nothing, Trace::Kill));
         }
         Act::Pause { node, time } => {
             let pid = house.nodes[node].pause()?;
@@ -125,7 +160,7 @@ async fn inject(house: &Arc<House>, act: Act) -> Result<Option<Kill>> {
             house.nodes[node].resume(pid);
         }
         Act::StallRedis { time } => {
-            harm(house, act).await?;
+            blocking(house, act).await?;
             sleep(time).await;
             let house = Arc::clone(house);
             spawn_blocking(move || house.servers().resume_redis()).await??;
@@ -146,12 +181,12 @@ async fn inject(house: &Arc<House>, act: Act) -> Result<Option<Kill>> {
         | Act::RestartPostgres
         | Act::CrashPostgres
         | Act::Terminate(_)
-        | Act::Misjudge { .. } => harm(house, act).await?,
+        | Act::Misjudge { .. } => blocking(house, act).await?,
     }
-    Ok(None)
+    Ok(Trace::Nothing)
 }
 
-async fn harm(house: &Arc<House>, act: Act) -> Result<()> {
+async fn blocking(house: &Arc<House>, act: Act) -> Result<()> {
     let house = Arc::clone(house);
     spawn_blocking(move || harm_servers(&house, act)).await?
 }

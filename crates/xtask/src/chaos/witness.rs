@@ -144,6 +144,8 @@ pub(crate) struct Evidence {
     pub(crate) endings: HashMap<usize, Ending>,
     pub(crate) refused: Vec<String>,
     pub(crate) kills: Vec<Kill>,
+    /// When nobody could reach Postgres.
+    pub(crate) outages: Vec<(f64, f64)>,
     /// Executions by tool.
     pub(crate) ledgers: BTreeMap<String, Vec<Execution>>,
 }

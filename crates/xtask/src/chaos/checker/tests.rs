@@ -88,6 +88,9 @@ fn fine() -> Evidence {
     evidence
 }
 
+/// The rules that find something, and what they find.
+type Case = (&'static [&'static str], fn(&mut Evidence));
+
 /// The rules that find something.
 fn found(evidence: &Evidence) -> Vec<&'static str> {
     all(evidence).iter().filter(|finding| finding.count > 0).map(|finding| finding.rule).collect()
@@ -104,7 +107,7 @@ fn what_is_fine_is_fine() {
 
 #[test]
 fn each_violation_is_found_by_its_rule() {
-    let cases: [(&[&str], fn(&mut Evidence)); 17] = [
+    let cases: [Case; 17] = [
         (&["R1"], |evidence| evidence.posts[0].refused = Some("409".into())),
         (&["R1"], |evidence| evidence.rows.messages[0].content = "ho".into()),
         (&["R1"], |evidence| {
