@@ -43,7 +43,7 @@ pub struct Retries {
 }
 
 impl Store {
-    /// Agentables that could have been claimed for longer than `after`, the latest first, `batch` at most.
+    /// Agentables that could have been claimed for longer than `after` but for the share of their user, the latest first, `batch` at most.
     ///
     /// # Errors
     /// What the database says.
@@ -68,10 +68,13 @@ impl Store {
              where l.wake and l.run_open and l.holder is null
                and (l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp())
                and w.since < now() - make_interval(secs => $1)
+               -- Those of a user who has as many runs as may be wait for their turn.
+               and houston.places_left(l.user_id, l.agentable_id, $4) > 0
              order by w.since limit $2"#,
             seconds(after),
             batch,
-            LOOKED_AT
+            LOOKED_AT,
+            self.fairness.running()
         )
         .fetch_all(&self.pool)
         .await?;
