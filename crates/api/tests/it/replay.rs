@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use houston_domain::event::Part;
 use houston_domain::run::RunStatus;
+use serde_json::json;
 
 use crate::app::App;
 use crate::http::{End, Frame, kinds};
@@ -134,13 +135,17 @@ async fn nothing_newer_is_204_until_there_is() {
 #[tokio::test]
 async fn a_long_log_is_read_page_by_page() {
     let app = App::start().await;
+    let mut posted_into = String::new();
     for number in 0..600 {
-        app.say(&format!("message {number}")).await;
+        let message = app.say(&format!("message {number}")).await;
+        message["run_id"].as_str().unwrap().clone_into(&mut posted_into);
     }
     let worker = Worker::start(&app).await;
     let run = worker.claim().await;
     let mut stream = app.stream("?after=0", None).await;
     stream.until("STEP_STARTED").await;
+    // It takes along what it has not read: nothing is left for a next run.
+    assert_eq!(app.post(&format!("/v1/runs/{posted_into}/cancel"), json!({})).await.status, 202);
     run.end(RunStatus::Cancelled, None).await;
     let (rest, end) = stream.rest().await;
     assert_eq!((rest.last().unwrap().kind(), end), ("RUN_FINISHED", End::Clean));
