@@ -8,7 +8,7 @@ use houston_testkit::model_server::Ending;
 
 use super::reader::plain;
 use super::recovery;
-use super::wish::{answer, answered};
+use super::wish::{answer, answered, wishes};
 use super::witness::{EventRow, Evidence};
 
 /// How many violations of a rule are told in words.
@@ -112,7 +112,27 @@ fn lost(evidence: &Evidence) -> Finding {
     for (status, count) in failed {
         finding.note += &format!(", {count} {}", status.replace('_', "-"));
     }
+    let (given_up, innocent) = given_up(evidence);
+    finding.note += &format!("; {given_up} runs given up, {innocent} of them without poison");
     finding
+}
+
+/// Runs that were given up after too many crashes, and those of them that no message of theirs had poisoned: they
+/// were in the wrong place too often. Their messages may have been answered by a later run.
+fn given_up(evidence: &Evidence) -> (usize, usize) {
+    let poisoned: HashSet<&str> = evidence
+        .rows
+        .messages
+        .iter()
+        .filter(|message| {
+            message.source == "user" && wishes(&message.content).any(|(_, wish)| wish.is_poison())
+        })
+        .map(|message| message.run.as_str())
+        .collect();
+    let runs = evidence.rows.runs.iter().filter(|run| run.status == "dead_lettered");
+    runs.fold((0, 0), |(all, innocent), run| {
+        (all + 1, innocent + usize::from(!poisoned.contains(run.id.as_str())))
+    })
 }
 
 /// R2: no message is answered twice.
