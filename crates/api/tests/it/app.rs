@@ -11,7 +11,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_queue::{DeltaBus, HintSender, Redis};
-use houston_store::{Fairness, Store};
+use houston_store::Store;
 use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -173,8 +173,7 @@ fn open_store(url: &str) -> Store {
         max_connections: 10,
         acquire_timeout: Duration::from_secs(3),
     };
-    // What is long here is the log, not what one reading takes of it.
-    Store::open(&config).unwrap().with_fairness(Fairness { read_messages: 1000, ..Fairness::default() })
+    Store::open(&config).unwrap()
 }
 
 fn agent_types() -> BTreeMap<String, AgentType> {
