@@ -65,8 +65,12 @@ begin
         select r.cancel_seq, coalesce(r.cancel_reason, 'user') into cancel_seq, cancelled_by
           from houston.runs r where r.id = l.run_id;
     end if;
-    if p_then in ('finish', 'end') and (cancel_seq is not null or p_status = 'cancelled') then
-        -- It takes along what was posted before somebody asked to end it.
+    if p_then in ('finish', 'end') and cancelled_by in ('user', 'interrupt', 'rollback')
+       and (cancel_seq is not null or p_status = 'cancelled') then
+        v_status := 'cancelled';
+        v_last_event := p_last_event - 'message'
+                        || jsonb_build_object('status', v_status, 'code', cancelled_by);
+        -- It takes along what was posted before somebody asked to cancel it.
         v_read_to := coalesce(cancel_seq, 0);
         update houston.messages m set run_id = l.run_id
          where m.agentable_id = p_agentable and m.source = 'user' and m.seq > l.read_seq and m.seq <= v_read_to
@@ -75,14 +79,8 @@ begin
             l.unread := (select count(*) from houston.messages m
                           where m.agentable_id = p_agentable and m.source = 'user' and m.seq > v_read_to);
         end if;
-    end if;
-    if p_then in ('finish', 'end') and cancelled_by in ('user', 'interrupt', 'rollback')
-       and (cancel_seq is not null or p_status = 'cancelled') then
-        v_status := 'cancelled';
-        v_last_event := p_last_event - 'message'
-                        || jsonb_build_object('status', v_status, 'code', cancelled_by);
     else
-        -- The health monitor's endings have a status of their own.
+        -- The health monitor's endings have a status of their own, and what they have not read opens the next run.
         cancelled_by := null;
     end if;
     -- Messages nobody has read: `wake` was set by whoever stored them, under this row's lock.

@@ -28,24 +28,25 @@ select pg_temp.goal_id(n), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'g
 insert into houston.workers (id, name, alive_until)
 select pg_temp.worker_id(n), 'crowd', clock_timestamp() + interval '1 hour'
   from generate_series(0, :workers - 1) n;
-insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, worker_id, first_seq, iterations,
-                          model, started_at, ended_at)
-select pg_temp.run_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n % :agentables), 'completed', 1,
+insert into houston.runs (id, tenant_id, user_id, agentable_id, status, attempt, epoch, worker_id, first_seq,
+                          iterations, model, started_at, ended_at)
+select pg_temp.run_id(n), pg_temp.tenant_id(0), pg_temp.user_id(n % :agentables % :users), pg_temp.goal_id(n % :agentables), 'completed', 1,
        1 + n / :agentables, gen_random_uuid(), 1 + 5 * (n / :agentables), 1, 'fake/model', now(), now()
   from generate_series(0, :all_runs - 1) n;
-insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, worker_id, first_seq)
-select pg_temp.run_id(:all_runs + n), pg_temp.tenant_id(0), pg_temp.goal_id(n),
+insert into houston.runs (id, tenant_id, user_id, held_for, agentable_id, status, attempt, epoch, worker_id, first_seq)
+select pg_temp.run_id(:all_runs + n), pg_temp.tenant_id(0), pg_temp.user_id(n % :users),
+       case when n >= :waiting then pg_temp.user_id(n % :users) end, pg_temp.goal_id(n),
        case when n < :waiting then 'queued' else 'running' end, (n >= :waiting)::int, :runs + (n >= :waiting)::int,
        case when n >= :waiting then pg_temp.worker_id(n % :workers) end, 1 + 5 * :runs
   from generate_series(0, :open - 1) n;
-insert into houston.run_locks (agentable_id, tenant_id, epoch, run_token, holder, last_seq, last_position, read_seq,
-                               wake, run_id, run_open)
-select pg_temp.goal_id(n), pg_temp.tenant_id(0), :runs + (n >= :waiting and n < :open)::int, gen_random_uuid(),
+insert into houston.run_locks (agentable_id, tenant_id, user_id, epoch, run_token, holder, last_seq, last_position,
+                               read_seq, wake, unread, run_id, run_open)
+select pg_temp.goal_id(n), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), :runs + (n >= :waiting and n < :open)::int, gen_random_uuid(),
        case when n >= :waiting and n < :open then pg_temp.worker_id(n % :workers) end,
        5 * :runs + case when n < :open then 2 else 0 end,
        2 * :runs + (n >= :waiting and n < :open)::int,
        case when n >= :waiting and n < :open then 5 * :runs + 2 else 5 * :runs - 3 end,
-       n < :waiting,
+       n < :waiting, (n < :waiting)::int,
        pg_temp.run_id(case when n < :open then :all_runs + n else :all_runs - :agentables + n end), n < :open
   from generate_series(0, :agentables - 1) n;
 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)

@@ -10,9 +10,10 @@ use houston_domain::event::{Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
 use houston_store::event::OpenIteration;
 
-use crate::events::agui::{EntityId, Event, SnapshotMessage};
+use crate::events::agui::{EntityId, Event};
 use crate::events::position::{Open, Position};
 use crate::events::render::{self, Context};
+use crate::events::snapshot_message::SnapshotMessage;
 
 /// Takes the frames, in order, each with the position after it.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(Position, &Event<'_>);

@@ -12,5 +12,6 @@ pub(crate) mod get;
 pub(crate) mod position;
 pub(crate) mod render;
 pub(crate) mod snapshot;
+pub(crate) mod snapshot_message;
 pub(crate) mod stream;
 pub(crate) mod streams;

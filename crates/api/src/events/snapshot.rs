@@ -4,7 +4,8 @@
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 
-use crate::events::agui::{Content, ERROR_ACTIVITY, EntityId, RolledBack, SnapshotMessage, ToolCalls};
+use crate::events::agui::{ERROR_ACTIVITY, EntityId};
+use crate::events::snapshot_message::{Content, RolledBack, SnapshotMessage, ToolCalls};
 
 /// How many messages a snapshot holds at most.
 pub(crate) const MOST_MESSAGES: i64 = 1_000;

@@ -19,10 +19,10 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::events::agui::SnapshotMessage;
 use crate::events::cursor::{Cursor, Heard};
 use crate::events::frames::{Frames, HEARTBEAT};
 use crate::events::snapshot;
+use crate::events::snapshot_message::SnapshotMessage;
 use crate::events::streams::{Admitted, Registered};
 use crate::state::App;
 

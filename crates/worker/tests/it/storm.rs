@@ -112,11 +112,7 @@ fn stored(rig: &Rig, goal: AgentableId) -> Vec<Stored> {
         "select coalesce(json_agg(h order by position), '[]') from houston.history h where agentable_id = '{}'",
         goal.0
     );
-    let psql = std::process::Command::new("psql")
-        .args([rig.servers.database_url(), "-v", "ON_ERROR_STOP=1", "-qtAc", &sql])
-        .output()
-        .unwrap();
-    serde_json::from_slice(&psql.stdout).unwrap()
+    serde_json::from_str(&rig.servers.sql(&sql).unwrap()).unwrap()
 }
 
 /// Every history that was ever committed: of a run that was rolled back, its entries until it ended.
