@@ -69,7 +69,7 @@ async fn answered_once(case: Case, client: &Client, outcome: &Outcome) {
     assert_eq!(texts("user").len(), 1, "stored once");
     assert_eq!(texts("agent"), [answer(&case.name())], "answered once");
     // A connection that breaks in mid-answer is told of, and settled by the next attempt.
-    let errors: Vec<&Value> = thread.iter().filter(|message| message["source"] == "error").collect();
+    let errors: Vec<&Value> = thread.iter().copied().filter(|message| message["source"] == "error").collect();
     assert_eq!(errors.len(), usize::from(case.name() == "C7-error"), "{errors:?}");
     assert!(errors.iter().all(|error| error["metadata"]["resolved"] == true), "{errors:?}");
     let seen: Vec<&str> = outcome.watched.texts.iter().map(|(_, text)| text.as_str()).collect();

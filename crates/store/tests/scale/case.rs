@@ -28,6 +28,8 @@ const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
 const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
 /// Where every thread stands after its completed runs.
 const SEQ: u32 = 5 * Crowd::LARGE.runs;
+/// Runs of a user, messages and bytes of a reading.
+const SHARES: [&str; 3] = ["10", "100", "262144"];
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
 fn id(kind: &str, number: u32) -> String {
@@ -55,7 +57,7 @@ impl Case {
 /// Takes the lock of a goal, for a commit.
 fn claimed(goal: u32) -> String {
     format!(
-        "select epoch from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid()) \\gset\n",
+        "select epoch from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144) \\gset\n",
         id("goal", goal),
         id("worker", WORKER)
     )
@@ -64,7 +66,7 @@ fn claimed(goal: u32) -> String {
 /// Posts once more.
 fn posted(goal: u32) -> String {
     format!(
-        "select houston.post_message({}, {}, gen_random_uuid(), gen_random_uuid(), 'hi', null, null, null, false);",
+        "select houston.post_message({}, {}, gen_random_uuid(), gen_random_uuid(), 'hi', null, null, null, false, 'enqueue', 10, 10000);",
         id("tenant", 0),
         id("goal", goal)
     )
@@ -113,6 +115,7 @@ fn step(what: &str, then: &str, read: bool) -> Vec<String> {
     arguments.extend(
         ["1", "array[1, 1, 0, 0, 0]::int8[]", "'fake/model'", "null", "null", "null"].map(str::to_owned),
     );
+    arguments.extend(SHARES.map(str::to_owned));
     arguments
 }
 
@@ -126,7 +129,8 @@ fn writes() -> Vec<Case> {
     let (tenant, idle, waiting) = (id("tenant", 0), id("goal", IDLE), id("goal", WAITING));
     let post = |goal: &str, key: &str| -> Vec<String> {
         let new = "gen_random_uuid()";
-        [&tenant, goal, new, new, "'And in Kyoto?'", "'{}'", key, "'\\x00'"].map(str::to_owned).into()
+        let sent = [&tenant, goal, new, new, "'And in Kyoto?'", "'{}'", key, "'\\x00'"];
+        sent.into_iter().chain(["'enqueue'", "10", "10000"]).map(str::to_owned).collect()
     };
     let posting = |when, goal, key, [rows, blocks]: [u64; 2]| Case {
         name: "store::message::post",
@@ -138,7 +142,8 @@ fn writes() -> Vec<Case> {
         blocks,
     };
     let claim = |goal: &str| {
-        vec![goal.to_owned(), id("worker", WORKER), TOKEN.to_owned(), "gen_random_uuid()".to_owned()]
+        let claimant = [id("worker", WORKER), TOKEN.to_owned(), "gen_random_uuid()".to_owned()];
+        [goal.to_owned()].into_iter().chain(claimant).chain(SHARES.map(str::to_owned)).collect()
     };
     let claiming = |when, goal, [rows, blocks]: [u64; 2]| Case {
         name: "store::claim::run",
@@ -176,23 +181,24 @@ fn writes() -> Vec<Case> {
 /// What every worker asks again and again.
 fn watching() -> Vec<Case> {
     let worker = id("worker", WORKER);
-    let none = id("goal", 0);
+    let none = "'00000000-0000-0000-0000-000000000000'";
     let last = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
-    let sweep = &["run_locks_awake", "runs_in_flight", "agentables_pkey"];
+    let sweep = &["run_locks_awake", "runs_held", "agentables_pkey"];
     let dead = format!("update houston.workers set alive_until = clock_timestamp() where id = {worker};");
     vec![
-        case("store::sweep::due", "2,000 wait", &[&none, "500"], sweep, [3_000, 5_000]),
+        case("store::sweep::due", "2,000 wait", &[none, "500", "10"], sweep, [5_000, 10_000]),
         case(
             "store::sweep::due",
             "nothing waits any more",
-            &[last, "500"],
+            &[last, "500", "10"],
             &["run_locks_awake"],
             [700, 1_000],
         ),
-        case("store::sweep::due", "a worker died", &[&none, "500"], sweep, [3_000, 5_000])
+        case("store::sweep::orphans", "all live", &["500"], &["runs_in_flight"], [500, 1_000]),
+        case("store::sweep::orphans", "a worker died", &["500"], &["runs_in_flight"], [500, 1_000])
             .after(dead.clone()),
         case("store::lease::renew", "", &[&worker, "30"], &[], [20, 20]),
-        case("store::lease::suspects", "", &[], &[], [20, 20]),
+        case("store::lease::suspects", "", &["7"], &[], [20, 20]),
         case("store::lease::reap", "all live", &["'{}'", "'{}'"], &[], [20, 20]),
         case("store::lease::reap", "one is dead", &["'{}'", "'{}'"], &[], [20, 20]).after(dead),
         case("store::run::cancelled_of", "25 runs are driven", &[&worker], &["runs_in_flight"], [50, 100]),

@@ -67,7 +67,8 @@ pub(crate) fn agent_types() -> Vec<AgentType> {
 
 impl Rig {
     pub(crate) async fn start() -> Self {
-        let servers = TestServers::start().unwrap();
+        // Each worker has a pool of its own, also those that are killed.
+        let servers = TestServers::start_with(|config| config.max_connections = 400).unwrap();
         let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
         let store = open(&servers);
         store.migrate().await.unwrap();

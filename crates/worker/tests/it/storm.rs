@@ -212,11 +212,18 @@ async fn whatever_people_and_crashes_do_each_message_ends_and_each_run_ends_once
     };
     let (told, workers) = futures_util::join!(futures_util::future::join_all(talks), killing);
     for (goal, (told, seed)) in goals.iter().zip(told.iter().zip(0..)) {
-        eventually("nothing is open", || async {
+        let over = eventually("nothing is open", || async {
             let head = rig.store.stream_head(rig.tenant, "goal", *goal).await.unwrap();
             (!head.run_open).then_some(())
-        })
-        .await;
+        });
+        if tokio::time::timeout(Duration::from_secs(25), over).await.is_err() {
+            let of = |table: &str| {
+                let sql =
+                    format!("select to_json(t) from houston.{table} t where agentable_id = '{}'", goal.0);
+                rig.servers.sql(&sql).unwrap()
+            };
+            panic!("seed {seed}: still open\n{}\n{}\n{}", of("run_locks"), of("runs"), of("events"));
+        }
         check(&rig, *goal, seed, told).await;
     }
     let rejected: usize = told.iter().map(|told| told.rejected).sum();

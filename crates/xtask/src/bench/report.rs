@@ -149,6 +149,27 @@ impl Report {
     /// The table: what was measured, what was aimed at, and the best of the rivals in that line.
     pub(crate) fn table(&self) -> String {
         let more = &self.more;
+        let rows = [&self.rows()[..], &cancel_rows(&more.cancel), &flood_rows(more.flood)].concat();
+        let mut text = render(&with_scale(rows, more.idle_scale));
+        let settings = &self.settings;
+        let _ = write!(
+            text,
+            "\n{} cores ({}), PostgreSQL {}, fsync {}; {} at once, {} pieces, {} bytes in and out; the load and \
+             the model run on the same cores ({:.2} ms per run).",
+            settings.cores,
+            settings.processor,
+            settings.postgres,
+            settings.fsync,
+            settings.concurrency,
+            settings.pieces,
+            settings.message_bytes,
+            more.saturated.load_cpu_ms_per_run,
+        );
+        text
+    }
+
+    fn rows(&self) -> Vec<[String; 5]> {
+        let more = &self.more;
         let spread = |spread: Spread| format!("{:.1} / {:.1}", spread.p50, spread.p99);
         let at_most = |value: f64, most: f64| if value <= most { "yes" } else { "NO" };
         let at_least = |value: f64, least: f64| if value >= least { "yes" } else { "NO" };
@@ -158,7 +179,7 @@ impl Report {
         let (start, first, done) = (self.post_to_start_ms, self.first_event_ms, self.done_ms);
         let memory = self.rss_mb;
         let tool = &more.saturated_with_send_message;
-        let rows = vec![
+        vec![
             ["", "measured", "aim", "met", "best rival"].map(str::to_owned),
             row("idle: POST to start, ms p50 / p99", spread(start), "≤ 5", at_most(start.p50, 5.0), ""),
             row("idle: first event, ms p50 / p99", spread(first), "≤ 5", at_most(first.p50, 5.0), "10 / 20"),
@@ -191,24 +212,7 @@ impl Report {
                 "",
                 "2,000 (120 KiB / 60)",
             ),
-        ];
-        let settings = &self.settings;
-        let rows = [&rows[..], &cancel_rows(&more.cancel), &flood_rows(more.flood)].concat();
-        let mut text = render(&with_scale(rows, more.idle_scale));
-        let _ = write!(
-            text,
-            "\n{} cores ({}), PostgreSQL {}, fsync {}; {} at once, {} pieces, {} bytes in and out; the load and \
-             the model run on the same cores ({:.2} ms per run).",
-            settings.cores,
-            settings.processor,
-            settings.postgres,
-            settings.fsync,
-            settings.concurrency,
-            settings.pieces,
-            settings.message_bytes,
-            more.saturated.load_cpu_ms_per_run,
-        );
-        text
+        ]
     }
 }
 

@@ -62,8 +62,11 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     };
     let goal = "('01900000-0002-7000-8000-' || lpad(to_hex(:n::int), 12, '0'))::uuid";
     let worker = format!("{}::uuid", quote(&Crowd::id("worker", 0)));
-    let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE])?;
-    let claim = text("store::claim::run", &[goal, &worker, "gen_random_uuid()", "gen_random_uuid()"])?;
+    let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE, "10"])?;
+    let claim = text(
+        "store::claim::run",
+        &[goal, &worker, "gen_random_uuid()", "gen_random_uuid()", "10", "100", "262144"],
+    )?;
     tell("idle scale: sweeps, then claims");
     let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;
     let claim_ms = times(&servers, &pgbench, &claim, CLAIMS).await?;
