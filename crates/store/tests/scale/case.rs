@@ -194,8 +194,8 @@ fn watching() -> Vec<Case> {
             &["run_locks_awake"],
             [700, 1_000],
         ),
-        case("store::sweep::orphans", "all live", &["500"], &["runs_in_flight"], [500, 1_000]),
-        case("store::sweep::orphans", "a worker died", &["500"], &["runs_in_flight"], [500, 1_000])
+        case("store::sweep::orphans", "all live", &["500"], &["runs_in_flight"], [2_000, 1_000]),
+        case("store::sweep::orphans", "a worker died", &["500"], &["runs_in_flight"], [2_000, 1_000])
             .after(dead.clone()),
         case("store::lease::renew", "", &[&worker, "30"], &[], [20, 20]),
         case("store::lease::suspects", "", &["7"], &[], [20, 20]),
@@ -235,7 +235,7 @@ fn reads() -> Vec<Case> {
         case("store::run::lock_for_cancel", "", &[&tenant, &run], &["runs_pkey"], [10, 30]),
         case("store::run::cancel", "", &[&id("run", OPEN_RUNS + DRIVEN), "1"], &["runs_pkey"], [10, 40]),
         case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
-        case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 10]),
+        case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN], &["run_locks_pkey"], [5, 20]),
         case("store::api_key::like", "", &["'hou_00000007'"], &["api_keys_by_prefix"], [5, 10]),
