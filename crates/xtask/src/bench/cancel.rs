@@ -165,9 +165,10 @@ impl Client<'_> {
     async fn goals(&mut self, count: usize) -> Result<Vec<String>> {
         tell(&format!("cancel: making {count} goals"));
         let user = json!({"name": "bench"}).to_string();
-        let user: Made = self.connection.post("/v1/users", &user).await?.json()?;
         let mut goals = Vec::with_capacity(count);
         for _ in 0..count {
+            // All of them are held at once: more than one user may have.
+            let user: Made = self.connection.post("/v1/users", &user).await?.json()?;
             goals.push(goal(&mut self.connection, &user.id, "bench").await?);
         }
         Ok(goals)

@@ -136,7 +136,7 @@ fn lay_out(stage: &Stage<'_>, flooding: &Party, messages: usize) -> Result<()> {
                   cross join lateral (select ({goals})[case when n % 10 = 0 then 1 else 2 + n % {GOALS} end] as goal) g
                   join houston.agentables a on a.id = g.goal
                   cross join lateral houston.post_message(a.tenant_id, a.id, gen_random_uuid(), gen_random_uuid(),
-                       '{text}', '{{}}', null, null, false, 10, null) p"
+                       '{text}', '{{}}', null, null, false, 'enqueue', 10, null) p"
             ),
         )?;
         progress.reach(end as u64 + 1);
