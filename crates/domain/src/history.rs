@@ -3,10 +3,14 @@
 //! A provider refuses a history whose `tool_use` has no `tool_result` in the next user turn, and refuses it
 //! for ever. So [`validate`] is checked at every prefix, and the functions that extend a history keep it true.
 
+mod raw;
+
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use raw::RawBlock;
 
 /// Who speaks in an entry, as providers know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,6 +41,9 @@ pub enum Block {
     Text {
         /// The text, never empty.
         text: String,
+        /// The provider's block, when it says more than the text: citations, signatures.
+        #[serde(default, deserialize_with = "raw::known", skip_serializing_if = "Option::is_none")]
+        raw: Option<RawBlock>,
     },
     /// The model asks for a tool.
     ToolUse {
@@ -46,6 +53,9 @@ pub enum Block {
         name: String,
         /// Its arguments: always a JSON object.
         input: Value,
+        /// The provider's block, when it says more than the call: a signature.
+        #[serde(default, deserialize_with = "raw::known", skip_serializing_if = "Option::is_none")]
+        raw: Option<RawBlock>,
     },
     /// What the tool answered.
     ToolResult {
@@ -57,13 +67,19 @@ pub enum Block {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
-    /// The model's reasoning, with the provider's own block kept so that it can be sent back byte-equal.
+    /// The model's reasoning.
     Thinking {
         /// What can be shown; may be empty (redacted).
         text: String,
+        /// The provider's block, when it wants it back.
+        #[serde(default, deserialize_with = "raw::known", skip_serializing_if = "Option::is_none")]
+        raw: Option<RawBlock>,
+    },
+    /// A block that means nothing to Houston and goes back as it came: tools on the provider's side and their
+    /// results.
+    Opaque {
         /// The provider's block.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        raw: Option<Value>,
+        raw: RawBlock,
     },
 }
 
@@ -71,7 +87,7 @@ impl Block {
     /// A text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into() }
+        Self::Text { text: text.into(), raw: None }
     }
 }
 
@@ -112,7 +128,7 @@ impl Entry {
             .content
             .iter()
             .filter_map(|block| match block {
-                Block::Text { text } => Some(text.as_str()),
+                Block::Text { text, .. } => Some(text.as_str()),
                 _ => None,
             })
             .collect();
@@ -256,7 +272,7 @@ mod tests {
     use serde_json::json;
 
     fn call(id: &str) -> Block {
-        Block::ToolUse { id: id.into(), name: "create_note".into(), input: json!({}) }
+        Block::ToolUse { id: id.into(), name: "create_note".into(), input: json!({}), raw: None }
     }
 
     fn result(id: &str) -> Block {

@@ -65,6 +65,8 @@ impl Driving<'_> {
             entries: self.run.history(),
             tools: self.setup.offer.definitions(),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
+            answer_schema: None,
+            cache_key: None,
         };
         let stream = match self.setup.model.stream(&request).await {
             Ok(stream) => stream,

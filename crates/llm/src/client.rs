@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 use tokio::time::timeout;
 
@@ -71,8 +71,10 @@ impl HttpModel {
         if let Some(key) = &caller.key {
             let (name, value) = match auth {
                 AuthStyle::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-                AuthStyle::ApiKeyHeader => {
-                    ("x-api-key".parse().unwrap_or(AUTHORIZATION), key.expose().to_owned())
+                AuthStyle::ApiKeyHeader => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
+                AuthStyle::AzureKeyHeader => (HeaderName::from_static("api-key"), key.expose().to_owned()),
+                AuthStyle::GoogleKeyHeader => {
+                    (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned())
                 }
             };
             let mut value = HeaderValue::from_str(&value).map_err(|_| {

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::history::Entry;
 use houston_domain::model::{ModelError, ModelTurn};
 use houston_domain::tool_call::ToolDefinition;
+use serde_json::Value;
 
 /// Something that answers a history.
 pub trait Model: Send + Sync {
@@ -35,8 +36,17 @@ pub struct SystemPart {
     pub cached: bool,
 }
 
-/// What a model is asked.
+/// A form the answer must have.
 #[derive(Debug, Clone, Copy)]
+pub struct AnswerSchema<'a> {
+    /// What the form is called, for providers that ask: letters, digits, `_` and `-`.
+    pub name: &'a str,
+    /// Its JSON Schema, of an object.
+    pub schema: &'a Value,
+}
+
+/// What a model is asked.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
     /// The system prompt: stable parts first, changing ones last.
     pub system: &'a [SystemPart],
@@ -46,6 +56,10 @@ pub struct Request<'a> {
     pub tools: &'a [ToolDefinition],
     /// The longest answer allowed, in tokens.
     pub max_output_tokens: u32,
+    /// The form of the answer's text, when it must be JSON.
+    pub answer_schema: Option<AnswerSchema<'a>>,
+    /// Requests with the same key share a beginning, for providers that route by it to a warm cache.
+    pub cache_key: Option<&'a str>,
 }
 
 /// One thing that happened while the model was writing.

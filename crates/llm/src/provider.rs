@@ -22,6 +22,10 @@ pub enum AuthStyle {
     Bearer,
     /// `x-api-key: <key>`
     ApiKeyHeader,
+    /// `api-key: <key>` (Azure)
+    AzureKeyHeader,
+    /// `x-goog-api-key: <key>`
+    GoogleKeyHeader,
 }
 
 /// What is known of a provider.
@@ -274,7 +278,7 @@ pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<d
             row.name, row.url_variable
         )));
     }
-    let Some(url) = wire.url(base) else {
+    let Some(url) = wire.url(base, &choice.model) else {
         return Err(not_configured(format!("{}: `{base}` is no http or https address", row.name)));
     };
     HttpModel::new(Caller::new(choice.description(), key), wire, row.dialect, url, row.auth, http)

@@ -203,7 +203,8 @@ mod tests {
         };
         let inner = Arc::new(Scripted(description, Mutex::new(script.into())));
         let model = Retrying::seeded(inner.clone(), RetryPolicy::default(), 1);
-        let request = Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1 };
+        let request =
+            Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1, ..Request::default() };
         let started = Instant::now();
         let result = match model.stream(&request).await {
             Ok(stream) => Ok(stream.collect().await),

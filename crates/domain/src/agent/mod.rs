@@ -149,7 +149,7 @@ impl AgentRun {
     /// [`EmptyAnswer`] when it said nothing and somebody waits; the state is unchanged.
     pub fn on_model(&mut self, turn: ModelTurn) -> Result<Turn, EmptyAnswer> {
         let ModelTurn { mut content, malformed, stop, .. } = turn;
-        content.retain(|block| !matches!(block, Block::Text { text } if text.trim().is_empty()));
+        content.retain(|block| !matches!(block, Block::Text { text, .. } if text.trim().is_empty()));
         let calls = self.name_calls(&mut content, malformed);
         let says = content.iter().any(|block| matches!(block, Block::Text { .. }));
         if calls.is_empty() && !says {
@@ -259,7 +259,7 @@ impl AgentRun {
         let mut calls = Vec::new();
         let iteration = self.progress.iterations + 1;
         for block in content {
-            let Block::ToolUse { id, name, input } = block else { continue };
+            let Block::ToolUse { id, name, input, .. } = block else { continue };
             let broken = malformed.iter().position(|(of, _)| of == id).map(|at| malformed.remove(at).1);
             let mut number = calls.len() + 1;
             while id.is_empty() || self.used_ids.contains(id.as_str()) {
@@ -284,7 +284,7 @@ impl AgentRun {
         for block in &entry.content {
             match block {
                 Block::Thinking { text, .. } if !text.is_empty() => thinking.push(text),
-                Block::Text { text: said } => text.push(said),
+                Block::Text { text: said, .. } => text.push(said),
                 _ => {}
             }
         }
@@ -326,7 +326,7 @@ fn phase_after(last: Option<&Entry>) -> Phase {
                 .content
                 .iter()
                 .filter_map(|block| match block {
-                    Block::ToolUse { id, name, input } => Some(ToolCall {
+                    Block::ToolUse { id, name, input, .. } => Some(ToolCall {
                         id: id.clone(),
                         name: name.clone(),
                         input: input.clone(),

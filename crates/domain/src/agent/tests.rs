@@ -30,7 +30,7 @@ fn turn(content: Vec<Block>) -> ModelTurn {
 }
 
 fn call(id: &str, name: &str) -> Block {
-    Block::ToolUse { id: id.into(), name: name.into(), input: json!({}) }
+    Block::ToolUse { id: id.into(), name: name.into(), input: json!({}), raw: None }
 }
 
 fn next(run: &AgentRun) -> Next {

@@ -72,7 +72,8 @@ fn guards() -> Guards {
 }
 
 async fn ask(model: &Arc<dyn Model>) -> Result<usize, ModelError> {
-    let request = Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1 };
+    let request =
+        Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1, ..Request::default() };
     let items: Vec<_> = model.stream(&request).await?.collect().await;
     items.into_iter().collect::<Result<Vec<_>, _>>().map(|events| events.len())
 }

@@ -40,7 +40,7 @@ fn encode(
         simulated: false,
         supports_tools: true,
     };
-    let request = Request { system: &[], entries, tools, max_output_tokens: limit };
+    let request = Request { system: &[], entries, tools, max_output_tokens: limit, ..Request::default() };
     serde_json::from_slice(&wire.encode(&description, dialect, &request)).unwrap()
 }
 
@@ -121,6 +121,7 @@ fn a_chat_conversation_is_sent_as_it_was_recorded() {
             id: call["id"].as_str().unwrap().to_owned(),
             name: "best_language_to_learn".to_owned(),
             input: json!({}),
+            raw: None,
         },
     ]);
     let entries = [

@@ -65,8 +65,16 @@ fn summary(turn: &ModelTurn) -> Value {
         Block::ToolUse { .. } => "tool_use",
         Block::ToolResult { .. } => "tool_result",
         Block::Thinking { raw, .. } => {
-            raw.as_ref().and_then(|raw| raw.get("type")?.as_str()).unwrap_or("reasoning")
+            if raw.as_ref().is_some_and(|raw| raw.json.contains("redacted")) {
+                "redacted_thinking"
+            } else if raw.as_ref().is_some_and(|raw| &*raw.wire == "anthropic") {
+                "thinking"
+            } else {
+                "reasoning"
+            }
         }
+        Block::Opaque { raw } if raw.json.contains("_tool_result\"") => "web_search_tool_result",
+        Block::Opaque { .. } => "server_tool_use",
     });
     let calls = turn.content.iter().filter_map(|block| match block {
         Block::ToolUse { name, input, .. } => Some(json!([name, input])),
@@ -75,7 +83,7 @@ fn summary(turn: &ModelTurn) -> Value {
     let chars: usize = turn
         .content
         .iter()
-        .map(|block| if let Block::Text { text } = block { text.chars().count() } else { 0 })
+        .map(|block| if let Block::Text { text, .. } = block { text.chars().count() } else { 0 })
         .sum();
     let usage = turn.usage;
     json!({
@@ -137,9 +145,12 @@ fn assert_told_as_done(name: &str, events: &[Event], turn: &ModelTurn) {
     let (mut done_text, mut done_thinking, mut done_calls) = (String::new(), String::new(), Vec::new());
     for block in &turn.content {
         match block {
-            Block::Text { text } => done_text.push_str(text),
+            Block::Text { text, .. } => done_text.push_str(text),
             Block::Thinking { text, .. } => done_thinking.push_str(text),
-            Block::ToolUse { id, name, input } => done_calls.push((id.clone(), name.clone(), input.clone())),
+            Block::ToolUse { id, name, input, .. } => {
+                done_calls.push((id.clone(), name.clone(), input.clone()))
+            }
+            Block::Opaque { .. } => {}
             Block::ToolResult { .. } => panic!("{name}: a result"),
         }
     }

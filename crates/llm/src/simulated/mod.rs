@@ -132,7 +132,7 @@ fn events(request: &Request<'_>, say: &Say) -> Vec<Event> {
                     malformed.push((id.clone(), sent));
                     Value::Object(serde_json::Map::new())
                 });
-                content.push(Block::ToolUse { id, name: call.name.clone(), input });
+                content.push(Block::ToolUse { id, name: call.name.clone(), input, raw: None });
             }
         }
     }
@@ -159,9 +159,10 @@ fn usage(request: &Request<'_>, written: usize) -> Usage {
 
 fn block_length(block: &Block) -> usize {
     match block {
-        Block::Text { text } | Block::Thinking { text, .. } => text.len(),
+        Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
         Block::ToolUse { name, .. } => name.len() + 40,
         Block::ToolResult { content, .. } => content.len(),
+        Block::Opaque { .. } => 0,
     }
 }
 
@@ -177,8 +178,9 @@ fn fingerprint(entries: &[Entry]) -> u32 {
     feed(&entries.len().to_le_bytes());
     for block in entries.iter().rev().take(2).flat_map(|entry| &entry.content) {
         match block {
-            Block::Text { text } | Block::Thinking { text, .. } => feed(text.as_bytes()),
+            Block::Text { text, .. } | Block::Thinking { text, .. } => feed(text.as_bytes()),
             Block::ToolUse { id, .. } => feed(id.as_bytes()),
+            Block::Opaque { raw } => feed(raw.json.as_bytes()),
             Block::ToolResult { tool_use_id, content, .. } => {
                 feed(tool_use_id.as_bytes());
                 feed(content.as_bytes());

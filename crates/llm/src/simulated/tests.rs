@@ -16,7 +16,7 @@ fn all_tools() -> Vec<ToolDefinition> {
 
 async fn events_of(entries: &[Entry], tools: &[ToolDefinition]) -> Result<Vec<Event>, ModelError> {
     let model = Simulated::new();
-    let request = Request { system: &[], entries, tools, max_output_tokens: 100 };
+    let request = Request { system: &[], entries, tools, max_output_tokens: 100, ..Request::default() };
     model.stream(&request).await?.collect::<Vec<_>>().await.into_iter().collect()
 }
 
@@ -34,7 +34,7 @@ async fn talk(text: &str, answer: &str) -> Vec<(String, Value)> {
         entries.push(Entry::assistant(turn.content.clone()));
         let mut results = Vec::new();
         for block in turn.content {
-            if let Block::ToolUse { id, name, input } = block {
+            if let Block::ToolUse { id, name, input, .. } = block {
                 called.push((name, input));
                 results.push(Block::ToolResult {
                     tool_use_id: id,
@@ -109,7 +109,8 @@ async fn orders_of_a_drill_are_obeyed() {
 
     let model = Simulated::new();
     let entries = ask("/sim fail=network_error fail_after=2 hold_ms=2000");
-    let request = Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 1 };
+    let request =
+        Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 1, ..Request::default() };
     let started = tokio::time::Instant::now();
     let items: Vec<_> = model.stream(&request).await.unwrap().collect().await;
     assert!(started.elapsed() >= Duration::from_secs(2));

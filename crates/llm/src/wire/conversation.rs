@@ -27,7 +27,7 @@ pub(crate) fn turns<'a>(entries: &'a [Entry], judge: impl Fn(&Block) -> Use) -> 
     let mut turns: Vec<Turn<'a>> = Vec::with_capacity(entries.len());
     for entry in entries {
         let judge = |block: &Block| match block {
-            Block::Text { text } if entry.role == Role::Assistant && is_blank(text) => Use::Drop,
+            Block::Text { text, .. } if entry.role == Role::Assistant && is_blank(text) => Use::Drop,
             block => judge(block),
         };
         let mut blocks: Vec<&Block> =

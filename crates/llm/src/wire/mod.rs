@@ -6,7 +6,6 @@ pub(crate) mod anthropic;
 pub(crate) mod conversation;
 pub(crate) mod identifier;
 pub(crate) mod openai_chat;
-pub(crate) mod reasoning;
 
 use std::collections::VecDeque;
 
@@ -77,9 +76,9 @@ pub(crate) trait Decoder: Send {
 }
 
 impl Wire {
-    /// Where requests go, under `base`. An address without a path gets `/v1`, which every such server has;
+    /// Where requests for `model` go, under `base`. An address without a path gets `/v1`, which every such server has;
     /// Anthropic's own convention is to leave it out always. `None` when `base` is no HTTP address.
-    pub(crate) fn url(self, base: &str) -> Option<reqwest::Url> {
+    pub(crate) fn url(self, base: &str, _model: &str) -> Option<reqwest::Url> {
         let mut url = reqwest::Url::parse(base.trim()).ok()?;
         if !matches!(url.scheme(), "http" | "https") {
             return None;
@@ -105,7 +104,7 @@ impl Wire {
     /// A reader for one answer of `provider`.
     pub(crate) fn decoder(self, provider: &str) -> Box<dyn Decoder> {
         match self {
-            Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::default()),
+            Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider)),
             Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
         }
     }
@@ -133,9 +132,9 @@ mod tests {
                 "https://h/d/gpt/chat/completions?api-version=1",
             ),
         ] {
-            assert_eq!(wire.url(base).unwrap().as_str(), url);
+            assert_eq!(wire.url(base, "m").unwrap().as_str(), url);
         }
-        assert!(Wire::Anthropic.url("file:///etc/passwd").is_none());
-        assert!(Wire::Anthropic.url("127.0.0.1:80").is_none());
+        assert!(Wire::Anthropic.url("file:///etc/passwd", "m").is_none());
+        assert!(Wire::Anthropic.url("127.0.0.1:80", "m").is_none());
     }
 }

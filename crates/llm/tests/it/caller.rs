@@ -32,7 +32,8 @@ pub(crate) fn entries() -> Vec<Entry> {
 /// The events of one call, and the error it ended with.
 pub(crate) async fn call(model: &dyn Model) -> (Vec<Event>, Option<ModelError>) {
     let entries = entries();
-    let request = Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 10 };
+    let request =
+        Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 10, ..Request::default() };
     let mut stream = match model.stream(&request).await {
         Ok(stream) => stream,
         Err(error) => return (vec![], Some(error)),

@@ -59,7 +59,8 @@ async fn dropping_the_stream_closes_the_socket() {
         Instant::now()
     });
     let (model, entries) = (model(&base, Timeouts::default()), entries());
-    let request = Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 10 };
+    let request =
+        Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 10, ..Request::default() };
     let mut stream = model.stream(&request).await.unwrap();
     assert_eq!(stream.next().await, Some(Ok(Event::Text("hi".into()))));
     drop(stream);

@@ -25,7 +25,7 @@ impl Numbers {
 
 fn texts(entry: &Entry) -> Vec<String> {
     let text = |block: &Block| match block {
-        Block::Text { text } => Some(text.clone()),
+        Block::Text { text, .. } => Some(text.clone()),
         _ => None,
     };
     entry.content.iter().filter_map(text).collect()

@@ -86,7 +86,7 @@ async fn a_flood_over_one_goal_is_read_in_order_a_hundred_at_a_time() {
             .content
             .iter()
             .filter_map(|block| match block {
-                Block::Text { text } if entry.role == Role::User => Some(text.clone()),
+                Block::Text { text, .. } if entry.role == Role::User => Some(text.clone()),
                 _ => None,
             })
             .collect();

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use houston_domain::history::{Block, Role};
+use houston_domain::history::{Block, RawBlock, Role};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
-use super::super::reasoning;
+use super::NAME;
 use crate::model::{Description, Request};
 
 #[derive(Serialize)]
@@ -56,7 +57,7 @@ struct Message<'a> {
 enum Content<'a> {
     Plain(Plain<'a>),
     /// As the provider sent it.
-    Raw(&'a Value),
+    Raw(&'a RawValue),
 }
 
 #[derive(Serialize)]
@@ -93,44 +94,49 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         description: &tool.description,
         input_schema: &tool.input_schema,
     });
-    let turns = turns(request.entries, judge);
+    let turns = turns(request.entries, |block| judge(block, &model.provider));
     let body = Body {
         model: &model.model,
         max_tokens: request.max_output_tokens,
         stream: true,
         system: system.collect(),
         tools: tools.collect(),
-        messages: turns.iter().map(message).collect(),
+        messages: turns.iter().map(|turn| message(turn, &model.provider)).collect(),
     };
     // Maps with text keys and no failing `Serialize`: this cannot fail.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// Reasoning goes back only if it is Anthropic's own, signed.
-fn judge(block: &Block) -> Use {
+/// What only its author understands goes back to it alone.
+fn judge(block: &Block, provider: &str) -> Use {
     match block {
-        Block::Thinking { raw: Some(raw), .. } if !reasoning::is_wrapped(raw) => {
-            match raw.get("type").and_then(Value::as_str) {
-                Some("thinking" | "redacted_thinking") => Use::SendBeforeOthers,
-                Some(_) => Use::Send,
-                None => Use::Drop,
-            }
+        Block::Thinking { raw, .. } => {
+            own(raw.as_ref(), provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
         }
-        Block::Thinking { .. } => Use::Drop,
+        Block::Opaque { raw } => own(Some(raw), provider).map_or(Use::Drop, |_| Use::Send),
         _ => Use::Send,
     }
 }
 
-fn message<'a>(turn: &Turn<'a>) -> Message<'a> {
-    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block));
+fn own<'a>(raw: Option<&'a RawBlock>, provider: &str) -> Option<&'a RawValue> {
+    serde_json::from_str(raw?.of(NAME, provider)?).ok()
+}
+
+fn message<'a>(turn: &Turn<'a>, provider: &str) -> Message<'a> {
+    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider));
     Message { role: turn.role.as_str(), content: content.collect() }
 }
 
-fn content(role: Role, block: &Block) -> Option<Content<'_>> {
+fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'a>> {
     Some(match block {
-        Block::Text { text } if role == Role::User => Content::Plain(Plain::Text { text: user_text(text) }),
-        Block::Text { text } => Content::Plain(Plain::Text { text }),
-        Block::ToolUse { id, name, input } => {
+        Block::Text { text, .. } if role == Role::User => {
+            Content::Plain(Plain::Text { text: user_text(text) })
+        }
+        Block::Text { text, raw } => match own(raw.as_ref(), provider) {
+            Some(raw) => Content::Raw(raw),
+            None => Content::Plain(Plain::Text { text }),
+        },
+        Block::ToolUse { id, name, input, .. } => {
             Content::Plain(Plain::ToolUse { id: call_id(id, false), name: tool_name(name), input })
         }
         Block::ToolResult { tool_use_id, content, is_error } => Content::Plain(Plain::ToolResult {
@@ -138,6 +144,7 @@ fn content(role: Role, block: &Block) -> Option<Content<'_>> {
             content,
             is_error: *is_error,
         }),
-        Block::Thinking { raw, .. } => Content::Raw(raw.as_ref()?),
+        Block::Thinking { raw, .. } => Content::Raw(own(raw.as_ref(), provider)?),
+        Block::Opaque { raw } => Content::Raw(own(Some(raw), provider)?),
     })
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use houston_domain::model::{StopReason, Usage};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// An event of the stream; which fields it has depends on its `type`.
 #[derive(Deserialize)]
@@ -15,10 +15,10 @@ pub(super) struct StreamEvent<'a> {
     pub(super) index: u64,
     #[serde(default)]
     pub(super) message: Option<MessageStart>,
-    #[serde(default)]
-    pub(super) content_block: Option<Value>,
-    #[serde(default)]
-    pub(super) delta: Option<Delta>,
+    #[serde(default, borrow)]
+    pub(super) content_block: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) delta: Option<Delta<'a>>,
     #[serde(default)]
     pub(super) usage: Option<ReportedUsage>,
 }
@@ -33,7 +33,9 @@ pub(super) struct MessageStart {
 /// What is new; only the field of its kind is there.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Delta {
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) citation: Option<&'a RawValue>,
     pub(super) text: Option<String>,
     pub(super) thinking: Option<String>,
     pub(super) signature: Option<String>,
@@ -44,7 +46,7 @@ pub(super) struct Delta {
 /// An answer in one piece.
 #[derive(Deserialize)]
 pub(super) struct WholeMessage {
-    pub(super) content: Vec<Value>,
+    pub(super) content: Vec<Box<RawValue>>,
     #[serde(default)]
     pub(super) stop_reason: Option<String>,
     #[serde(default)]
@@ -91,6 +93,7 @@ impl ReportedUsage {
             cache_read_tokens: read,
             cache_write_tokens: write,
             reasoning_tokens: thinking.unwrap_or(0).min(output_tokens),
+            cost: None,
         }
     }
 }

@@ -2,19 +2,22 @@
 
 use std::collections::VecDeque;
 
-use houston_domain::history::Block;
+use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelError, ModelTurn, StopReason};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::super::Decoder;
+use super::NAME;
 use super::response::{Delta, ReportedUsage, StreamEvent, WholeMessage, stop_reason};
 use crate::error;
 use crate::model::Event;
 use crate::turn;
 
 /// Puts one answer together.
-#[derive(Default)]
 pub(crate) struct AnthropicDecoder {
+    provider: Box<str>,
     /// In the order in which they were opened.
     blocks: Vec<(u64, Part)>,
     calls: usize,
@@ -25,7 +28,10 @@ pub(crate) struct AnthropicDecoder {
 
 /// A block under construction.
 enum Part {
-    Text(String),
+    Text {
+        text: String,
+        citations: Vec<Box<RawValue>>,
+    },
     Thinking {
         raw: Map<String, Value>,
         text: String,
@@ -41,14 +47,27 @@ enum Part {
     },
     /// Anything else, kept as it came: redacted reasoning, tools on the provider's side and their results.
     Opaque {
-        raw: Map<String, Value>,
+        /// The block as it began.
+        begun: Box<RawValue>,
+        /// What came later of its `input`.
         json: String,
     },
 }
 
 impl AnthropicDecoder {
-    fn open(&mut self, number: u64, block: Value, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let Value::Object(mut raw) = block else {
+    pub(crate) fn new(provider: &str) -> Self {
+        Self {
+            provider: provider.into(),
+            blocks: Vec::new(),
+            calls: 0,
+            usage: ReportedUsage::default(),
+            stop: None,
+            done: false,
+        }
+    }
+
+    fn open(&mut self, number: u64, block: &RawValue, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let Ok(mut raw) = serde_json::from_str::<Map<String, Value>>(block.get()) else {
             return Err(error::invalid("a content block that is no object"));
         };
         let mut text_of = |name: &str| match raw.get_mut(name) {
@@ -62,7 +81,9 @@ impl AnthropicDecoder {
                 if !text.is_empty() {
                     out.push_back(Event::Text(text.clone()));
                 }
-                Part::Text(text)
+                let citations = raw.get("citations").and_then(Value::as_array).into_iter().flatten();
+                let citations = citations.filter_map(|citation| to_raw_value(citation).ok()).collect();
+                Part::Text { text, citations }
             }
             "thinking" => {
                 let (text, signature) = (text_of("thinking"), text_of("signature"));
@@ -83,21 +104,19 @@ impl AnthropicDecoder {
                     json: String::new(),
                 }
             }
-            _ => {
-                raw.insert("type".to_owned(), kind.into());
-                Part::Opaque { raw, json: String::new() }
-            }
+            _ => Part::Opaque { begun: block.to_owned(), json: String::new() },
         };
         self.blocks.push((number, part));
         Ok(())
     }
 
-    fn continue_block(&mut self, number: u64, delta: Delta, out: &mut VecDeque<Event>) {
+    fn continue_block(&mut self, number: u64, delta: Delta<'_>, out: &mut VecDeque<Event>) {
         let Some((_, part)) = self.blocks.iter_mut().rev().find(|(open, _)| *open == number) else {
             return;
         };
         match part {
-            Part::Text(text) => {
+            Part::Text { text, citations } => {
+                citations.extend(delta.citation.map(ToOwned::to_owned));
                 if let Some(more) = delta.text.filter(|more| !more.is_empty()) {
                     text.push_str(&more);
                     out.push_back(Event::Text(more));
@@ -137,7 +156,7 @@ impl AnthropicDecoder {
     fn finish(&mut self, out: &mut VecDeque<Event>) {
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         for (_, part) in std::mem::take(&mut self.blocks) {
-            content.extend(block_of(part, &mut malformed));
+            content.extend(block_of(part, &self.provider, &mut malformed));
         }
         let default = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
         let turn = ModelTurn {
@@ -152,9 +171,13 @@ impl AnthropicDecoder {
 }
 
 /// The finished block; `None` when nothing is in it.
-fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> {
+fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -> Option<Block> {
+    let kept = |json: String| RawBlock::new(NAME, provider, json);
     match part {
-        Part::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
+        Part::Text { text, citations } => {
+            let raw = (!citations.is_empty()).then(|| kept(cited(&text, &citations)));
+            (!text.is_empty()).then_some(Block::Text { text, raw })
+        }
         Part::Thinking { mut raw, text, signature } => {
             // Unsigned reasoning (of other servers that speak this wire) cannot be sent back.
             let signed = !signature.is_empty();
@@ -162,22 +185,46 @@ fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> 
             raw.insert("thinking".to_owned(), text.as_str().into());
             raw.insert("signature".to_owned(), signature.into());
             (signed || !text.is_empty())
-                .then_some(Block::Thinking { text, raw: signed.then_some(Value::Object(raw)) })
+                .then(|| Block::Thinking { text, raw: signed.then(|| kept(Value::Object(raw).to_string())) })
         }
         Part::Tool { id, name, json, .. } => {
             let input = turn::arguments(&json).unwrap_or_else(|sent| {
                 malformed.push((id.clone(), sent));
                 Value::Object(Map::new())
             });
-            Some(Block::ToolUse { id, name, input })
+            Some(Block::ToolUse { id, name, input, raw: None })
         }
-        Part::Opaque { mut raw, json } => {
-            if !json.is_empty() {
-                raw.insert("input".to_owned(), turn::arguments(&json).unwrap_or_default());
-            }
-            Some(Block::Thinking { text: String::new(), raw: Some(Value::Object(raw)) })
+        Part::Opaque { begun, json } => {
+            let raw = kept(with_input(&begun, &json).unwrap_or_else(|| begun.get().to_owned()));
+            // Redacted reasoning ends no turn, as reasoning that can be read does not.
+            let is_reasoning = begun.get().contains("\"redacted_thinking\"");
+            Some(if is_reasoning {
+                Block::Thinking { text: String::new(), raw: Some(raw) }
+            } else {
+                Block::Opaque { raw }
+            })
         }
     }
+}
+
+/// A text with what it cites, every citation as it came.
+fn cited(text: &str, citations: &[Box<RawValue>]) -> String {
+    #[derive(Serialize)]
+    struct Cited<'a> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        text: &'a str,
+        citations: &'a [Box<RawValue>],
+    }
+    serde_json::to_string(&Cited { kind: "text", text, citations }).unwrap_or_default()
+}
+
+/// A block whose `input` came in pieces.
+fn with_input(begun: &RawValue, json: &str) -> Option<String> {
+    let input: Box<RawValue> = serde_json::from_str(json).ok()?;
+    let mut fields: Map<String, Value> = serde_json::from_str(begun.get()).ok()?;
+    fields.insert("input".to_owned(), serde_json::to_value(&input).ok()?);
+    serde_json::to_string(&fields).ok()
 }
 
 impl Decoder for AnthropicDecoder {
@@ -191,7 +238,9 @@ impl Decoder for AnthropicDecoder {
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
             }
-            "content_block_start" => self.open(event.index, event.content_block.unwrap_or_default(), out)?,
+            "content_block_start" => {
+                self.open(event.index, event.content_block.unwrap_or(RawValue::NULL), out)?
+            }
             "content_block_delta" => self.continue_block(event.index, event.delta.unwrap_or_default(), out),
             "content_block_stop" => self.close(event.index, out),
             "message_delta" => {
@@ -219,7 +268,7 @@ impl Decoder for AnthropicDecoder {
         self.usage.update(message.usage.unwrap_or_default());
         self.stop = message.stop_reason.as_deref().map(stop_reason);
         for (number, block) in (0..).zip(message.content) {
-            self.open(number, block, out)?;
+            self.open(number, &block, out)?;
             self.close(number, out);
         }
         self.finish(out);

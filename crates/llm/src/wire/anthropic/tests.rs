@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use houston_domain::history::{Block, Entry};
+use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason};
 use serde_json::{Value, json};
 
@@ -16,12 +16,12 @@ fn sent(system: &[SystemPart], entries: &[Entry]) -> Value {
         simulated: false,
         supports_tools: true,
     };
-    let request = Request { system, entries, tools: &[], max_output_tokens: 7 };
+    let request = Request { system, entries, tools: &[], max_output_tokens: 7, ..Request::default() };
     serde_json::from_slice(&encode(&model, &request)).unwrap()
 }
 
 fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
-    let (mut decoder, mut events) = (AnthropicDecoder::default(), VecDeque::new());
+    let (mut decoder, mut events) = (AnthropicDecoder::new("anthropic"), VecDeque::new());
     for event in data {
         decoder.event("", &event.to_string(), &mut events)?;
     }
@@ -50,10 +50,13 @@ fn the_cache_ends_after_the_last_stable_part() {
 #[test]
 fn what_anthropic_would_refuse_for_ever_is_mended() {
     let signed = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
-    let thinking = || Block::Thinking { text: "hm".into(), raw: Some(signed.clone()) };
+    let thinking = || Block::Thinking {
+        text: "hm".into(),
+        raw: Some(RawBlock::new("anthropic", "anthropic", signed.to_string())),
+    };
     let foreign = Block::Thinking {
         text: "hm".into(),
-        raw: Some(json!({"wire": "openai_chat", "provider": "groq", "field": "reasoning"})),
+        raw: Some(RawBlock::new("openai_chat", "groq", r#"{"field":"reasoning"}"#)),
     };
     let body = sent(
         &[],
@@ -69,6 +72,7 @@ fn what_anthropic_would_refuse_for_ever_is_mended() {
                     id: "functions.get:0".into(),
                     name: "no such tool!".into(),
                     input: json!({}),
+                    raw: None,
                 },
                 thinking(),
             ]),

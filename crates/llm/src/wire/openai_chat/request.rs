@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use houston_domain::history::{Block, Role};
-use serde::Serialize;
+use houston_domain::history::{Block, RawBlock, Role};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::super::Dialect;
 use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
-use super::super::{Dialect, reasoning};
 use super::NAME;
 use crate::model::{Description, Request};
 
@@ -50,7 +51,7 @@ struct Assistant<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_details: Option<&'a Value>,
+    reasoning_details: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall<'a>>,
 }
@@ -112,21 +113,32 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
     let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
     let judge = |block: &Block| match block {
-        Block::Thinking { raw: Some(raw), .. } if own(raw, &model.provider) => Use::SendBeforeOthers,
-        Block::Thinking { .. } => Use::Drop,
+        Block::Thinking { raw: Some(raw), .. } if own(raw, &model.provider).is_some() => {
+            Use::SendBeforeOthers
+        }
+        Block::Thinking { .. } | Block::Opaque { .. } => Use::Drop,
         _ => Use::Send,
     };
     for turn in turns(request.entries, judge) {
         match turn.role {
             Role::User => push_user(&turn, dialect, &mut messages),
-            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect))),
+            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect, &model.provider))),
         }
     }
     messages
 }
 
-fn own(raw: &Value, provider: &str) -> bool {
-    reasoning::unwrap(raw, NAME, provider).is_some()
+/// Reasoning as it came: in blocks, or as a text in a field of this name.
+#[derive(Deserialize)]
+struct Reasoning<'a> {
+    #[serde(borrow)]
+    reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    field: Option<Cow<'a, str>>,
+}
+
+fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Reasoning<'a>> {
+    serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
 /// Each result is a message of its own; what the user said comes after them.
@@ -140,18 +152,19 @@ fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'
     messages.extend(joined(texts(turn).map(user_text)).map(|content| Message::User { content }));
 }
 
-fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect) -> Assistant<'a> {
+fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant<'a> {
     let mut message = Assistant { content: joined(texts(turn)), ..Assistant::default() };
     for block in &turn.blocks {
         match block {
-            Block::ToolUse { id, name, input } => message.tool_calls.push(ToolCall {
+            Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
                 id: call_id(id, dialect.nine_character_ids),
                 kind: "function",
                 function: Function { name: tool_name(name), arguments: input.to_string() },
             }),
             Block::Thinking { text, raw: Some(raw) } => {
-                message.reasoning_details = raw.get("reasoning_details");
-                match raw.get("field").and_then(Value::as_str) {
+                let Some(reasoning) = own(raw, provider) else { continue };
+                message.reasoning_details = reasoning.reasoning_details;
+                match reasoning.field.as_deref() {
                     Some("reasoning_content") => message.reasoning_content = Some(text),
                     Some("reasoning") => message.reasoning = Some(text),
                     _ => {}
@@ -168,7 +181,7 @@ fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect) -> Assistant<'a> {
 
 fn texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
     turn.blocks.iter().filter_map(|block| match block {
-        Block::Text { text } => Some(text.as_str()),
+        Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     })
 }

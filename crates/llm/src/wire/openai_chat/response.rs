@@ -2,6 +2,7 @@
 //! read as the same.
 
 use houston_domain::model::{StopReason, Usage};
+use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -159,6 +160,8 @@ pub(super) struct ReportedUsage {
     /// DeepSeek.
     #[serde(deserialize_with = "null_is_default")]
     prompt_cache_hit_tokens: u64,
+    #[serde(deserialize_with = "charged")]
+    cost: Option<Decimal>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -192,6 +195,7 @@ impl ReportedUsage {
             cache_read_tokens: read,
             cache_write_tokens: self.prompt_tokens_details.cache_write_tokens.min(input_tokens - read),
             reasoning_tokens: reasoning.min(output_tokens),
+            cost: self.cost,
         }
     }
 }
@@ -205,6 +209,17 @@ pub(super) fn stop_reason(finish_reason: &str) -> Option<StopReason> {
         "error" => None,
         _ => Some(StopReason::EndTurn),
     }
+}
+
+/// What the provider charged: a number (OpenRouter), or an object with the total (Perplexity).
+fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Decimal>, D::Error> {
+    #[derive(Deserialize)]
+    struct Itemised {
+        total_cost: Box<RawValue>,
+    }
+    let cost: Box<RawValue> = Box::deserialize(deserializer)?;
+    let total = serde_json::from_str::<Itemised>(cost.get()).map_or(cost, |cost| cost.total_cost);
+    Ok(total.get().parse().or_else(|_| Decimal::from_scientific(total.get())).ok())
 }
 
 fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(

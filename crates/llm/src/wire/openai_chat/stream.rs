@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use houston_domain::history::Block;
+use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
 use serde_json::{Map, Value};
 
-use super::super::{Decoder, reasoning};
+use super::super::Decoder;
 use super::NAME;
 use super::response::{CallDelta, Chunk, Delta, stop_reason};
 use crate::error;
@@ -166,7 +166,7 @@ impl ChatDecoder {
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         content.extend(self.thinking_block());
         if !self.text.is_empty() {
-            content.push(Block::Text { text: std::mem::take(&mut self.text) });
+            content.push(Block::text(std::mem::take(&mut self.text)));
         }
         for (index, call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
             if !call.started {
@@ -176,7 +176,7 @@ impl ChatDecoder {
                 malformed.push((call.id.clone(), sent));
                 Value::Object(Map::new())
             });
-            content.push(Block::ToolUse { id: call.id, name: call.name, input });
+            content.push(Block::ToolUse { id: call.id, name: call.name, input, raw: None });
         }
         // Several servers say `stop` beside tool calls.
         if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
@@ -200,7 +200,7 @@ impl ChatDecoder {
         } else {
             fields.insert("reasoning_details".to_owned(), std::mem::take(&mut self.thinking_details).into());
         }
-        let raw = reasoning::wrap(NAME, &self.provider, fields);
+        let raw = RawBlock::new(NAME, &self.provider, Value::Object(fields).to_string());
         Some(Block::Thinking { text: std::mem::take(&mut self.thinking), raw: Some(raw) })
     }
 }

@@ -38,7 +38,7 @@ fn calls(deltas: &[Value], reason: &str) -> Vec<(String, String, Value)> {
     let (turn, _) = decode(&deltas, finish(reason)).unwrap();
     assert_eq!(turn.stop, StopReason::ToolUse);
     let calls = turn.content.into_iter().map(|block| match block {
-        Block::ToolUse { id, name, input } => (id, name, input),
+        Block::ToolUse { id, name, input, .. } => (id, name, input),
         other => panic!("{other:?}"),
     });
     calls.collect()
@@ -137,12 +137,17 @@ fn usage_is_read_from_every_place_and_made_sensible() {
             output_tokens: 25,
             cache_read_tokens: 7,
             cache_write_tokens: 0,
-            reasoning_tokens: 20
+            reasoning_tokens: 20,
+            cost: None,
         }
     );
     let nulls =
         json!({"usage": {"prompt_tokens": 1, "completion_tokens": null, "prompt_tokens_details": null}});
     assert_eq!(usage(nulls).input_tokens, 1);
+    let charged = |cost: Value| usage(json!({"usage": {"prompt_tokens": 1, "cost": cost}})).cost;
+    assert_eq!(charged(json!(0.000_014_1)).unwrap().to_string(), "0.0000141");
+    assert_eq!(charged(json!({"total_cost": 0.006})).unwrap().to_string(), "0.006");
+    assert_eq!(charged(Value::Null), None);
 }
 
 #[test]
@@ -175,6 +180,7 @@ fn each_dialect_is_sent_what_it_accepts() {
             id: "toolu_01".into(),
             name: "f".into(),
             input: json!({"n": 1}),
+            raw: None,
         }]),
         Entry::user(vec![Block::ToolResult {
             tool_use_id: "toolu_01".into(),
@@ -184,7 +190,13 @@ fn each_dialect_is_sent_what_it_accepts() {
         Entry::user(vec![Block::text("3")]),
     ];
     let sent = |dialect| -> Value {
-        let request = Request { system: &system, entries: &entries, tools: &[], max_output_tokens: 9 };
+        let request = Request {
+            system: &system,
+            entries: &entries,
+            tools: &[],
+            max_output_tokens: 9,
+            ..Request::default()
+        };
         serde_json::from_slice(&encode(&model("x"), dialect, &request)).unwrap()
     };
     let openai = sent(Dialect::OPENAI);
