@@ -41,6 +41,14 @@ pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
     Ok(repository::target().join("release").join(name))
 }
 
+/// Builds the program `name` of `package` as it is tested, and says where it is.
+pub(crate) async fn built(package: &str, name: &str) -> Result<PathBuf> {
+    let mut cargo = repository::cargo();
+    cargo.args(["build", "--quiet", "--package", package, "--bin", name]);
+    child::succeed(cargo).await?;
+    Ok(repository::target().join("debug").join(name))
+}
+
 impl Installation {
     /// Starts `program` on `servers` with these variables, and no other setting of the caller's environment.
     pub(crate) async fn start(

@@ -25,6 +25,7 @@ mod http;
 mod installation;
 mod proc;
 mod programs;
+mod providers;
 mod psql;
 mod recovery;
 mod repository;

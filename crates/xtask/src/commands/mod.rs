@@ -5,6 +5,7 @@ mod chaos;
 mod check;
 mod clients;
 mod prepare;
+mod providers_test;
 mod real_model;
 mod recovery;
 mod test;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Bench(bench::Bench),
     /// Make everything go wrong at once, and count what was lost, doubled or out of order
     Chaos(chaos::Chaos),
+    /// Let two independent fake providers judge Houston
+    ProvidersTest(providers_test::ProvidersTest),
     /// Talk with a small real model over both wires
     RealModel(real_model::RealModel),
     /// Kill and stop workers with runs in flight, and measure how soon others go on
@@ -65,6 +68,7 @@ impl Command {
             Self::Prepare(command) => command.run().await,
             Self::Bench(command) => command.run().await,
             Self::Chaos(command) => command.run().await,
+            Self::ProvidersTest(command) => command.run().await,
             Self::RealModel(command) => command.run().await,
             Self::Recovery(command) => command.run().await,
             Self::Clients(command) => command.run().await,
