@@ -17,6 +17,7 @@ pub(crate) mod scale;
 pub(crate) mod spread;
 mod stage;
 mod statement;
+pub(crate) mod tokens;
 mod workload;
 
 use std::path::Path;
@@ -48,6 +49,8 @@ pub(crate) struct Size {
     pub(crate) flood: usize,
     /// Messages of that other user.
     pub(crate) flood_runs: usize,
+    /// Tokens of each answer, where what a token costs is measured.
+    pub(crate) tokens: usize,
 }
 
 impl Size {
@@ -61,6 +64,7 @@ impl Size {
         cancelled: 80,
         flood: 100_000,
         flood_runs: 400,
+        tokens: 1000,
     };
     /// Enough to see whether it works: half a minute.
     pub(crate) const QUICK: Self = Self {
@@ -72,6 +76,7 @@ impl Size {
         cancelled: 10,
         flood: 10_000,
         flood_runs: 100,
+        tokens: 100,
     };
 }
 
@@ -105,6 +110,8 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     stage.strike()?;
     let scale = scale::measure().await?;
 
+    let tokens = tokens::measure(program, servers, size.tokens).await?;
+
     // Last, since its runs do not complete.
     let cancel = cancel::measure(program, servers, size.cancelled).await?;
 
@@ -113,5 +120,8 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -
     let flood = flood::measure(&stage, size).await?;
 
     let settings = Settings::of(size, servers)?;
-    Ok(Report::of(settings, More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale }))
+    Ok(Report::of(
+        settings,
+        More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens },
+    ))
 }

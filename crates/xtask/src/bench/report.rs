@@ -15,6 +15,7 @@ use super::saturated::{Saturated, Shares};
 use super::scale::Scale;
 use super::spread::{Spread, round};
 use super::stage::Rest;
+use super::tokens::Tokens;
 use super::{Size, database, machine, workload};
 
 /// The whole outcome.
@@ -84,6 +85,7 @@ pub(crate) struct More {
     pub(crate) cancel: Cancel,
     pub(crate) scale: Option<Scale>,
     pub(crate) flood: Flood,
+    pub(crate) tokens: Tokens,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,6 +101,7 @@ struct Parts {
     cancel: Cancel,
     idle_scale: Option<Scale>,
     flood: Flood,
+    tokens: Tokens,
 }
 
 /// Bytes in MB.
@@ -108,7 +111,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 
 impl Report {
     pub(crate) fn of(settings: Settings, more: More) -> Self {
-        let More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale } = more;
+        let More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens } = more;
         let dearest = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
@@ -142,6 +145,7 @@ impl Report {
                 cancel,
                 idle_scale: scale,
                 flood,
+                tokens,
             },
         }
     }
@@ -149,7 +153,9 @@ impl Report {
     /// The table: what was measured, what was aimed at, and the best of the rivals in that line.
     pub(crate) fn table(&self) -> String {
         let more = &self.more;
-        let rows = [&self.rows()[..], &cancel_rows(&more.cancel), &flood_rows(more.flood)].concat();
+        let rows =
+            [&self.rows()[..], &cancel_rows(&more.cancel), &flood_rows(more.flood), &token_rows(more.tokens)]
+                .concat();
         let mut text = render(&with_scale(rows, more.idle_scale));
         let settings = &self.settings;
         let _ = write!(
@@ -237,6 +243,21 @@ fn flood_rows(flood: Flood) -> [[String; 5]; 2] {
     [
         row("message to start, ms p50 / p99", spread(before), "", "", ""),
         row(&flooded, spread(meanwhile), "p99 ≤ 1000", met, ""),
+    ]
+}
+
+/// What a token costs on its way through.
+fn token_rows(tokens: Tokens) -> [[String; 5]; 2] {
+    let (overhead, rate) = (tokens.overhead_ms, tokens.tokens_per_second);
+    [
+        row(
+            &format!("token, socket to SSE frame, ms p50 / p99 ({rate:.0}/s)"),
+            format!("{:.2} / {:.2}", overhead.p50, overhead.p99),
+            "",
+            "",
+            "",
+        ),
+        row("  CPU of Houston per token, µs", format!("{:.1}", tokens.cpu_us_per_token), "", "", ""),
     ]
 }
 

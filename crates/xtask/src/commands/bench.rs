@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::bench::report::scale_table;
-use crate::bench::{Size, cancel, measure, scale};
+use crate::bench::{Size, cancel, measure, scale, tokens};
 use crate::console::{print, tell};
 use crate::{child, installation, programs};
 
@@ -23,6 +23,9 @@ pub(crate) struct Bench {
     /// Measure only how fast a cancelled run lets go of its model
     #[arg(long)]
     cancel: bool,
+    /// Measure only what a streamed token costs
+    #[arg(long)]
+    tokens: bool,
     /// Measure the sweep and a claim among 100,000 idle agentables, and nothing else
     #[arg(long)]
     scale: bool,
@@ -47,6 +50,9 @@ impl Bench {
         if self.cancel {
             return self.cancel(&binary).await;
         }
+        if self.tokens {
+            return self.tokens(&binary).await;
+        }
         // The load shares the cores with what it measures: unoptimised, it would be half of what is measured.
         if cfg!(debug_assertions) {
             tell("building the load");
@@ -70,6 +76,15 @@ impl Bench {
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let cancel = cancel::measure(binary, &servers, size.cancelled).await?;
         print(&serde_json::to_string(&cancel)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The load does little: it may be unoptimised.
+    async fn tokens(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let tokens = Box::pin(tokens::measure(binary, &servers, size.tokens)).await?;
+        print(&serde_json::to_string(&tokens)?)?;
         Ok(ExitCode::SUCCESS)
     }
 
