@@ -12,9 +12,10 @@ use crate::wire::{Decoder, Wire};
 
 /// What a recording speaks; `None` for wires that are not built.
 fn wire(recording: &Recording) -> Option<Wire> {
-    let other = ["openai/responses", "gemini/", "cohere/", "ollama/ndjson"];
+    let other = ["gemini/", "cohere/", "ollama/ndjson"];
     match recording.provider() {
         "anthropic" => Some(Wire::Anthropic),
+        "openai" if recording.name.starts_with("openai/responses") => Some(Wire::OpenAiResponses),
         _ if other.iter().any(|prefix| recording.name.starts_with(prefix)) => None,
         _ => Some(Wire::OpenAiChat),
     }
@@ -193,9 +194,12 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
         // From here on the answer is complete by its wire's own words, whatever is still missing.
         let mark = match wire(&recording) {
             Some(Wire::Anthropic) => "message_stop",
+            Some(Wire::OpenAiResponses) => "response.completed",
             _ => "\"finish_reason\":\"",
         };
-        let end = frames.iter().position(|frame| frame.contains(mark)).unwrap_or(frames.len());
+        let marks = [mark, "event: error\n"];
+        let is_last = |frame: &&str| marks.iter().any(|mark| frame.contains(mark));
+        let end = frames.iter().position(is_last).unwrap_or(frames.len());
         for (count, whole) in (0..frames.len()).map(|count| (count, count > end)) {
             let kept: String = frames[..count].concat();
             let (events, error) = replay(&recording, std::iter::once(kept.as_bytes()));

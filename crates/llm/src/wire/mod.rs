@@ -6,6 +6,8 @@ pub(crate) mod anthropic;
 pub(crate) mod conversation;
 pub(crate) mod identifier;
 pub(crate) mod openai_chat;
+pub(crate) mod openai_responses;
+pub(crate) mod schema;
 
 use std::collections::VecDeque;
 
@@ -23,6 +25,9 @@ pub enum Wire {
     /// OpenAI's Chat Completions, which most others speak too.
     #[serde(rename = "openai_chat")]
     OpenAiChat,
+    /// OpenAI's Responses.
+    #[serde(rename = "openai_responses")]
+    OpenAiResponses,
 }
 
 /// Where a provider departs from its wire.
@@ -87,6 +92,7 @@ impl Wire {
         let (operation, has_version) = match self {
             Self::Anthropic => ("messages", path.ends_with("/v1")),
             Self::OpenAiChat => ("chat/completions", !path.is_empty()),
+            Self::OpenAiResponses => ("responses", !path.is_empty()),
         };
         let path = format!("{path}{}/{operation}", if has_version { "" } else { "/v1" });
         url.set_path(&path);
@@ -98,6 +104,7 @@ impl Wire {
         match self {
             Self::Anthropic => anthropic::request::encode(model, request),
             Self::OpenAiChat => openai_chat::request::encode(model, dialect, request),
+            Self::OpenAiResponses => openai_responses::request::encode(model, request),
         }
     }
 
@@ -106,6 +113,7 @@ impl Wire {
         match self {
             Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider)),
             Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
+            Self::OpenAiResponses => Box::new(openai_responses::stream::ResponsesDecoder::new(provider)),
         }
     }
 }

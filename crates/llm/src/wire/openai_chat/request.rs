@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::Dialect;
-use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::conversation::{Turn, Use, joined, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
 use crate::model::{Description, Request};
@@ -110,7 +110,7 @@ pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_
 }
 
 fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) -> Vec<Message<'a>> {
-    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let system = system_text(request.system);
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
     let judge = |block: &Block| match block {
         Block::Thinking { raw: Some(raw), .. } if own(raw, &model.provider).is_some() => {
@@ -184,9 +184,4 @@ fn texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
         Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     })
-}
-
-/// The texts with blank lines between them; `None` when there are none.
-fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
-    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
 }
