@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 /// A chunk, or a whole answer.
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub(super) choices: Vec<Choice>,
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) choices: Vec<Choice<'a>>,
     #[serde(default)]
     pub(super) usage: Option<ReportedUsage>,
     #[serde(default)]
@@ -23,13 +23,16 @@ pub(super) struct Chunk<'a> {
     pub(super) object: Option<String>,
 }
 
-/// One of the answers asked for. Only the first is read.
+/// One of the answers asked for. Only the first is read. Perplexity sends both what is new and what there is so
+/// far, in chunks and in whole answers alike.
 #[derive(Deserialize)]
-pub(super) struct Choice {
+pub(super) struct Choice<'a> {
     #[serde(default)]
     pub(super) index: u32,
-    #[serde(default, alias = "message", deserialize_with = "null_is_default")]
-    pub(super) delta: Delta,
+    #[serde(default, borrow)]
+    pub(super) delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) message: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) finish_reason: Option<String>,
 }
@@ -56,6 +59,9 @@ pub(super) struct CallDelta {
     pub(super) id: Option<String>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) function: FunctionDelta,
+    /// What Google's own endpoint signs its calls with.
+    #[serde(default)]
+    pub(super) extra_content: Option<Box<RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
