@@ -4,6 +4,7 @@
 
 pub(crate) mod anthropic;
 pub(crate) mod conversation;
+pub(crate) mod fields;
 pub(crate) mod gemini;
 pub(crate) mod identifier;
 pub(crate) mod openai_chat;
