@@ -32,14 +32,3 @@ fn every_recorded_error_lands_in_its_code() {
     println!("{ran} recorded errors classified");
     assert!(ran >= 22, "only {ran}");
 }
-
-#[test]
-fn errors_inside_streams_of_wires_not_built_yet_land_in_their_codes() {
-    let recordings = recordings();
-    let name = "openai/responses_stream_rate_limited_in_stream";
-    let recording = recordings.iter().find(|recording| recording.name == name).unwrap();
-    let stream = std::str::from_utf8(&recording.body).unwrap();
-    let (_, after) = stream.split_once("event: error\ndata: ").unwrap();
-    let error = error::in_stream(after.lines().next().unwrap());
-    assert_eq!(error.code, code_of("RateLimited"), "{error}");
-}

@@ -12,9 +12,11 @@ use crate::wire::{Decoder, Wire};
 
 /// What a recording speaks; `None` for wires that are not built.
 fn wire(recording: &Recording) -> Option<Wire> {
-    let other = ["openai/responses", "gemini/", "cohere/", "ollama/ndjson"];
+    let other = ["cohere/", "ollama/ndjson"];
     match recording.provider() {
         "anthropic" => Some(Wire::Anthropic),
+        "gemini" => Some(Wire::Gemini),
+        "openai" if recording.name.starts_with("openai/responses") => Some(Wire::OpenAiResponses),
         _ if other.iter().any(|prefix| recording.name.starts_with(prefix)) => None,
         _ => Some(Wire::OpenAiChat),
     }
@@ -57,10 +59,9 @@ fn streams() -> Vec<Recording> {
     recordings().into_iter().filter(|recording| recording.streams() && wire(recording).is_some()).collect()
 }
 
-/// A turn in the words of the prototype. It named blocks of its own for reasoning of this wire, and counted
-/// cached input apart.
-fn summary(turn: &ModelTurn) -> Value {
-    let kinds = turn.content.iter().map(|block| match block {
+/// The blocks of a turn in the words of the prototype, which named blocks of its own for reasoning.
+fn kinds(turn: &ModelTurn) -> Vec<&'static str> {
+    let kind = |block: &Block| match block {
         Block::Text { .. } => "text",
         Block::ToolUse { .. } => "tool_use",
         Block::ToolResult { .. } => "tool_result",
@@ -75,7 +76,33 @@ fn summary(turn: &ModelTurn) -> Value {
         }
         Block::Opaque { raw } if raw.json.contains("_tool_result\"") => "web_search_tool_result",
         Block::Opaque { .. } => "server_tool_use",
-    });
+    };
+    turn.content.iter().map(kind).collect()
+}
+
+/// The same for Gemini, whose parts it named by what they hold. It kept the signed ones apart, and an empty one.
+fn parts(turn: &ModelTurn, recording: &Recording) -> Vec<&'static str> {
+    let mut parts: Vec<&str> = Vec::new();
+    for block in &turn.content {
+        match block {
+            Block::Text { raw: Some(raw), .. } => {
+                let pieces: Vec<Value> = serde_json::from_str(&raw.json).unwrap();
+                parts.extend(pieces.iter().map(|_| "text"));
+            }
+            Block::ToolUse { .. } => parts.push("functionCall"),
+            _ => parts.push("text"),
+        }
+    }
+    let empty_part = String::from_utf8_lossy(&recording.body).contains(r#""text": """#);
+    if empty_part && !parts.contains(&"text") {
+        parts.push("text");
+    }
+    parts
+}
+
+/// A turn in the words of the prototype, which counted cached input apart.
+fn summary(turn: &ModelTurn, recording: &Recording) -> Value {
+    let kinds = if recording.provider() == "gemini" { parts(turn, recording) } else { kinds(turn) };
     let calls = turn.content.iter().filter_map(|block| match block {
         Block::ToolUse { name, input, .. } => Some(json!([name, input])),
         _ => None,
@@ -89,7 +116,7 @@ fn summary(turn: &ModelTurn) -> Value {
     json!({
         "tool_calls": calls.collect::<Vec<_>>(),
         "text_chars": chars,
-        "blocks": kinds.collect::<Vec<_>>(),
+        "blocks": kinds,
         "usage": {
             "input": usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,
             "output": usage.output_tokens,
@@ -113,6 +140,7 @@ fn assert_as_expected(recording: &Recording, row: &Value, events: &[Event], erro
     let mut row = row.clone();
     let stop = match row["stop"].as_str().unwrap() {
         "tool_use" | "tool_calls" => StopReason::ToolUse,
+        "STOP" if row["tool_calls"] != json!([]) => StopReason::ToolUse,
         _ => StopReason::EndTurn,
     };
     assert_eq!(turn.stop, stop, "{name}");
@@ -121,7 +149,7 @@ fn assert_as_expected(recording: &Recording, row: &Value, events: &[Event], erro
     }
     // Costs are no tokens.
     row["usage"].as_object_mut().unwrap().remove("cost");
-    assert_eq!(summary(turn), row, "{name}");
+    assert_eq!(summary(turn, recording), row, "{name}");
     assert!(turn.malformed.is_empty(), "{name}");
     assert_told_as_done(name, events, turn);
 }
@@ -193,9 +221,13 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
         // From here on the answer is complete by its wire's own words, whatever is still missing.
         let mark = match wire(&recording) {
             Some(Wire::Anthropic) => "message_stop",
+            Some(Wire::OpenAiResponses) => "response.completed",
+            Some(Wire::Gemini) => "\"finishReason\":",
             _ => "\"finish_reason\":\"",
         };
-        let end = frames.iter().position(|frame| frame.contains(mark)).unwrap_or(frames.len());
+        let marks = [mark, "event: error\n"];
+        let is_last = |frame: &&str| marks.iter().any(|mark| frame.contains(mark));
+        let end = frames.iter().position(is_last).unwrap_or(frames.len());
         for (count, whole) in (0..frames.len()).map(|count| (count, count > end)) {
             let kept: String = frames[..count].concat();
             let (events, error) = replay(&recording, std::iter::once(kept.as_bytes()));

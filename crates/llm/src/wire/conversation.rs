@@ -2,6 +2,8 @@
 
 use houston_domain::history::{Block, Entry, Role};
 
+use crate::model::SystemPart;
+
 /// What a wire makes of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -56,6 +58,21 @@ pub(crate) fn is_blank(text: &str) -> bool {
 /// What a user said, or a word for nothing: the turn must stand.
 pub(crate) fn user_text(text: &str) -> &str {
     if is_blank(text) { "(empty message)" } else { text }
+}
+
+/// The system prompt as one text; `None` when it says nothing.
+pub(crate) fn system_text(parts: &[SystemPart]) -> Option<String> {
+    joined(parts.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)))
+}
+
+/// The texts with blank lines between them; `None` when there are none.
+pub(crate) fn joined<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut joined = texts.next()?.to_owned();
+    for text in texts {
+        joined.push_str("\n\n");
+        joined.push_str(text);
+    }
+    Some(joined)
 }
 
 #[cfg(test)]

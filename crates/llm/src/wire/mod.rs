@@ -4,8 +4,12 @@
 
 pub(crate) mod anthropic;
 pub(crate) mod conversation;
+pub(crate) mod fields;
+pub(crate) mod gemini;
 pub(crate) mod identifier;
 pub(crate) mod openai_chat;
+pub(crate) mod openai_responses;
+pub(crate) mod schema;
 
 use std::collections::VecDeque;
 
@@ -23,6 +27,11 @@ pub enum Wire {
     /// OpenAI's Chat Completions, which most others speak too.
     #[serde(rename = "openai_chat")]
     OpenAiChat,
+    /// OpenAI's Responses.
+    #[serde(rename = "openai_responses")]
+    OpenAiResponses,
+    /// Google's Gemini.
+    Gemini,
 }
 
 /// Where a provider departs from its wire.
@@ -36,6 +45,21 @@ pub struct Dialect {
     pub nine_character_ids: bool,
     /// Whether it refuses a history whose tool calls come without `reasoning_content`, even an empty one.
     pub wants_reasoning_back: bool,
+    /// Whether it accepts `prompt_cache_key`.
+    pub prompt_cache_key: bool,
+    /// How it is held to a form of the answer.
+    pub answer_form: AnswerForm,
+}
+
+/// How a provider is held to a form of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// It takes the schema.
+    JsonSchema,
+    /// It promises some JSON object; the schema is told to the model.
+    JsonObject,
+    /// It promises nothing, or not in a stream; the schema is told to the model.
+    Told,
 }
 
 impl Dialect {
@@ -45,13 +69,20 @@ impl Dialect {
         stream_options: true,
         nine_character_ids: false,
         wants_reasoning_back: false,
+        prompt_cache_key: false,
+        answer_form: AnswerForm::JsonSchema,
     };
     /// OpenAI's reasoning models refuse `max_tokens`.
-    pub const OPENAI: Self = Self { max_completion_tokens: true, ..Self::COMPATIBLE };
+    pub const OPENAI: Self = Self { max_completion_tokens: true, prompt_cache_key: true, ..Self::COMPATIBLE };
     /// Mistral refuses unknown fields and foreign call ids, and reports usage unasked.
     pub const MISTRAL: Self = Self { stream_options: false, nine_character_ids: true, ..Self::COMPATIBLE };
-    /// DeepSeek thinks by default, and answers 400 when a tool call comes back without its reasoning.
-    pub const DEEPSEEK: Self = Self { wants_reasoning_back: true, ..Self::COMPATIBLE };
+    /// DeepSeek thinks by default, and answers 400 when a tool call comes back without its reasoning. It refuses
+    /// `json_schema`.
+    pub const DEEPSEEK: Self =
+        Self { wants_reasoning_back: true, answer_form: AnswerForm::JsonObject, ..Self::COMPATIBLE };
+    /// Groq holds few models to a schema, and none in a stream or beside tools:
+    /// <https://console.groq.com/docs/structured-outputs>.
+    pub const GROQ: Self = Self { answer_form: AnswerForm::Told, ..Self::COMPATIBLE };
 }
 
 /// Reads one answer. It is told of every event, and says with [`Event::Done`] that the answer is complete.
@@ -76,20 +107,33 @@ pub(crate) trait Decoder: Send {
 }
 
 impl Wire {
-    /// Where requests for `model` go, under `base`. An address without a path gets `/v1`, which every such server has;
-    /// Anthropic's own convention is to leave it out always. `None` when `base` is no HTTP address.
-    pub(crate) fn url(self, base: &str, _model: &str) -> Option<reqwest::Url> {
+    /// Where requests for `model` go, under `base`. An address without a path gets the version that every such
+    /// server has; Anthropic's own convention is to leave it out always. `None` when `base` is no HTTP address.
+    pub(crate) fn url(self, base: &str, model: &str) -> Option<reqwest::Url> {
         let mut url = reqwest::Url::parse(base.trim()).ok()?;
         if !matches!(url.scheme(), "http" | "https") {
             return None;
         }
         let path = url.path().trim_end_matches('/');
-        let (operation, has_version) = match self {
-            Self::Anthropic => ("messages", path.ends_with("/v1")),
-            Self::OpenAiChat => ("chat/completions", !path.is_empty()),
+        let version = match self {
+            Self::Anthropic if !path.ends_with("/v1") => "/v1",
+            Self::Gemini if path.is_empty() => "/v1beta",
+            Self::OpenAiChat | Self::OpenAiResponses if path.is_empty() => "/v1",
+            _ => "",
         };
-        let path = format!("{path}{}/{operation}", if has_version { "" } else { "/v1" });
+        let operation = match self {
+            Self::Anthropic => "messages".to_owned(),
+            Self::OpenAiChat => "chat/completions".to_owned(),
+            Self::OpenAiResponses => "responses".to_owned(),
+            // Tuned models name their own collection.
+            Self::Gemini if model.contains('/') => format!("{model}:streamGenerateContent"),
+            Self::Gemini => format!("models/{model}:streamGenerateContent"),
+        };
+        let path = format!("{path}{version}/{operation}");
         url.set_path(&path);
+        if self == Self::Gemini {
+            url.query_pairs_mut().append_pair("alt", "sse");
+        }
         Some(url)
     }
 
@@ -98,6 +142,8 @@ impl Wire {
         match self {
             Self::Anthropic => anthropic::request::encode(model, request),
             Self::OpenAiChat => openai_chat::request::encode(model, dialect, request),
+            Self::OpenAiResponses => openai_responses::request::encode(model, request),
+            Self::Gemini => gemini::request::encode(model, request),
         }
     }
 
@@ -106,6 +152,8 @@ impl Wire {
         match self {
             Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider)),
             Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
+            Self::OpenAiResponses => Box::new(openai_responses::stream::ResponsesDecoder::new(provider)),
+            Self::Gemini => Box::new(gemini::stream::GeminiDecoder::new(provider)),
         }
     }
 }
@@ -131,9 +179,28 @@ mod tests {
                 "https://h/d/gpt?api-version=1",
                 "https://h/d/gpt/chat/completions?api-version=1",
             ),
+            (Wire::OpenAiResponses, "https://h", "https://h/v1/responses"),
+            (
+                Wire::OpenAiResponses,
+                "https://h/openai/v1?api-version=preview",
+                "https://h/openai/v1/responses?api-version=preview",
+            ),
+            (
+                Wire::Gemini,
+                "https://generativelanguage.googleapis.com/v1beta",
+                "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse",
+            ),
+            (
+                Wire::Gemini,
+                "http://127.0.0.1:9",
+                "http://127.0.0.1:9/v1beta/models/m:streamGenerateContent?alt=sse",
+            ),
+            (Wire::Gemini, "https://h/v1?key=k", "https://h/v1/models/m:streamGenerateContent?key=k&alt=sse"),
         ] {
             assert_eq!(wire.url(base, "m").unwrap().as_str(), url);
         }
+        let tuned = Wire::Gemini.url("https://h/v1beta", "tunedModels/m").unwrap();
+        assert_eq!(tuned.as_str(), "https://h/v1beta/tunedModels/m:streamGenerateContent?alt=sse");
         assert!(Wire::Anthropic.url("file:///etc/passwd", "m").is_none());
         assert!(Wire::Anthropic.url("127.0.0.1:80", "m").is_none());
     }

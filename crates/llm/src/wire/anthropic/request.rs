@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
+use super::super::schema;
 use super::NAME;
 use crate::model::{Description, Request};
 
@@ -21,19 +22,33 @@ struct Body<'a> {
     system: Vec<SystemBlock<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
     messages: Vec<Message<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig {
+    format: Format,
+}
+
+#[derive(Serialize)]
+struct Format {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: Value,
 }
 
 #[derive(Serialize)]
 struct SystemBlock<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    text: &'a str,
+    text: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheControl>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 struct CacheControl {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -65,6 +80,8 @@ enum Content<'a> {
 enum Plain<'a> {
     Text {
         text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
     ToolUse {
         id: Cow<'a, str>,
@@ -76,18 +93,29 @@ enum Plain<'a> {
         content: &'a str,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
 }
 
+/// Cached for five minutes, and anew from each use.
+const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
+
+/// How many turns of the user end in a mark: this call writes at the last one, and reads what the call before
+/// wrote at the one before. With the system prompt's these are three of the four marks allowed.
+const MARKED_TURNS: usize = 2;
+
 /// The body, JSON. The cache reaches to the end of the last system part that is marked, tools included: they
-/// stand before the system prompt.
+/// stand before the system prompt. Who marks a part, or names a key, will ask again: then it reaches into the
+/// history too.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let parts: Vec<_> = request.system.iter().filter(|part| !is_blank(&part.text)).collect();
     let breakpoint = parts.iter().rposition(|part| part.cached);
-    let system = parts.iter().enumerate().map(|(index, part)| SystemBlock {
-        kind: "text",
-        text: &part.text,
-        cache_control: (Some(index) == breakpoint).then_some(CacheControl { kind: "ephemeral" }),
+    let held = request.answer_schema.filter(|_| holds_to_a_form(&model.model));
+    let told = request.answer_schema.filter(|_| held.is_none());
+    let block = |text, cache_control| SystemBlock { kind: "text", text, cache_control };
+    let system = parts.iter().enumerate().map(|(index, part)| {
+        block(Cow::Borrowed(part.text.as_str()), (Some(index) == breakpoint).then_some(EPHEMERAL))
     });
     let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
         name: &tool.name,
@@ -95,16 +123,45 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         input_schema: &tool.input_schema,
     });
     let turns = turns(request.entries, |block| judge(block, &model.provider));
+    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider)).collect();
+    if breakpoint.is_some() || request.cache_key.is_some() {
+        let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
+        of_user.take(MARKED_TURNS).for_each(Message::mark);
+    }
     let body = Body {
         model: &model.model,
         max_tokens: request.max_output_tokens,
         stream: true,
-        system: system.collect(),
+        system: system.chain(told.map(|form| block(schema::instruction(form).into(), None))).collect(),
         tools: tools.collect(),
-        messages: turns.iter().map(|turn| message(turn, &model.provider)).collect(),
+        output_config: held.map(|form| OutputConfig {
+            format: Format { kind: "json_schema", schema: schema::closed(form.schema) },
+        }),
+        messages,
     };
     // Maps with text keys and no failing `Serialize`: this cannot fail.
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// Whether a model can be held to a form; the older ones, and others that speak this wire, cannot:
+/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
+fn holds_to_a_form(model: &str) -> bool {
+    let name = model.rsplit(['/', '.']).next().unwrap_or(model);
+    let too_old = ["claude-2", "claude-3", "claude-instant", "claude-sonnet-4-0", "claude-opus-4-0"];
+    let dated = ["claude-sonnet-4-20", "claude-opus-4-20"];
+    name.starts_with("claude-") && !too_old.iter().chain(&dated).any(|old| name.starts_with(old))
+}
+
+impl Message<'_> {
+    /// Ends what is cached here.
+    fn mark(&mut self) {
+        if let Some(Content::Plain(
+            Plain::Text { cache_control, .. } | Plain::ToolResult { cache_control, .. },
+        )) = self.content.last_mut()
+        {
+            *cache_control = Some(EPHEMERAL);
+        }
+    }
 }
 
 /// What only its author understands goes back to it alone.
@@ -130,11 +187,11 @@ fn message<'a>(turn: &Turn<'a>, provider: &str) -> Message<'a> {
 fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'a>> {
     Some(match block {
         Block::Text { text, .. } if role == Role::User => {
-            Content::Plain(Plain::Text { text: user_text(text) })
+            Content::Plain(Plain::Text { text: user_text(text), cache_control: None })
         }
         Block::Text { text, raw } => match own(raw.as_ref(), provider) {
             Some(raw) => Content::Raw(raw),
-            None => Content::Plain(Plain::Text { text }),
+            None => Content::Plain(Plain::Text { text, cache_control: None }),
         },
         Block::ToolUse { id, name, input, .. } => {
             Content::Plain(Plain::ToolUse { id: call_id(id, false), name: tool_name(name), input })
@@ -143,6 +200,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'
             tool_use_id: call_id(tool_use_id, false),
             content,
             is_error: *is_error,
+            cache_control: None,
         }),
         Block::Thinking { raw, .. } => Content::Raw(own(raw.as_ref(), provider)?),
         Block::Opaque { raw } => Content::Raw(own(Some(raw), provider)?),

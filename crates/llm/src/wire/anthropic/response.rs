@@ -41,6 +41,9 @@ pub(super) struct Delta<'a> {
     pub(super) signature: Option<String>,
     pub(super) partial_json: Option<String>,
     pub(super) stop_reason: Option<String>,
+    /// Of a compaction: what the conversation was folded into.
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
 }
 
 /// An answer in one piece.
@@ -61,7 +64,22 @@ pub(super) struct ReportedUsage {
     output_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
+    /// The writes again, by how long they last.
+    cache_creation: Option<CacheCreation>,
     output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct CacheCreation {
+    ephemeral_5m_input_tokens: Option<u64>,
+    ephemeral_1h_input_tokens: Option<u64>,
+}
+
+impl CacheCreation {
+    fn total(self) -> u64 {
+        self.ephemeral_5m_input_tokens.unwrap_or(0) + self.ephemeral_1h_input_tokens.unwrap_or(0)
+    }
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -78,13 +96,16 @@ impl ReportedUsage {
         self.cache_creation_input_tokens =
             later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
         self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation = later.cache_creation.or(self.cache_creation);
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
     }
 
     /// In our terms: Anthropic counts as input only what no cache was involved in.
     pub(super) fn normalised(self) -> Usage {
         let read = self.cache_read_input_tokens.unwrap_or(0);
-        let write = self.cache_creation_input_tokens.unwrap_or(0);
+        let write = self
+            .cache_creation_input_tokens
+            .unwrap_or_else(|| self.cache_creation.map_or(0, CacheCreation::total));
         let output_tokens = self.output_tokens.unwrap_or(0);
         let thinking = self.output_tokens_details.and_then(|details| details.thinking_tokens);
         Usage {

@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::super::Decoder;
+use super::super::fields::Fields;
 use super::NAME;
 use super::response::{Delta, ReportedUsage, StreamEvent, WholeMessage, stop_reason};
 use crate::error;
@@ -51,6 +52,8 @@ enum Part {
         begun: Box<RawValue>,
         /// What came later of its `input`.
         json: String,
+        /// What came later of its `content`, whole.
+        content: Option<Box<RawValue>>,
     },
 }
 
@@ -104,7 +107,7 @@ impl AnthropicDecoder {
                     json: String::new(),
                 }
             }
-            _ => Part::Opaque { begun: block.to_owned(), json: String::new() },
+            _ => Part::Opaque { begun: block.to_owned(), json: String::new(), content: None },
         };
         self.blocks.push((number, part));
         Ok(())
@@ -137,7 +140,10 @@ impl AnthropicDecoder {
                     out.push_back(Event::ToolArguments { index: *index, json: more });
                 }
             }
-            Part::Opaque { json, .. } => json.push_str(&delta.partial_json.unwrap_or_default()),
+            Part::Opaque { json, content, .. } => {
+                json.push_str(&delta.partial_json.unwrap_or_default());
+                *content = delta.content.map(ToOwned::to_owned).or_else(|| content.take());
+            }
         }
     }
 
@@ -194,8 +200,8 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
             });
             Some(Block::ToolUse { id, name, input, raw: None })
         }
-        Part::Opaque { begun, json } => {
-            let raw = kept(with_input(&begun, &json).unwrap_or_else(|| begun.get().to_owned()));
+        Part::Opaque { begun, json, content } => {
+            let raw = kept(completed(&begun, &json, content).unwrap_or_else(|| begun.get().to_owned()));
             // Redacted reasoning ends no turn, as reasoning that can be read does not.
             let is_reasoning = begun.get().contains("\"redacted_thinking\"");
             Some(if is_reasoning {
@@ -219,11 +225,20 @@ fn cited(text: &str, citations: &[Box<RawValue>]) -> String {
     serde_json::to_string(&Cited { kind: "text", text, citations }).unwrap_or_default()
 }
 
-/// A block whose `input` came in pieces.
-fn with_input(begun: &RawValue, json: &str) -> Option<String> {
-    let input: Box<RawValue> = serde_json::from_str(json).ok()?;
-    let mut fields: Map<String, Value> = serde_json::from_str(begun.get()).ok()?;
-    fields.insert("input".to_owned(), serde_json::to_value(&input).ok()?);
+/// A block of which a field came later, every other one as it came; `None` when it began complete.
+fn completed(begun: &RawValue, json: &str, content: Option<Box<RawValue>>) -> Option<String> {
+    let input = serde_json::from_str::<Box<RawValue>>(json).ok().map(|input| ("input", input));
+    let later: Vec<_> = input.into_iter().chain(content.map(|content| ("content", content))).collect();
+    if later.is_empty() {
+        return None;
+    }
+    let mut fields: Fields = serde_json::from_str(begun.get()).ok()?;
+    for (name, value) in later {
+        match fields.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => fields.0.push((name.to_owned(), value)),
+        }
+    }
     serde_json::to_string(&fields).ok()
 }
 
@@ -235,6 +250,8 @@ impl Decoder for AnthropicDecoder {
         let event: StreamEvent<'_> = serde_json::from_str(data)
             .map_err(|error| error::invalid(format!("an event that cannot be read: {error}")))?;
         match &*event.kind {
+            // A server that began anew: of the first answer, the end will never come.
+            "message_start" if !self.blocks.is_empty() => return Err(error::cut_off()),
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
             }

@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 use super::super::Decoder as _;
 use super::request::encode;
 use super::stream::AnthropicDecoder;
-use crate::model::{Description, Event, Request, SystemPart};
+use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
+
+fn described(model: &str) -> Description {
+    Description { provider: "anthropic".into(), model: model.into(), simulated: false, supports_tools: true }
+}
+
+fn request_body(request: &Request<'_>) -> Value {
+    serde_json::from_slice(&encode(&described("claude"), request)).unwrap()
+}
 
 fn sent(system: &[SystemPart], entries: &[Entry]) -> Value {
-    let model = Description {
-        provider: "anthropic".into(),
-        model: "claude".into(),
-        simulated: false,
-        supports_tools: true,
-    };
-    let request = Request { system, entries, tools: &[], max_output_tokens: 7, ..Request::default() };
-    serde_json::from_slice(&encode(&model, &request)).unwrap()
+    request_body(&Request { system, entries, tools: &[], max_output_tokens: 7, ..Request::default() })
 }
 
 fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
@@ -42,6 +43,10 @@ fn the_cache_ends_after_the_last_stable_part() {
             {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}},
             {"type": "text", "text": "now"},
         ])
+    );
+    assert_eq!(
+        body["messages"][0]["content"],
+        json!([{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}])
     );
     assert_eq!(body["max_tokens"], 7);
     assert!(body.get("tools").is_none());
@@ -146,4 +151,112 @@ fn an_error_event_and_a_missing_end_are_errors() {
     assert_eq!(decode(&[overloaded]).unwrap_err().code, ModelErrorCode::RateLimited);
     let stopped = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
     assert_eq!(decode(&[stopped]).unwrap_err().code, ModelErrorCode::NetworkError);
+}
+
+#[test]
+fn the_cache_moves_on_with_the_conversation_and_its_marks_stay_few() {
+    let call = |id: &str| Block::ToolUse { id: id.into(), name: "f".into(), input: json!({}), raw: None };
+    let result =
+        |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false };
+    let mut entries = vec![Entry::user(vec![Block::text("1")])];
+    let part = |text: &str, cached| SystemPart { text: text.into(), cached };
+    let marked = |entries: &[Entry], system: &[SystemPart], cache_key| {
+        let request = Request { system, entries, cache_key, ..Request::default() };
+        let body = request_body(&request);
+        let messages = body["messages"].as_array().unwrap();
+        let marked: Vec<usize> = (0..messages.len())
+            .filter(|at| {
+                let blocks = messages[*at]["content"].as_array().unwrap();
+                let marks: Vec<bool> =
+                    blocks.iter().map(|block| block.get("cache_control").is_some()).collect();
+                assert!(marks.iter().rev().skip(1).all(|mark| !mark), "{blocks:?}");
+                marks.last() == Some(&true)
+            })
+            .collect();
+        (marked, body.to_string().matches("cache_control").count())
+    };
+    for round in 0..5 {
+        let ids = [format!("a{round}"), format!("b{round}")];
+        entries.push(Entry::assistant(vec![call(&ids[0]), call(&ids[1])]));
+        entries.push(Entry::user(vec![result(&ids[0]), result(&ids[1])]));
+    }
+    let stable = [part("a", true), part("now", false)];
+    assert_eq!(marked(&entries, &stable, None), (vec![8, 10], 3));
+    assert_eq!(marked(&entries[..3], &stable, None), (vec![0, 2], 3));
+    assert_eq!(marked(&entries, &[], Some("goal_1")), (vec![8, 10], 2));
+    // Who asks once would pay for a cache that nobody reads.
+    assert_eq!(marked(&entries, &[part("a", false)], None), (vec![], 0));
+}
+
+#[test]
+fn the_form_of_an_answer_is_enforced_or_told() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
+    let form = Some(AnswerSchema { name: "verdict", schema: &schema });
+    let request = Request { answer_schema: form, ..Request::default() };
+    let body =
+        |model: &str| -> Value { serde_json::from_slice(&encode(&described(model), &request)).unwrap() };
+    for model in ["claude-sonnet-5-5", "claude-opus-4-1-20250805", "anthropic/claude-haiku-4-5"] {
+        let body = body(model);
+        let sent = &body["output_config"]["format"]["schema"];
+        assert_eq!(sent["additionalProperties"], false, "{model}");
+        assert!(body.get("system").is_none());
+    }
+    for model in ["claude-3-5-haiku-latest", "claude-sonnet-4-20250514", "deepseek-v4-flash"] {
+        let body = body(model);
+        assert!(body.get("output_config").is_none(), "{model}");
+        assert!(body["system"][0]["text"].as_str().unwrap().ends_with(&schema.to_string()));
+    }
+}
+
+#[test]
+fn what_runs_on_the_providers_side_is_kept_as_it_came() {
+    let start = |index: u64, block: &str| {
+        format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#)
+    };
+    let delta = |index: u64, delta: &str| {
+        format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#)
+    };
+    let result = r#"{"type":"mcp_tool_result","tool_use_id":"m","is_error":false,"content":[{"n":1.10}]}"#;
+    let data = [
+        start(0, r#"{"type":"mcp_tool_use","id":"m","name":"x","server_name":"s","input":{}}"#),
+        delta(0, r#"{"type":"input_json_delta","partial_json":""}"#),
+        delta(0, r#"{"type":"input_json_delta","partial_json":"{\"b\": 1.10, "}"#),
+        delta(0, r#"{"type":"input_json_delta","partial_json":"\"a\":2}"}"#),
+        start(1, result),
+        start(2, r#"{"type":"compaction","content":null}"#),
+        delta(2, r#"{"type":"compaction_delta","content":"folded \u00e4"}"#),
+        r#"{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4}}}"#.to_owned(),
+        r#"{"type":"message_stop"}"#.to_owned(),
+    ];
+    let (mut decoder, mut events) = (AnthropicDecoder::new("anthropic"), VecDeque::new());
+    for data in &data {
+        decoder.event("", data, &mut events).unwrap();
+    }
+    let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
+    let kept: Vec<&str> = turn
+        .content
+        .iter()
+        .map(|block| if let Block::Opaque { raw } = block { &*raw.json } else { panic!("{block:?}") })
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            r#"{"type":"mcp_tool_use","id":"m","name":"x","server_name":"s","input":{"b": 1.10, "a":2}}"#,
+            result,
+            r#"{"type":"compaction","content":"folded \u00e4"}"#,
+        ]
+    );
+    assert_eq!((turn.usage.cache_write_tokens, turn.stop), (7, StopReason::EndTurn));
+}
+
+#[test]
+fn an_answer_that_begins_anew_was_cut_off() {
+    let begun = json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}});
+    let text =
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}});
+    let stop = json!({"type": "message_stop"});
+    let twice = [begun.clone(), begun.clone(), text.clone(), stop.clone()];
+    assert_eq!(decode(&twice).unwrap().0.content, [Block::text("a")]);
+    let spliced = [begun.clone(), text.clone(), begun, text, stop];
+    assert_eq!(decode(&spliced).unwrap_err().code, ModelErrorCode::NetworkError);
 }

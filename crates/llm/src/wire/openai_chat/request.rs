@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::Dialect;
-use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::conversation::{Turn, Use, joined, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
+use super::super::schema::{self, NamedSchema};
+use super::super::{AnswerForm, Dialect};
 use super::NAME;
 use crate::model::{Description, Request};
 
@@ -23,6 +24,10 @@ struct Body<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
@@ -31,6 +36,13 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct StreamOptions {
     include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonObject,
+    JsonSchema { json_schema: NamedSchema<'a> },
 }
 
 #[derive(Serialize)]
@@ -62,6 +74,8 @@ struct ToolCall<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -102,6 +116,14 @@ pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_
         stream_options: dialect.stream_options.then_some(StreamOptions { include_usage: true }),
         max_tokens: (!dialect.max_completion_tokens).then_some(limit),
         max_completion_tokens: dialect.max_completion_tokens.then_some(limit),
+        prompt_cache_key: request.cache_key.filter(|_| dialect.prompt_cache_key),
+        response_format: request.answer_schema.and_then(|form| match dialect.answer_form {
+            AnswerForm::JsonSchema => {
+                Some(ResponseFormat::JsonSchema { json_schema: NamedSchema::new(form) })
+            }
+            AnswerForm::JsonObject => Some(ResponseFormat::JsonObject),
+            AnswerForm::Told => None,
+        }),
         messages: messages(model, dialect, request),
         tools: tools.collect(),
     };
@@ -110,7 +132,9 @@ pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_
 }
 
 fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) -> Vec<Message<'a>> {
-    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let told = request.answer_schema.filter(|_| dialect.answer_form != AnswerForm::JsonSchema);
+    let told = told.map(schema::instruction);
+    let system = joined(system_text(request.system).as_deref().into_iter().chain(told.as_deref()));
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
     let judge = |block: &Block| match block {
         Block::Thinking { raw: Some(raw), .. } if own(raw, &model.provider).is_some() => {
@@ -128,16 +152,18 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
     messages
 }
 
-/// Reasoning as it came: in blocks, or as a text in a field of this name.
+/// Reasoning as it came, in blocks, or as a text in a field of this name; or what came with a call.
 #[derive(Deserialize)]
-struct Reasoning<'a> {
+struct Kept<'a> {
+    #[serde(borrow)]
+    extra_content: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning_details: Option<&'a RawValue>,
     #[serde(borrow)]
     field: Option<Cow<'a, str>>,
 }
 
-fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Reasoning<'a>> {
+fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Kept<'a>> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
@@ -156,10 +182,11 @@ fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant
     let mut message = Assistant { content: joined(texts(turn)), ..Assistant::default() };
     for block in &turn.blocks {
         match block {
-            Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
+            Block::ToolUse { id, name, input, raw } => message.tool_calls.push(ToolCall {
                 id: call_id(id, dialect.nine_character_ids),
                 kind: "function",
                 function: Function { name: tool_name(name), arguments: input.to_string() },
+                extra_content: raw.as_ref().and_then(|raw| own(raw, provider)?.extra_content),
             }),
             Block::Thinking { text, raw: Some(raw) } => {
                 let Some(reasoning) = own(raw, provider) else { continue };
@@ -184,9 +211,4 @@ fn texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
         Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     })
-}
-
-/// The texts with blank lines between them; `None` when there are none.
-fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
-    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
 }

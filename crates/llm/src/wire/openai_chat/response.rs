@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 /// A chunk, or a whole answer.
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub(super) choices: Vec<Choice>,
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) choices: Vec<Choice<'a>>,
     #[serde(default)]
     pub(super) usage: Option<ReportedUsage>,
     #[serde(default)]
@@ -23,13 +23,16 @@ pub(super) struct Chunk<'a> {
     pub(super) object: Option<String>,
 }
 
-/// One of the answers asked for. Only the first is read.
+/// One of the answers asked for. Only the first is read. Perplexity sends both what is new and what there is so
+/// far, in chunks and in whole answers alike.
 #[derive(Deserialize)]
-pub(super) struct Choice {
+pub(super) struct Choice<'a> {
     #[serde(default)]
     pub(super) index: u32,
-    #[serde(default, alias = "message", deserialize_with = "null_is_default")]
-    pub(super) delta: Delta,
+    #[serde(default, borrow)]
+    pub(super) delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) message: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) finish_reason: Option<String>,
 }
@@ -56,6 +59,9 @@ pub(super) struct CallDelta {
     pub(super) id: Option<String>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) function: FunctionDelta,
+    /// What Google's own endpoint signs its calls with.
+    #[serde(default)]
+    pub(super) extra_content: Option<Box<RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -83,7 +89,7 @@ pub(super) struct Content {
 
 /// Arguments as text; a few servers send the object itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Arguments(pub(super) String);
+pub(in super::super) struct Arguments(pub(in super::super) String);
 
 #[derive(Deserialize)]
 struct Part {
@@ -143,19 +149,19 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
-/// Usage as reported, in the spellings seen.
+/// Usage as reported, in the spellings seen; Responses has its own.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ReportedUsage {
-    #[serde(deserialize_with = "null_is_default")]
+pub(in super::super) struct ReportedUsage {
+    #[serde(alias = "input_tokens", deserialize_with = "null_is_default")]
     prompt_tokens: u64,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(alias = "output_tokens", deserialize_with = "null_is_default")]
     completion_tokens: u64,
     #[serde(deserialize_with = "null_is_default")]
     total_tokens: u64,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(alias = "input_tokens_details", deserialize_with = "null_is_default")]
     prompt_tokens_details: InputDetails,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(alias = "output_tokens_details", deserialize_with = "null_is_default")]
     completion_tokens_details: OutputDetails,
     /// DeepSeek.
     #[serde(deserialize_with = "null_is_default")]
@@ -182,7 +188,7 @@ struct OutputDetails {
 
 impl ReportedUsage {
     /// In our terms: a part is never more than the whole, and reasoning counts as output (xAI leaves it out).
-    pub(super) fn normalised(self) -> Usage {
+    pub(in super::super) fn normalised(self) -> Usage {
         let input_tokens = self.prompt_tokens;
         let reasoning = self.completion_tokens_details.reasoning_tokens;
         let apart = reasoning > 0 && self.total_tokens == input_tokens + self.completion_tokens + reasoning;
@@ -222,7 +228,8 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Decimal>
     Ok(total.get().parse().or_else(|_| Decimal::from_scientific(total.get())).ok())
 }
 
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+/// Reads `null` as nothing.
+pub(in super::super) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())

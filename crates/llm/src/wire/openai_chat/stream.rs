@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::Decoder;
@@ -35,6 +36,8 @@ struct Call {
     id: String,
     name: String,
     json: String,
+    /// What else came with it and must come back.
+    extra: Option<Box<RawValue>>,
     /// Whether the start was told; arguments wait for it.
     started: bool,
 }
@@ -55,9 +58,8 @@ impl ChatDecoder {
         }
     }
 
-    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let chunk: Chunk<'_> = serde_json::from_str(data)
-            .map_err(|error| error::invalid(format!("a chunk that cannot be read: {error}")))?;
+    fn chunk(&mut self, data: &str, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let chunk: Chunk<'_> = read(data)?;
         if chunk.error.is_some() || chunk.object.as_deref() == Some("error") {
             return Err(error::in_stream(data));
         }
@@ -69,7 +71,11 @@ impl ChatDecoder {
         }
         // The others were not asked for.
         for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
-            self.delta(choice.delta, out);
+            let [first, second] =
+                if whole { [choice.message, choice.delta] } else { [choice.delta, choice.message] };
+            if let Some(delta) = first.or(second) {
+                self.delta(read(delta.get())?, out);
+            }
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 let stop = stop_reason(&reason);
                 self.stop = Some(stop.ok_or_else(|| error::invalid("the provider gave up in mid-answer"))?);
@@ -115,6 +121,7 @@ impl ChatDecoder {
         if call.name.is_empty() {
             call.name = name;
         }
+        call.extra = delta.extra_content.or_else(|| call.extra.take());
         let mut news = delta.function.arguments.map(|arguments| arguments.0).unwrap_or_default();
         call.json.push_str(&news);
         if !call.started && !call.name.is_empty() {
@@ -150,6 +157,7 @@ impl ChatDecoder {
                     id: String::new(),
                     name: String::new(),
                     json: String::new(),
+                    extra: None,
                     started: false,
                 });
                 self.calls.len() - 1
@@ -176,7 +184,10 @@ impl ChatDecoder {
                 malformed.push((call.id.clone(), sent));
                 Value::Object(Map::new())
             });
-            content.push(Block::ToolUse { id: call.id, name: call.name, input, raw: None });
+            let raw = call
+                .extra
+                .map(|extra| RawBlock::new(NAME, &self.provider, format!("{{\"extra_content\":{extra}}}")));
+            content.push(Block::ToolUse { id: call.id, name: call.name, input, raw });
         }
         // Several servers say `stop` beside tool calls.
         if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
@@ -211,7 +222,7 @@ impl Decoder for ChatDecoder {
             "" => Ok(()),
             "[DONE]" => self.finish(out),
             _ if name == "error" => Err(error::in_stream(data)),
-            data => self.chunk(data, out),
+            data => self.chunk(data, false, out),
         }
     }
 
@@ -220,9 +231,14 @@ impl Decoder for ChatDecoder {
     }
 
     fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.chunk(body, out)?;
+        self.chunk(body, true, out)?;
         self.finish(out)
     }
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, ModelError> {
+    serde_json::from_str(json)
+        .map_err(|error| error::invalid(format!("a chunk that cannot be read: {error}")))
 }
 
 /// Adds a piece of OpenRouter's `reasoning_details`: pieces with the same type and index are one block, whose

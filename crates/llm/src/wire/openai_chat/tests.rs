@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{Decoder as _, Dialect};
 use super::request::encode;
 use super::stream::ChatDecoder;
-use crate::model::{Description, Event, Request, SystemPart};
+use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 
 /// Chunks with these deltas, then a chunk with `finish`, then the end.
 fn decode(deltas: &[Value], finish: Value) -> Result<(ModelTurn, Vec<Event>), ModelError> {
@@ -213,8 +213,79 @@ fn each_dialect_is_sent_what_it_accepts() {
             {"role": "user", "content": "3"},
         ])
     );
+    assert!(openai.get("response_format").is_none() && openai.get("prompt_cache_key").is_none());
     let mistral = sent(Dialect::MISTRAL);
     assert!(mistral.get("stream_options").is_none());
     let id = mistral["messages"][2]["tool_calls"][0]["id"].as_str().unwrap();
     assert!(id.len() == 9 && mistral["messages"][3]["tool_call_id"] == id);
+}
+
+#[test]
+fn the_form_of_an_answer_is_asked_for_as_each_dialect_can() {
+    let model =
+        Description { provider: "x".into(), model: "m".into(), simulated: false, supports_tools: true };
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let request = Request {
+        answer_schema: Some(AnswerSchema { name: "verdict", schema: &schema }),
+        cache_key: Some("goal_1"),
+        ..Request::default()
+    };
+    let sent = |dialect| -> Value { serde_json::from_slice(&encode(&model, dialect, &request)).unwrap() };
+    let openai = sent(Dialect::OPENAI);
+    assert_eq!(openai["prompt_cache_key"], "goal_1");
+    assert_eq!(
+        openai["response_format"],
+        json!({"type": "json_schema", "json_schema": {"name": "verdict", "strict": false, "schema": schema}})
+    );
+    assert_eq!(openai["messages"], json!([]));
+    for (dialect, format) in
+        [(Dialect::DEEPSEEK, Some(json!({"type": "json_object"}))), (Dialect::GROQ, None)]
+    {
+        let body = sent(dialect);
+        assert_eq!(body.get("response_format"), format.as_ref());
+        assert!(body.get("prompt_cache_key").is_none());
+        assert!(body["messages"][0]["content"].as_str().unwrap().ends_with(&schema.to_string()));
+    }
+}
+
+#[test]
+fn what_is_new_is_told_apart_from_what_there_is_so_far() {
+    // As Perplexity sends it.
+    let chunk = |delta: &str, message: &str, finish: Value| {
+        json!({"choices": [{"index": 0, "finish_reason": finish,
+            "delta": {"role": "assistant", "content": delta}, "message": {"content": message}}]})
+    };
+    let (mut decoder, mut events) = (ChatDecoder::new("perplexity"), VecDeque::new());
+    for data in [chunk("a", "a", Value::Null), chunk("b", "ab", json!("stop"))] {
+        decoder.event("", &data.to_string(), &mut events).unwrap();
+    }
+    decoder.end(&mut events).unwrap();
+    let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
+    assert_eq!(turn.content, [Block::text("ab")]);
+
+    let (mut decoder, mut events) = (ChatDecoder::new("perplexity"), VecDeque::new());
+    decoder.whole(&chunk("", "ab", json!("stop")).to_string(), &mut events).unwrap();
+    let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
+    assert_eq!(turn.content, [Block::text("ab")]);
+}
+
+#[test]
+fn the_signature_of_a_call_goes_back_to_who_signed_it() {
+    let signature = json!({"google": {"thought_signature": "S+/="}});
+    let mut call = piece(json!(0), json!("a"), json!("f"), json!("{}"));
+    call["extra_content"] = signature.clone();
+    let (turn, _) = decode(&[json!({"tool_calls": [call]})], finish("tool_calls")).unwrap();
+    let entries = [Entry::user(vec![Block::text("1")]), Entry::assistant(turn.content)];
+    let sent = |provider: &str| -> Value {
+        let model = Description {
+            provider: provider.into(),
+            model: "m".into(),
+            simulated: false,
+            supports_tools: true,
+        };
+        let request = Request { entries: &entries, ..Request::default() };
+        serde_json::from_slice(&encode(&model, Dialect::COMPATIBLE, &request)).unwrap()
+    };
+    assert_eq!(sent("x")["messages"][1]["tool_calls"][0]["extra_content"], signature);
+    assert!(sent("y")["messages"][1]["tool_calls"][0].get("extra_content").is_none());
 }

@@ -1,0 +1,295 @@
+//! A request as Gemini reads it.
+
+use std::borrow::Cow;
+
+use houston_domain::history::{Block, RawBlock, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::identifier::{call_id, tool_name};
+use super::super::schema;
+use super::NAME;
+use crate::model::{Description, Request};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Content<'a>>,
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    generation_config: GenerationConfig<'a>,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Part<'a> {
+    Plain(Plain<'a>),
+    #[serde(rename_all = "camelCase")]
+    Call {
+        function_call: FunctionCall<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thought_signature: Option<&'static str>,
+    },
+    /// As the provider sent it.
+    Raw(&'a RawValue),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Plain<'a> {
+    Text(Cow<'a, str>),
+    FunctionResponse(FunctionResponse<'a>),
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    args: &'a Value,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+    response: Response<'a>,
+}
+
+/// What a tool said, under the names that Gemini knows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Response<'a> {
+    Output(&'a str),
+    Error(&'a str),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<FunctionDeclaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionDeclaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig<'a> {
+    max_output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ThinkingConfig {
+    include_thoughts: bool,
+}
+
+/// Stands for the signature of a call that another model made, which a Gemini 3 refuses to see unsigned:
+/// <https://ai.google.dev/gemini-api/docs/thought-signatures>.
+const UNSIGNED: &str = "skip_thought_signature_validator";
+
+/// The body, JSON.
+pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    let generation = Generation::of(&model.model);
+    let tools: Vec<_> = request.tools.iter().filter(|_| model.supports_tools).map(declaration).collect();
+    // Older ones answer 400 when they are held to a form and may call tools.
+    let told = request.answer_schema.filter(|_| generation.major < 3 && !tools.is_empty());
+    let held = request.answer_schema.filter(|_| told.is_none());
+    let system = request.system.iter().filter(|part| !is_blank(&part.text));
+    let mut system: Vec<_> = system.map(|part| text(part.text.as_str())).collect();
+    system.extend(told.map(|form| text(schema::instruction(form))));
+    let body = Body {
+        system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
+        contents: contents(model, generation, request),
+        tools: (!tools.is_empty()).then_some([Tools { function_declarations: tools }]),
+        generation_config: GenerationConfig {
+            max_output_tokens: request.max_output_tokens,
+            thinking_config: generation.thinks.then_some(ThinkingConfig { include_thoughts: true }),
+            response_mime_type: held.map(|_| "application/json"),
+            response_json_schema: held.map(|form| form.schema),
+        },
+    };
+    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> FunctionDeclaration<'_> {
+    FunctionDeclaration {
+        name: &tool.name,
+        description: &tool.description,
+        parameters_json_schema: &tool.input_schema,
+    }
+}
+
+fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
+    Part::Plain(Plain::Text(text.into()))
+}
+
+/// What a model's name says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Generation {
+    major: u32,
+    /// Whether it can be asked for its thoughts. Those that have none answer 400.
+    thinks: bool,
+}
+
+impl Generation {
+    /// Reads `gemini-2.5-flash`. A name without a number stands for the newest.
+    fn of(model: &str) -> Self {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let Some(version) = name.strip_prefix("gemini-") else {
+            return Self { major: 0, thinks: false };
+        };
+        let number = version.split('-').next().unwrap_or("");
+        let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
+        let (major, minor) = (major.parse().unwrap_or(u32::MAX), minor.parse().unwrap_or(0));
+        let speaks_otherwise = ["image", "tts", "audio", "live"].iter().any(|kind| version.contains(kind));
+        Self { major, thinks: (major, minor) >= (2, 5) && !speaks_otherwise }
+    }
+}
+
+/// What only its author understands goes back to it alone.
+fn judge(block: &Block, provider: &str) -> Use {
+    match block {
+        Block::Thinking { raw, .. } => {
+            own(raw.as_ref(), provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
+        }
+        Block::Opaque { raw } => own(Some(raw), provider).map_or(Use::Drop, |_| Use::Send),
+        _ => Use::Send,
+    }
+}
+
+/// The parts that a block came in: a call is one, a text may be several.
+fn own<'a>(raw: Option<&'a RawBlock>, provider: &str) -> Option<Vec<&'a RawValue>> {
+    let json = raw?.of(NAME, provider)?;
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(json).map(|part| vec![part])).ok()
+}
+
+fn contents<'a>(model: &Description, generation: Generation, request: &Request<'a>) -> Vec<Content<'a>> {
+    let mut contents = Vec::new();
+    let mut calls: Vec<Called<'a>> = Vec::new();
+    for turn in turns(request.entries, |block| judge(block, &model.provider)) {
+        let (role, parts) = match turn.role {
+            Role::User => ("user", user_parts(&turn, &calls)),
+            Role::Assistant => {
+                calls.clear();
+                ("model", model_parts(&turn, &model.provider, generation, &mut calls))
+            }
+        };
+        contents.push(Content { role: Some(role), parts });
+    }
+    contents
+}
+
+/// A call that the next results answer.
+struct Called<'a> {
+    /// What the history calls it.
+    id: &'a str,
+    /// What the provider was told that it is called, if anything.
+    sent_id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+}
+
+/// A call as it came, as far as its result must know it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnCall<'a> {
+    #[serde(borrow)]
+    function_call: OwnId<'a>,
+}
+
+#[derive(Deserialize)]
+struct OwnId<'a> {
+    #[serde(default, borrow)]
+    id: Option<Cow<'a, str>>,
+}
+
+fn model_parts<'a>(
+    turn: &Turn<'a>,
+    provider: &str,
+    generation: Generation,
+    calls: &mut Vec<Called<'a>>,
+) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
+    for block in &turn.blocks {
+        let raw = match block {
+            Block::Text { raw, .. } | Block::ToolUse { raw, .. } | Block::Thinking { raw, .. } => {
+                raw.as_ref()
+            }
+            Block::Opaque { raw } => Some(raw),
+            Block::ToolResult { .. } => None,
+        };
+        let raw = own(raw, provider);
+        match block {
+            Block::ToolUse { id, name, input, .. } => {
+                let name = tool_name(name);
+                let own =
+                    raw.as_ref().and_then(|raw| serde_json::from_str::<OwnCall<'_>>(raw.first()?.get()).ok());
+                let sent_id = own.map_or_else(|| Some(call_id(id, false)), |own| own.function_call.id);
+                parts.extend(match raw {
+                    Some(raw) => raw.into_iter().map(Part::Raw).collect(),
+                    None => vec![Part::Call {
+                        function_call: FunctionCall {
+                            id: call_id(id, false),
+                            name: name.clone(),
+                            args: input,
+                        },
+                        // Only the first of several calls is signed.
+                        thought_signature: (generation.major >= 3 && calls.is_empty()).then_some(UNSIGNED),
+                    }],
+                });
+                calls.push(Called { id, sent_id, name });
+            }
+            Block::Text { text: said, .. } if raw.is_none() => parts.push(text(said.as_str())),
+            _ => parts.extend(raw.into_iter().flatten().map(Part::Raw)),
+        }
+    }
+    parts
+}
+
+/// Results stand in the order of their calls: those without an id are told apart by nothing else.
+fn user_parts<'a>(turn: &Turn<'a>, calls: &[Called<'a>]) -> Vec<Part<'a>> {
+    let place = |of: &str| calls.iter().position(|call| call.id == of);
+    let mut parts = Vec::with_capacity(turn.blocks.len());
+    for block in &turn.blocks {
+        match block {
+            Block::ToolResult { tool_use_id, content, is_error } => {
+                let place = place(tool_use_id);
+                let call = place.map(|place| &calls[place]);
+                let response = FunctionResponse {
+                    id: call.and_then(|call| call.sent_id.clone()),
+                    name: call.map_or(Cow::Borrowed("unnamed"), |call| call.name.clone()),
+                    response: if *is_error { Response::Error(content) } else { Response::Output(content) },
+                };
+                parts.push((place.unwrap_or(usize::MAX - 1), Part::Plain(Plain::FunctionResponse(response))));
+            }
+            Block::Text { text: said, .. } => parts.push((usize::MAX, text(user_text(said)))),
+            _ => {}
+        }
+    }
+    parts.sort_by_key(|(place, _)| *place);
+    parts.into_iter().map(|(_, part)| part).collect()
+}

@@ -1,0 +1,190 @@
+//! A request as the Responses API reads it.
+
+use std::borrow::Cow;
+
+use houston_domain::history::{Block, RawBlock, Role};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::conversation::{Turn, Use, system_text, turns, user_text};
+use super::super::identifier::{call_id, tool_name};
+use super::super::schema::NamedSchema;
+use super::NAME;
+use crate::model::{Description, Request};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
+    include: &'a [&'static str],
+    max_output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextOptions<'a>>,
+    input: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct TextOptions<'a> {
+    format: Format<'a>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    schema: NamedSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+    /// Always said: what is left out is taken as true, and then most schemas are refused.
+    strict: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Plain(Plain<'a>),
+    /// As the provider sent it.
+    Raw(&'a RawValue),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Plain<'a> {
+    Message { role: &'static str, content: Content<'a> },
+    FunctionCall { call_id: Cow<'a, str>, name: Cow<'a, str>, arguments: String },
+    FunctionCallOutput { call_id: Cow<'a, str>, output: &'a str },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts(Vec<InputText<'a>>),
+}
+
+#[derive(Serialize)]
+struct InputText<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+/// What is wanted back: without it, reasoning could not be returned to a provider that stores nothing.
+const ENCRYPTED_REASONING: &[&str] = &["reasoning.encrypted_content"];
+
+/// The body, JSON.
+pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
+        kind: "function",
+        name: &tool.name,
+        description: &tool.description,
+        parameters: &tool.input_schema,
+        strict: false,
+    });
+    let mut input = Vec::new();
+    for turn in turns(request.entries, |block| judge(block, &model.provider)) {
+        match turn.role {
+            Role::User => push_user(&turn, &mut input),
+            Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
+        }
+    }
+    let body = Body {
+        model: &model.model,
+        stream: true,
+        store: false,
+        include: if reasons(&model.model) { ENCRYPTED_REASONING } else { &[] },
+        max_output_tokens: request.max_output_tokens,
+        prompt_cache_key: request.cache_key,
+        instructions: system_text(request.system),
+        tools: tools.collect(),
+        text: request.answer_schema.map(|form| TextOptions {
+            format: Format { kind: "json_schema", schema: NamedSchema::new(form) },
+        }),
+        input,
+    };
+    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// Whether a model may reason. Those that cannot answer 400 when asked for encrypted reasoning:
+/// <https://github.com/pydantic/pydantic-ai/issues/2865>.
+fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let never = ["gpt-3", "gpt-4", "chatgpt-", "computer-use"];
+    !never.iter().any(|prefix| name.starts_with(prefix)) && !name.contains("-chat")
+}
+
+/// What only its author understands goes back to it alone.
+fn judge(block: &Block, provider: &str) -> Use {
+    match block {
+        Block::Thinking { raw, .. } => {
+            own(raw.as_ref(), provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
+        }
+        Block::Opaque { raw } => own(Some(raw), provider).map_or(Use::Drop, |_| Use::Send),
+        _ => Use::Send,
+    }
+}
+
+fn own<'a>(raw: Option<&'a RawBlock>, provider: &str) -> Option<&'a RawValue> {
+    serde_json::from_str(raw?.of(NAME, provider)?).ok()
+}
+
+/// Each result is an item of its own; what the user said comes after them as one message.
+fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
+    let mut parts = Vec::new();
+    for block in &turn.blocks {
+        match block {
+            Block::ToolResult { tool_use_id, content, .. } => {
+                let call_id = call_id(tool_use_id, false);
+                input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output: content }));
+            }
+            Block::Text { text, .. } => {
+                parts.push(InputText { kind: "input_text", text: user_text(text) });
+            }
+            _ => {}
+        }
+    }
+    if !parts.is_empty() {
+        let content = Content::Parts(parts);
+        input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
+    }
+}
+
+fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>) {
+    input.extend(turn.blocks.iter().filter_map(|block| {
+        Some(match block {
+            Block::Text { text, raw } => match own(raw.as_ref(), provider) {
+                Some(raw) => Item::Raw(raw),
+                None => Item::Plain(Plain::Message {
+                    role: Role::Assistant.as_str(),
+                    content: Content::Text(text),
+                }),
+            },
+            Block::ToolUse { id, name, input, .. } => Item::Plain(Plain::FunctionCall {
+                call_id: call_id(id, false),
+                name: tool_name(name),
+                arguments: input.to_string(),
+            }),
+            Block::Thinking { raw, .. } => Item::Raw(own(raw.as_ref(), provider)?),
+            Block::Opaque { raw } => Item::Raw(own(Some(raw), provider)?),
+            Block::ToolResult { .. } => return None,
+        })
+    }));
+}

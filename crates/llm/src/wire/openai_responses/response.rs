@@ -1,0 +1,111 @@
+//! The shapes of an answer, in a stream or in one piece.
+
+use std::borrow::Cow;
+
+use houston_domain::model::StopReason;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::openai_chat::response::{Arguments, ReportedUsage, null_is_default};
+
+/// An event of the stream; which fields it has depends on its `type`. What other events mean by the same names
+/// may have any form, so values are read when their event is known.
+#[derive(Deserialize)]
+pub(super) struct StreamEvent<'a> {
+    /// Missing from what is no event of this wire.
+    #[serde(rename = "type", default, borrow)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) output_index: Option<u64>,
+    #[serde(default)]
+    pub(super) summary_index: Option<u64>,
+    #[serde(default, borrow)]
+    pub(super) delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) item: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) response: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// An answer, whole or so far.
+#[derive(Deserialize)]
+pub(super) struct Answer<'a> {
+    #[serde(default)]
+    pub(super) status: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) output: Option<Vec<&'a RawValue>>,
+    #[serde(default)]
+    pub(super) usage: Option<ReportedUsage>,
+    #[serde(default)]
+    pub(super) incomplete_details: Option<IncompleteDetails>,
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// Why it is not complete.
+#[derive(Deserialize)]
+pub(super) struct IncompleteDetails {
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl IncompleteDetails {
+    pub(super) fn stop(&self) -> StopReason {
+        match self.reason.as_deref() {
+            Some("content_filter") => StopReason::Refusal,
+            _ => StopReason::MaxTokens,
+        }
+    }
+}
+
+/// What an item is. The rest of it depends on that.
+#[derive(Deserialize)]
+pub(super) struct ItemKind<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+}
+
+/// A call of one of our tools.
+#[derive(Deserialize)]
+pub(super) struct FunctionCall {
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub(super) call_id: String,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) arguments: Option<Arguments>,
+}
+
+/// A message, or reasoning.
+#[derive(Deserialize)]
+pub(super) struct Said<'a> {
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) content: Vec<Part<'a>>,
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) summary: Vec<Part<'a>>,
+    #[serde(default)]
+    pub(super) phase: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) encrypted_content: Option<&'a RawValue>,
+}
+
+/// A part of a message or of reasoning. Its text was told in pieces before, and is rarely read again.
+#[derive(Deserialize)]
+pub(super) struct Part<'a> {
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) refusal: Option<&'a RawValue>,
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) annotations: Vec<&'a RawValue>,
+}
+
+impl Part<'_> {
+    pub(super) fn text(&self) -> Option<String> {
+        serde_json::from_str(self.text.or(self.refusal)?.get()).ok()
+    }
+}

@@ -1,0 +1,336 @@
+//! The events of a response, put together.
+
+use std::collections::VecDeque;
+
+use houston_domain::history::{Block, RawBlock};
+use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::super::Decoder;
+use super::super::openai_chat::response::Arguments;
+use super::NAME;
+use super::response::{Answer, FunctionCall, ItemKind, Said, StreamEvent};
+use crate::error;
+use crate::model::Event;
+use crate::turn;
+
+/// Puts one answer together.
+pub(crate) struct ResponsesDecoder {
+    provider: Box<str>,
+    /// With the number each has in the provider's list, in the order in which they were opened.
+    items: Vec<(u64, Part)>,
+    calls: usize,
+    refused: bool,
+    done: bool,
+}
+
+/// An item under construction.
+enum Part {
+    Message {
+        text: String,
+        raw: Option<RawBlock>,
+    },
+    Reasoning {
+        text: String,
+        /// Which section of the summary came last.
+        section: u64,
+        raw: Option<RawBlock>,
+    },
+    Call {
+        index: usize,
+        id: String,
+        name: String,
+        json: String,
+    },
+    /// Anything else, kept as it came once it is complete.
+    Opaque {
+        raw: Option<RawBlock>,
+    },
+}
+
+impl ResponsesDecoder {
+    pub(crate) fn new(provider: &str) -> Self {
+        Self { provider: provider.into(), items: Vec::new(), calls: 0, refused: false, done: false }
+    }
+
+    /// Where the item with this number is; the last one when the server numbers nothing.
+    fn place_of(&self, number: Option<u64>) -> Option<usize> {
+        match number {
+            Some(number) => self.items.iter().rposition(|(open, _)| *open == number),
+            None => self.items.len().checked_sub(1),
+        }
+    }
+
+    fn open(&mut self, number: Option<u64>, part: Part) -> &mut Part {
+        let number = number.unwrap_or(self.items.len() as u64);
+        &mut self.items.push_mut((number, part)).1
+    }
+
+    fn begin(
+        &mut self,
+        number: Option<u64>,
+        item: &RawValue,
+        out: &mut VecDeque<Event>,
+    ) -> Result<usize, ModelError> {
+        let part = match &*read::<ItemKind<'_>>(item)?.kind {
+            "message" => Part::Message { text: String::new(), raw: None },
+            "reasoning" => Part::Reasoning { text: String::new(), section: 0, raw: None },
+            "function_call" => {
+                let FunctionCall { call_id: id, name, .. } = read(item)?;
+                let index = self.calls;
+                self.calls += 1;
+                out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
+                Part::Call { index, id, name, json: String::new() }
+            }
+            _ => Part::Opaque { raw: None },
+        };
+        self.open(number, part);
+        Ok(self.items.len() - 1)
+    }
+
+    /// Takes an item that is complete. What of it was not told yet is told now.
+    fn complete(
+        &mut self,
+        number: Option<u64>,
+        item: &RawValue,
+        out: &mut VecDeque<Event>,
+    ) -> Result<(), ModelError> {
+        let place = match self.place_of(number) {
+            Some(place) => place,
+            None => self.begin(number, item, out)?,
+        };
+        let kept = || Some(RawBlock::new(NAME, &self.provider, item.get()));
+        match &mut self.items[place].1 {
+            Part::Message { text, raw } => {
+                let said: Said<'_> = read(item)?;
+                let refusals = said.content.iter().filter(|part| part.refusal.is_some()).count();
+                self.refused |= refusals > 0;
+                let cites = said.content.iter().any(|part| !part.annotations.is_empty());
+                if text.is_empty() {
+                    *text = said.content.iter().filter_map(|part| part.text()).collect();
+                    tell(text, Event::Text, out);
+                }
+                if refusals == 0 && (cites || said.phase.is_some()) {
+                    *raw = kept();
+                }
+            }
+            Part::Reasoning { text, raw, .. } => {
+                let said: Said<'_> = read(item)?;
+                // Open models say what they think; others encrypt it. What is neither is known by its id
+                // alone, to a server that did not store it.
+                let sealed = said.encrypted_content.is_some_and(|sealed| sealed.get() != "\"\"");
+                if sealed || !said.content.is_empty() {
+                    *raw = kept();
+                }
+                if text.is_empty() {
+                    let parts = if said.content.is_empty() { &said.summary } else { &said.content };
+                    let sections: Vec<String> = parts.iter().filter_map(|part| part.text()).collect();
+                    *text = sections.join(SECTION_BREAK);
+                    tell(text, Event::Thinking, out);
+                }
+            }
+            Part::Call { index, json, .. } => {
+                let call: FunctionCall = read(item)?;
+                tell_arguments(*index, json, call.arguments, out);
+            }
+            Part::Opaque { raw } => *raw = kept(),
+        }
+        Ok(())
+    }
+
+    /// The next piece of a message.
+    fn say(&mut self, number: Option<u64>, more: String, out: &mut VecDeque<Event>) {
+        let part = match self.place_of(number) {
+            Some(place) => &mut self.items[place].1,
+            None => self.open(number, Part::Message { text: String::new(), raw: None }),
+        };
+        if let Part::Message { text, .. } = part
+            && !more.is_empty()
+        {
+            text.push_str(&more);
+            out.push_back(Event::Text(more));
+        }
+    }
+
+    /// The next piece of reasoning. The sections of a summary stand apart.
+    fn think(&mut self, event: &StreamEvent<'_>, mut more: String, out: &mut VecDeque<Event>) {
+        let number = event.output_index;
+        let part = match self.place_of(number) {
+            Some(place) => &mut self.items[place].1,
+            None => self.open(number, Part::Reasoning { text: String::new(), section: 0, raw: None }),
+        };
+        let Part::Reasoning { text, section, .. } = part else { return };
+        if more.is_empty() {
+            return;
+        }
+        let of = event.summary_index.unwrap_or(*section);
+        if of != std::mem::replace(section, of) && !text.is_empty() {
+            more.insert_str(0, SECTION_BREAK);
+        }
+        text.push_str(&more);
+        out.push_back(Event::Thinking(more));
+    }
+
+    fn call(&mut self, event: &StreamEvent<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let Some(place) = self.place_of(event.output_index) else { return Ok(()) };
+        let Part::Call { index, json, .. } = &mut self.items[place].1 else { return Ok(()) };
+        if let Some(whole) = event.arguments {
+            tell_arguments(*index, json, Some(read(whole)?), out);
+        } else {
+            let more = piece(event)?;
+            if !more.is_empty() {
+                json.push_str(&more);
+                out.push_back(Event::ToolArguments { index: *index, json: more });
+            }
+        }
+        Ok(())
+    }
+
+    /// The end. `stop` is known when the answer is not complete.
+    fn finish(
+        &mut self,
+        answer: &Answer<'_>,
+        stop: Option<StopReason>,
+        out: &mut VecDeque<Event>,
+    ) -> Result<(), ModelError> {
+        if self.items.is_empty() {
+            // A server that tells of nothing before the end.
+            for (number, item) in (0..).zip(answer.output.iter().flatten()) {
+                self.complete(Some(number), item, out)?;
+            }
+        }
+        let (mut content, mut malformed) = (Vec::new(), Vec::new());
+        for (_, part) in std::mem::take(&mut self.items) {
+            content.extend(block_of(part, &mut malformed));
+        }
+        let usage = answer.usage.map_or_else(Usage::default, |usage| usage.normalised());
+        let stop = stop.unwrap_or(match (self.calls, self.refused) {
+            (0, true) => StopReason::Refusal,
+            (0, false) => StopReason::EndTurn,
+            _ => StopReason::ToolUse,
+        });
+        self.done = true;
+        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage })));
+        Ok(())
+    }
+
+    /// A response that says itself how it ended.
+    fn answer(&mut self, answer: &Answer<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if let Some(failure) = answer.error {
+            return Err(error::in_stream(&format!("{{\"error\":{failure}}}")));
+        }
+        match answer.status.as_deref() {
+            Some("incomplete") => {
+                let details = answer.incomplete_details.as_ref();
+                let stop = details.map_or(StopReason::MaxTokens, |details| details.stop());
+                self.finish(answer, Some(stop), out)
+            }
+            None | Some("completed") => self.finish(answer, None, out),
+            Some(other) => Err(error::invalid(format!("a response that is {}", turn::shortened(other, 40)))),
+        }
+    }
+}
+
+/// Between two sections of a summary.
+const SECTION_BREAK: &str = "\n\n";
+
+/// Tells of a text that came whole.
+fn tell(text: &str, event: fn(String) -> Event, out: &mut VecDeque<Event>) {
+    if !text.is_empty() {
+        out.push_back(event(text.to_owned()));
+    }
+}
+
+/// Tells of arguments that came whole, unless they came in pieces before.
+fn tell_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out: &mut VecDeque<Event>) {
+    let Some(Arguments(whole)) = whole.filter(|_| json.is_empty()) else { return };
+    if !whole.is_empty() {
+        out.push_back(Event::ToolArguments { index, json: whole.clone() });
+        *json = whole;
+    }
+}
+
+/// The finished block; `None` when nothing is in it.
+fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> {
+    match part {
+        Part::Message { text, raw } => (!text.is_empty()).then_some(Block::Text { text, raw }),
+        Part::Reasoning { text, raw, .. } => {
+            (raw.is_some() || !text.is_empty()).then_some(Block::Thinking { text, raw })
+        }
+        Part::Call { id, name, json, .. } => {
+            let input = turn::arguments(&json).unwrap_or_else(|sent| {
+                malformed.push((id.clone(), sent));
+                Value::Object(Map::new())
+            });
+            Some(Block::ToolUse { id, name, input, raw: None })
+        }
+        Part::Opaque { raw } => raw.map(|raw| Block::Opaque { raw }),
+    }
+}
+
+/// The text that an event adds.
+fn piece(event: &StreamEvent<'_>) -> Result<String, ModelError> {
+    event.delta.map_or_else(|| Ok(String::new()), read)
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(json: &'a RawValue) -> Result<T, ModelError> {
+    serde_json::from_str(json.get()).map_err(unreadable)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` takes")]
+fn unreadable(error: serde_json::Error) -> ModelError {
+    error::invalid(format!("an event that cannot be read: {error}"))
+}
+
+impl Decoder for ResponsesDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if self.done || matches!(data.trim(), "" | "[DONE]") {
+            return Ok(());
+        }
+        if name == "error" {
+            return Err(error::in_stream(data));
+        }
+        let event: StreamEvent<'_> = serde_json::from_str(data).map_err(unreadable)?;
+        let nothing = RawValue::NULL;
+        match &*event.kind {
+            "response.output_item.added" => {
+                self.begin(event.output_index, event.item.unwrap_or(nothing), out)?;
+            }
+            "response.output_item.done" => {
+                self.complete(event.output_index, event.item.unwrap_or(nothing), out)?;
+            }
+            "response.output_text.delta" => self.say(event.output_index, piece(&event)?, out),
+            "response.refusal.delta" => {
+                self.refused = true;
+                self.say(event.output_index, piece(&event)?, out);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.think(&event, piece(&event)?, out);
+            }
+            "response.function_call_arguments.delta" | "response.function_call_arguments.done" => {
+                self.call(&event, out)?;
+            }
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+                self.answer(&read(event.response.unwrap_or(nothing))?, out)?;
+            }
+            "error" => return Err(error::in_stream(data)),
+            "" if event.error.is_some() => return Err(error::in_stream(data)),
+            // Progress of tools on the provider's side, texts that were told in pieces before, and whatever is
+            // added later.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if self.done { Ok(()) } else { Err(error::cut_off()) }
+    }
+
+    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        match serde_json::from_str::<Answer<'_>>(body) {
+            Ok(answer) if answer.output.is_some() => self.answer(&answer, out),
+            _ => Err(error::in_stream(body)),
+        }
+    }
+}
