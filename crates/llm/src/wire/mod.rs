@@ -3,8 +3,10 @@
 //! shapes both ways of answering share.
 
 pub(crate) mod anthropic;
+pub(crate) mod cohere;
 pub(crate) mod conversation;
 pub(crate) mod identifier;
+pub(crate) mod ollama;
 pub(crate) mod openai_chat;
 
 use std::collections::VecDeque;
@@ -12,6 +14,7 @@ use std::collections::VecDeque;
 use houston_domain::model::ModelError;
 use serde::{Deserialize, Serialize};
 
+use crate::framing::Framing;
 use crate::model::{Description, Event, Request};
 
 /// What a provider speaks.
@@ -23,6 +26,10 @@ pub enum Wire {
     /// OpenAI's Chat Completions, which most others speak too.
     #[serde(rename = "openai_chat")]
     OpenAiChat,
+    /// Cohere's Chat, version 2.
+    Cohere,
+    /// Ollama's own chat.
+    Ollama,
 }
 
 /// Where a provider departs from its wire.
@@ -84,11 +91,14 @@ impl Wire {
             return None;
         }
         let path = url.path().trim_end_matches('/');
-        let (operation, has_version) = match self {
-            Self::Anthropic => ("messages", path.ends_with("/v1")),
-            Self::OpenAiChat => ("chat/completions", !path.is_empty()),
+        let (path, operation) = match self {
+            Self::Anthropic => (versioned(path, path.ends_with("/v1"), "/v1"), "messages"),
+            Self::OpenAiChat => (versioned(path, !path.is_empty(), "/v1"), "chat/completions"),
+            Self::Cohere => (versioned(path, !path.is_empty(), "/v2"), "chat"),
+            // The address of its OpenAI endpoint will do too.
+            Self::Ollama => (path.trim_end_matches("/v1").trim_end_matches("/api").to_owned(), "api/chat"),
         };
-        let path = format!("{path}{}/{operation}", if has_version { "" } else { "/v1" });
+        let path = format!("{path}/{operation}");
         url.set_path(&path);
         Some(url)
     }
@@ -98,6 +108,8 @@ impl Wire {
         match self {
             Self::Anthropic => anthropic::request::encode(model, request),
             Self::OpenAiChat => openai_chat::request::encode(model, dialect, request),
+            Self::Cohere => cohere::request::encode(model, request),
+            Self::Ollama => ollama::request::encode(model, request),
         }
     }
 
@@ -106,8 +118,22 @@ impl Wire {
         match self {
             Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider)),
             Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
+            Self::Cohere => Box::new(cohere::stream::CohereDecoder::new(provider)),
+            Self::Ollama => Box::new(ollama::stream::OllamaDecoder::new(provider)),
         }
     }
+
+    /// How its streams are cut into events.
+    pub(crate) fn framing(self) -> Framing {
+        match self {
+            Self::Ollama => Framing::lines(),
+            _ => Framing::sse(),
+        }
+    }
+}
+
+fn versioned(path: &str, has_version: bool, version: &str) -> String {
+    format!("{path}{}", if has_version { "" } else { version })
 }
 
 #[cfg(test)]
@@ -131,6 +157,11 @@ mod tests {
                 "https://h/d/gpt?api-version=1",
                 "https://h/d/gpt/chat/completions?api-version=1",
             ),
+            (Wire::Cohere, "https://api.cohere.com/v2", "https://api.cohere.com/v2/chat"),
+            (Wire::Cohere, "https://api.cohere.com", "https://api.cohere.com/v2/chat"),
+            (Wire::Ollama, "http://127.0.0.1:11434", "http://127.0.0.1:11434/api/chat"),
+            (Wire::Ollama, "http://127.0.0.1:11434/v1/", "http://127.0.0.1:11434/api/chat"),
+            (Wire::Ollama, "https://h/ollama/api", "https://h/ollama/api/chat"),
         ] {
             assert_eq!(wire.url(base, "m").unwrap().as_str(), url);
         }
