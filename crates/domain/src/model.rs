@@ -131,6 +131,8 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// The provider's name for the request.
     pub request_id: Option<String>,
+    /// What the provider said, as it said it: shortened, without keys. For the log; users are never shown it.
+    pub cause: Option<Box<str>>,
     /// Nobody was asked: this process has stopped asking the provider for a while, and `retry_after` is what is
     /// left of that while.
     pub breaker_open: bool,
@@ -146,6 +148,7 @@ impl ModelError {
             retry_after: None,
             status: None,
             request_id: None,
+            cause: None,
             breaker_open: false,
         }
     }

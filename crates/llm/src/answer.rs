@@ -14,19 +14,28 @@ use tokio::time::{Instant, Sleep};
 
 use crate::client::{Caller, silent};
 use crate::error;
+use crate::framing::Framing;
 use crate::model::Event;
-use crate::sse::SseDecoder;
 use crate::wire::Decoder;
 
 /// How long a complete answer is held back for its connection's sake. A new connection costs several times that.
 const LINGER: Duration = Duration::from_millis(20);
+
+/// Longest stream accepted, in bytes: some providers spend 350 bytes on a token, and the longest answers have some
+/// hundred thousand.
+const LONGEST_STREAM: u64 = 256 << 20;
+
+/// Most that a model may write in one answer, in bytes: far more than any limit of output tokens, and what a
+/// process with thousands of runs can still hold for a few that went wrong.
+const LONGEST_ANSWER: usize = 8 << 20;
 
 /// Reads one answer. Thousands may wait at a time, so it holds little: a buffer for a cut event, and the answer
 /// so far.
 pub(crate) struct AnswerStream {
     /// `None` once the answer is complete or has failed; dropping it closes the connection or gives it back.
     body: Option<Body>,
-    sse: SseDecoder,
+    framing: Framing,
+    read: Measure,
     decoder: Box<dyn Decoder>,
     /// Decoded and not yet taken.
     events: VecDeque<Event>,
@@ -39,9 +48,54 @@ pub(crate) struct AnswerStream {
     alarm: Pin<Box<Sleep>>,
 }
 
+/// How much came. No single event is long: the framing sees to that.
+#[derive(Debug, Default)]
+struct Measure {
+    bytes: u64,
+    written: usize,
+}
+
+impl Measure {
+    /// Takes note of bytes from the socket.
+    ///
+    /// # Errors
+    /// `INVALID_RESPONSE` when they begin like a web page, or are more than [`LONGEST_STREAM`].
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
+        if self.bytes == 0 && error::looks_like_html(bytes) {
+            return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
+        }
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.bytes > LONGEST_STREAM {
+            return Err(error::invalid("a stream longer than 256 MiB"));
+        }
+        Ok(())
+    }
+
+    /// Takes note of what the model wrote.
+    ///
+    /// # Errors
+    /// `INVALID_RESPONSE` when it is more than [`LONGEST_ANSWER`].
+    fn events<'a>(&mut self, events: impl Iterator<Item = &'a Event>) -> Result<(), ModelError> {
+        for event in events {
+            self.written += match event {
+                Event::Text(text) | Event::Thinking(text) | Event::ToolArguments { json: text, .. } => {
+                    text.len()
+                }
+                Event::ToolStart { id, name, .. } => id.len() + name.len(),
+                Event::Done(_) => 0,
+            };
+        }
+        if self.written > LONGEST_ANSWER {
+            return Err(error::invalid("an answer longer than 8 MiB"));
+        }
+        Ok(())
+    }
+}
+
 impl AnswerStream {
     pub(crate) fn new(
         response: Response,
+        framing: Framing,
         decoder: Box<dyn Decoder>,
         caller: Arc<Caller>,
         idle: Duration,
@@ -49,7 +103,8 @@ impl AnswerStream {
         let request_id = error::request_id(response.headers());
         Self {
             body: Some(reqwest::Body::from(response)),
-            sse: SseDecoder::default(),
+            framing,
+            read: Measure::default(),
             decoder,
             events: VecDeque::new(),
             failure: None,
@@ -68,7 +123,8 @@ impl AnswerStream {
             Poll::Ready(Some(Ok(frame))) => {
                 self.last_byte = Instant::now();
                 if let Ok(bytes) = frame.into_data() {
-                    self.sse.push(&bytes);
+                    self.read.bytes(&bytes)?;
+                    self.framing.push(&bytes);
                     self.decode()?;
                 }
                 Poll::Ready(Ok(()))
@@ -99,9 +155,11 @@ impl AnswerStream {
     }
 
     fn decode(&mut self) -> Result<(), ModelError> {
-        while self.sse.advance().map_err(|fault| error::invalid(fault.to_string()))? {
-            let event = self.sse.event().map_err(|fault| error::invalid(fault.to_string()))?;
+        while self.framing.advance().map_err(|fault| error::invalid(fault.to_string()))? {
+            let event = self.framing.event().map_err(|fault| error::invalid(fault.to_string()))?;
+            let known = self.events.len();
             self.decoder.event(event.name, event.data, &mut self.events)?;
+            self.read.events(self.events.iter().skip(known))?;
             if let Some(Event::Done(_)) = self.events.back() {
                 self.alarm.as_mut().reset(Instant::now() + LINGER);
                 break;
@@ -126,8 +184,8 @@ impl AnswerStream {
     /// the decoder's to say.
     fn finish(&mut self) -> Result<(), ModelError> {
         let mut rest = Ok(());
-        if let Ok(true) = self.sse.end()
-            && let Ok(event) = self.sse.event()
+        if let Ok(true) = self.framing.end()
+            && let Ok(event) = self.framing.event()
         {
             rest = self.decoder.event(event.name, event.data, &mut self.events);
         }

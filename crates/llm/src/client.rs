@@ -11,14 +11,18 @@ use tokio::time::timeout;
 
 use crate::answer::AnswerStream;
 use crate::error;
+use crate::framing::Framing;
 use crate::http::Http;
 use crate::model::{Description, EventStream, Model, Request};
-use crate::provider::AuthStyle;
-use crate::secret::Secret;
+use crate::provider::{AuthStyle, Provider, nearest};
+use crate::secret::{self, Secret};
 use crate::wire::{Dialect, Wire, anthropic};
 
 /// Longest answer accepted in one piece, from servers that do not stream, in bytes.
 const LONGEST_WHOLE: usize = 8 << 20;
+
+/// How like a known name another must be to be taken for a slip of it (Jaro-Winkler).
+const LEAST_LIKE: f64 = 0.8;
 
 /// A model of a provider.
 pub(crate) struct HttpModel {
@@ -41,13 +45,37 @@ impl Caller {
         Self { description, key }
     }
 
-    /// Makes an error fit to be shown: says whose it is, and hides the key if the provider quoted it.
+    /// Makes an error fit to be shown: says whose it is, hides keys that the provider quoted, and names the model
+    /// that may have been meant. What the provider said goes into the log.
     pub(crate) fn own(&self, mut error: ModelError) -> ModelError {
-        error.message = format!("{}: {}", self.description.provider, error.message);
-        if let Some(key) = &self.key {
-            key.scrub(&mut error.message);
-        }
+        let hint = if error.code == ModelErrorCode::ModelNotFound { self.nearest_model() } else { None };
+        let hint = hint.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        error.message = format!("{}: {}{hint}", self.description.provider, self.scrubbed(&error.message));
+        error.cause = error.cause.map(|cause| self.scrubbed(&cause).into());
+        tracing::info!(
+            model = %self.description,
+            code = error.code.as_str(),
+            status = error.status,
+            request_id = error.request_id,
+            cause = error.cause.as_deref().unwrap_or(&error.message),
+            "a model call failed"
+        );
         error
+    }
+
+    fn scrubbed(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if let Some(key) = &self.key {
+            key.scrub(&mut text);
+        }
+        secret::scrub_lookalikes(&text)
+    }
+
+    /// The known model of the provider whose name is nearest to the one that was not found.
+    fn nearest_model(&self) -> Option<&'static str> {
+        let row = Provider::named(&self.description.provider).ok()?;
+        nearest(row.models.iter().copied(), &self.description.model, LEAST_LIKE)
+            .filter(|name| *name != self.description.model)
     }
 }
 
@@ -72,6 +100,10 @@ impl HttpModel {
             let (name, value) = match auth {
                 AuthStyle::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose())),
                 AuthStyle::ApiKeyHeader => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
+                // Entra's tokens are JWTs, and go where no key goes.
+                AuthStyle::AzureKeyHeader if key.is_jwt() => {
+                    (AUTHORIZATION, format!("Bearer {}", key.expose()))
+                }
                 AuthStyle::AzureKeyHeader => (HeaderName::from_static("api-key"), key.expose().to_owned()),
                 AuthStyle::GoogleKeyHeader => {
                     (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned())
@@ -101,8 +133,12 @@ impl HttpModel {
         let mut decoder = self.wire.decoder(&self.caller.description.provider);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        if content_type.starts_with("application/json") {
-            let body = self.read(response, LONGEST_WHOLE).await?;
+        let framing = self.wire.framing();
+        if matches!(framing, Framing::Sse(_)) && content_type.starts_with("application/json") {
+            let body = self.read(response, LONGEST_WHOLE + 1).await?;
+            if body.len() > LONGEST_WHOLE {
+                return Err(error::invalid("an answer in one piece longer than 8 MiB"));
+            }
             let body = String::from_utf8(body).map_err(|_| error::invalid("an answer that is not UTF-8"))?;
             let mut events = std::collections::VecDeque::new();
             decoder.whole(&body, &mut events)?;
@@ -111,7 +147,8 @@ impl HttpModel {
         if content_type.starts_with("text/html") {
             return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
         }
-        Ok(Box::pin(AnswerStream::new(response, decoder, Arc::clone(&self.caller), self.http.timeouts.idle)))
+        let caller = Arc::clone(&self.caller);
+        Ok(Box::pin(AnswerStream::new(response, framing, decoder, caller, self.http.timeouts.idle)))
     }
 
     /// Why it was refused. What cannot be read in time is judged by its status alone.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::http::Http;
-use crate::provider::{Choice, Lookup, PROVIDERS, key_of};
+use crate::provider::{Choice, Lookup, PROVIDERS};
 
 /// How long a local server may take to say what it has. Long enough for loopback, and nobody waits for it.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -17,12 +17,12 @@ const LONGEST_LIST: usize = 1 << 20;
 /// Ollama that answers at `OLLAMA_BASE_URL` (or where it usually is) within 150 ms; else the simulated one.
 pub async fn detect(http: &Http, lookup: Lookup<'_>) -> Choice {
     for row in PROVIDERS {
-        if row.needs_key && key_of(row, lookup).is_some() {
+        if row.found_by_key && row.needs_key && row.has_key(lookup) {
             return Choice::new(row.name, row.default_model);
         }
     }
     for row in PROVIDERS.iter().filter(|row| row.name == "ollama") {
-        let base = lookup(row.url_variable).filter(|url| !url.trim().is_empty());
+        let base = row.url_variable(lookup);
         let found = first_model(http, base.as_deref().unwrap_or(row.base_url));
         if let Ok(Some(model)) = tokio::time::timeout(PATIENCE, found).await {
             return Choice::new(row.name, model);

@@ -6,11 +6,15 @@
 
 mod complaint;
 mod delay;
+mod words;
+
+use std::time::Duration;
 
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 use reqwest::header::HeaderMap;
 
 use self::complaint::Complaint;
+use self::words as w;
 use crate::turn::shortened;
 
 /// Most of a refusal that is read, in bytes: a sentence and its JSON fit, a page of HTML need not.
@@ -19,45 +23,70 @@ pub(crate) const LONGEST_REFUSAL: usize = 64 << 10;
 /// Longest message shown, in characters.
 const LONGEST_MESSAGE: usize = 600;
 
+/// Longest cause kept for the log, in characters: OpenRouter's nested errors fit.
+const LONGEST_CAUSE: usize = 2000;
+
 /// Classifies an answer that is no success. `body` may be cut off, and may be anything.
 pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let complaint = Complaint::read(body);
     let code = code_of(Some(status), complaint.as_ref());
+    let text = String::from_utf8_lossy(body);
     let message = match &complaint {
-        Some(complaint) => format!("{} (HTTP {status})", shortened(&complaint.message, LONGEST_MESSAGE)),
+        Some(complaint) => {
+            let hint =
+                if status == 404 && code == Code::InvalidResponse { "; is the base URL right?" } else { "" };
+            format!("{} (HTTP {status}){hint}", shortened(&complaint.message, LONGEST_MESSAGE))
+        }
         None if status == 404 => "HTTP 404 without an explanation: is the base URL right?".to_owned(),
         None if looks_like_html(body) => format!("HTTP {status} with a web page instead of an answer"),
-        None => format!("HTTP {status}: {}", shortened(String::from_utf8_lossy(body).trim(), 200)),
+        None => format!("HTTP {status}: {}", shortened(text.trim(), 200)),
     };
-    let body_delay = complaint.as_ref().and_then(|complaint| complaint.retry_after);
     ModelError {
         code,
         message,
-        retry_after: code.is_retryable().then(|| delay::in_headers(headers).max(body_delay)).flatten(),
+        retry_after: code.is_retryable().then(|| wait(status, headers, complaint.as_ref())).flatten(),
         status: Some(status),
         request_id: request_id(headers).or_else(|| complaint.and_then(|complaint| complaint.request_id)),
+        cause: cause(&text),
         breaker_open: false,
     }
+}
+
+/// How long the provider asks to wait: in so many words, or else until the limit ends that was reached.
+fn wait(status: u16, headers: &HeaderMap, complaint: Option<&Complaint>) -> Option<Duration> {
+    let asked = delay::in_headers(headers).max(complaint.and_then(|complaint| complaint.retry_after));
+    // Limits are told beside every answer: only one that was reached is a reason to wait.
+    let reset = || {
+        let moment = complaint.and_then(|complaint| complaint.reset_at_ms);
+        let told = moment.and_then(|moment| delay::until_moment(headers, moment));
+        (status == 429).then(|| told.or_else(|| delay::until_reset(headers))).flatten()
+    };
+    asked.or_else(|| complaint.and_then(|complaint| complaint.said_wait)).or_else(reset)
 }
 
 /// Classifies an error that came inside an answer which had begun well. The HTTP status was a success then, so
 /// the status is the one the error names itself, if any.
 pub(crate) fn in_stream(data: &str) -> ModelError {
     let Some(complaint) = Complaint::read(data.as_bytes()) else {
-        return invalid(format!(
-            "the provider reported an error in a form nobody knows: {}",
-            shortened(data, 200)
-        ));
+        let error = invalid("the provider reported an error in a form nobody knows");
+        return ModelError { cause: cause(data), ..error };
     };
     let code = code_of(complaint.status, Some(&complaint));
     ModelError {
         code,
         message: shortened(&complaint.message, LONGEST_MESSAGE),
-        retry_after: complaint.retry_after.filter(|_| code.is_retryable()),
+        retry_after: complaint.retry_after.or(complaint.said_wait).filter(|_| code.is_retryable()),
         status: complaint.status,
         request_id: complaint.request_id,
+        cause: cause(data),
         breaker_open: false,
     }
+}
+
+/// What was said, for the log.
+fn cause(said: &str) -> Option<Box<str>> {
+    let said = said.trim();
+    (!said.is_empty()).then(|| shortened(said, LONGEST_CAUSE).into())
 }
 
 /// What came is no answer.
@@ -91,12 +120,12 @@ pub(crate) fn transport(error: reqwest::Error) -> ModelError {
 
 /// The provider's name for an answer.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
-    let names = ["request-id", "x-request-id", "apim-request-id", "x-ms-request-id", "cf-ray"];
-    let value = names.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
+    let value = w::REQUEST_IDS.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
     Some(shortened(value, 128))
 }
 
-fn looks_like_html(body: &[u8]) -> bool {
+/// Whether bytes begin like a web page.
+pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"<")
 }
 
@@ -105,112 +134,79 @@ fn code_of(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
     let tagged = |tags: &[&str]| complaint.is_some_and(|complaint| complaint.tagged(tags));
     let says = |phrases: &[&str]| complaint.is_some_and(|complaint| complaint.says(phrases));
     let client_fault = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 422));
+    let refused = status.is_some_and(|status| (400..=428).contains(&status));
 
-    // A 429 may mention tokens too; only a code convinces there.
-    if tagged(TOO_LONG_TAGS) || status == Some(413) || (client_fault && says(TOO_LONG_PHRASES)) {
+    if too_long(status, client_fault, complaint) {
         return Code::ContextLengthExceeded;
     }
-    if tagged(OUT_OF_CREDIT_TAGS) || status == Some(402) || says(&["credit balance is too low"]) {
+    if tagged(w::OUT_OF_CREDIT_TAGS) || status == Some(402) || says(w::OUT_OF_CREDIT_PHRASES) {
         return Code::Unknown;
     }
-    if matches!(status, Some(401 | 403)) || tagged(BAD_KEY_TAGS) || (client_fault && says(BAD_KEY_PHRASES)) {
+    // The words of a prompt were refused, and no key would help.
+    if tagged(w::FILTERED_TAGS) || says(w::FILTERED_PHRASES) {
+        return Code::Unknown;
+    }
+    if matches!(status, Some(401 | 403))
+        || tagged(w::BAD_KEY_TAGS)
+        || (client_fault && says(w::BAD_KEY_PHRASES))
+    {
         return Code::AuthenticationError;
     }
     if tagged(&["tool_use_failed"]) {
         return Code::InvalidResponse;
     }
-    if tagged(NO_MODEL_TAGS) || (client_fault && says(NO_MODEL_PHRASES)) {
+    if no_model(status, client_fault, complaint) {
         return Code::ModelNotFound;
     }
-    if matches!(status, Some(429 | 529)) || tagged(TOO_MUCH_TAGS) {
+    if matches!(status, Some(429 | 498 | 529))
+        || tagged(w::TOO_MUCH_TAGS)
+        || (!refused && says(&["overloaded"]))
+    {
         return Code::RateLimited;
     }
-    match status {
+    by_status(status, complaint)
+}
+
+fn too_long(status: Option<u16>, client_fault: bool, complaint: Option<&Complaint>) -> bool {
+    if status == Some(413) {
+        return true;
+    }
+    let Some(complaint) = complaint else { return false };
+    // A 429 may mention tokens too; only a code convinces there. A 500 is judged by llama.cpp's own words.
+    complaint.tagged(w::TOO_LONG_TAGS)
+        || (client_fault && complaint.says(w::TOO_LONG_PHRASES))
+        || (status == Some(500) && complaint.says(&["is too large to process"]))
+}
+
+fn no_model(status: Option<u16>, client_fault: bool, complaint: Option<&Complaint>) -> bool {
+    let Some(complaint) = complaint else { return false };
+    if client_fault && (complaint.says(w::NO_ADDRESS_PHRASES) || complaint.says_only("not found")) {
+        return false;
+    }
+    let no_such_model =
+        complaint.says(w::NO_MODEL_PHRASES) || complaint.says_of_the_model(w::MISSING_PHRASES);
+    complaint.tagged(w::NO_MODEL_TAGS)
+        || (client_fault && no_such_model)
         // Without a word about a model it is the address that was not found.
-        Some(404) => complaint
-            .filter(|complaint| complaint.is_error_object)
-            .map_or(Code::InvalidResponse, |_| Code::ModelNotFound),
+        || (status == Some(404) && complaint.is_error_object)
+}
+
+/// What no word told.
+fn by_status(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
+    let tagged = |tags: &[&str]| complaint.is_some_and(|complaint| complaint.tagged(tags));
+    let says = |phrases: &[&str]| complaint.is_some_and(|complaint| complaint.says(phrases));
+    match status {
+        Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
-        Some(500..) => Code::NetworkError,
+        // Not implemented: it will not be the next time either.
+        Some(501 | 505) => Code::Unknown,
+        Some(499 | 500..) => Code::NetworkError,
         Some(200..400) => Code::InvalidResponse,
-        None if tagged(&["timeout_error", "deadline_exceeded", "timeout"]) => Code::Timeout,
-        None if tagged(&[
-            "api_error",
-            "server_error",
-            "internal_server_error",
-            "internal",
-            "unavailable",
-        ]) =>
-        {
-            Code::NetworkError
-        }
+        None if tagged(w::TOO_SLOW_TAGS) => Code::Timeout,
+        None if tagged(w::BROKEN_TAGS) || says(w::BROKEN_PHRASES) => Code::NetworkError,
         _ => Code::Unknown,
     }
 }
-
-const TOO_LONG_TAGS: &[&str] = &[
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "too_many_prompt_tokens",
-    "too_many_tokens",
-    "model_context_window_exceeded",
-    "request_too_large",
-    "string_above_max_length",
-];
-const TOO_LONG_PHRASES: &[&str] = &[
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "maximum context length",
-    "maximum prompt length",
-    "context length",
-    "context window",
-    "context size",
-    "input token count",
-    "too many tokens",
-    "total length of all messages",
-];
-const OUT_OF_CREDIT_TAGS: &[&str] =
-    &["insufficient_quota", "insufficient_balance", "billing_error", "billing_not_active"];
-const BAD_KEY_TAGS: &[&str] = &[
-    "authentication_error",
-    "invalid_api_key",
-    "api_key_invalid",
-    "permission_error",
-    "permission_denied",
-    "unauthenticated",
-    "unauthorized",
-];
-const BAD_KEY_PHRASES: &[&str] = &[
-    "incorrect api key",
-    "invalid api key",
-    "api key not valid",
-    "no auth credentials",
-    "invalid x-api-key",
-];
-const NO_MODEL_TAGS: &[&str] =
-    &["model_not_found", "deploymentnotfound", "not_found_error", "invalid_model", "model_not_available"];
-const NO_MODEL_PHRASES: &[&str] = &[
-    "model not found",
-    "is not a valid model",
-    "invalid model",
-    "unknown model",
-    "no such model",
-    "supported api model names",
-    "does not exist or you do not have access",
-];
-const TOO_MUCH_TAGS: &[&str] = &[
-    "rate_limit_error",
-    "rate_limit_exceeded",
-    "ratelimitreached",
-    "too_many_requests",
-    "resource_exhausted",
-    "overloaded_error",
-    "overloaded",
-    "server_overloaded",
-    "engine_overloaded",
-    "slow_down",
-];
 
 #[cfg(test)]
 mod tests;

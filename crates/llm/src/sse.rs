@@ -12,7 +12,7 @@ const LONGEST_EVENT: usize = 1 << 20;
 /// Buffers above this size are given back between chunks: thousands of quiet streams must stay small.
 const KEPT_CAPACITY: usize = 4 << 10;
 
-/// Why bytes are no server-sent events.
+/// Why bytes are no events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     /// More than [`LONGEST_EVENT`] without an end.

@@ -26,7 +26,8 @@ impl Recording {
     }
 
     fn streams(&self) -> bool {
-        self.status == 200 && self.body.windows(6).any(|window| window == b"data: ")
+        let sse = self.body.windows(6).any(|window| window == b"data: ");
+        self.status == 200 && (sse || self.name.contains("ndjson"))
     }
 }
 

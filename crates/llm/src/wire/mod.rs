@@ -3,10 +3,12 @@
 //! shapes both ways of answering share.
 
 pub(crate) mod anthropic;
+pub(crate) mod cohere;
 pub(crate) mod conversation;
 pub(crate) mod fields;
 pub(crate) mod gemini;
 pub(crate) mod identifier;
+pub(crate) mod ollama;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
 pub(crate) mod schema;
@@ -16,6 +18,7 @@ use std::collections::VecDeque;
 use houston_domain::model::ModelError;
 use serde::{Deserialize, Serialize};
 
+use crate::framing::Framing;
 use crate::model::{Description, Event, Request};
 
 /// What a provider speaks.
@@ -32,6 +35,10 @@ pub enum Wire {
     OpenAiResponses,
     /// Google's Gemini.
     Gemini,
+    /// Cohere's Chat, version 2.
+    Cohere,
+    /// Ollama's own chat.
+    Ollama,
 }
 
 /// Where a provider departs from its wire.
@@ -115,21 +122,23 @@ impl Wire {
             return None;
         }
         let path = url.path().trim_end_matches('/');
-        let version = match self {
-            Self::Anthropic if !path.ends_with("/v1") => "/v1",
-            Self::Gemini if path.is_empty() => "/v1beta",
-            Self::OpenAiChat | Self::OpenAiResponses if path.is_empty() => "/v1",
-            _ => "",
-        };
-        let operation = match self {
-            Self::Anthropic => "messages".to_owned(),
-            Self::OpenAiChat => "chat/completions".to_owned(),
-            Self::OpenAiResponses => "responses".to_owned(),
+        let (path, operation) = match self {
+            Self::Anthropic => (versioned(path, path.ends_with("/v1"), "/v1"), "messages".to_owned()),
+            Self::OpenAiChat => (versioned(path, !path.is_empty(), "/v1"), "chat/completions".to_owned()),
+            Self::OpenAiResponses => (versioned(path, !path.is_empty(), "/v1"), "responses".to_owned()),
             // Tuned models name their own collection.
-            Self::Gemini if model.contains('/') => format!("{model}:streamGenerateContent"),
-            Self::Gemini => format!("models/{model}:streamGenerateContent"),
+            Self::Gemini => {
+                let collection = if model.contains('/') { "" } else { "models/" };
+                let operation = format!("{collection}{model}:streamGenerateContent");
+                (versioned(path, !path.is_empty(), "/v1beta"), operation)
+            }
+            Self::Cohere => (versioned(path, !path.is_empty(), "/v2"), "chat".to_owned()),
+            // The address of its OpenAI endpoint will do too.
+            Self::Ollama => {
+                (path.trim_end_matches("/v1").trim_end_matches("/api").to_owned(), "api/chat".to_owned())
+            }
         };
-        let path = format!("{path}{version}/{operation}");
+        let path = format!("{path}/{operation}");
         url.set_path(&path);
         if self == Self::Gemini {
             url.query_pairs_mut().append_pair("alt", "sse");
@@ -144,6 +153,8 @@ impl Wire {
             Self::OpenAiChat => openai_chat::request::encode(model, dialect, request),
             Self::OpenAiResponses => openai_responses::request::encode(model, request),
             Self::Gemini => gemini::request::encode(model, request),
+            Self::Cohere => cohere::request::encode(model, request),
+            Self::Ollama => ollama::request::encode(model, request),
         }
     }
 
@@ -154,8 +165,22 @@ impl Wire {
             Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
             Self::OpenAiResponses => Box::new(openai_responses::stream::ResponsesDecoder::new(provider)),
             Self::Gemini => Box::new(gemini::stream::GeminiDecoder::new(provider)),
+            Self::Cohere => Box::new(cohere::stream::CohereDecoder::new(provider)),
+            Self::Ollama => Box::new(ollama::stream::OllamaDecoder::new(provider)),
         }
     }
+
+    /// How its streams are cut into events.
+    pub(crate) fn framing(self) -> Framing {
+        match self {
+            Self::Ollama => Framing::lines(),
+            _ => Framing::sse(),
+        }
+    }
+}
+
+fn versioned(path: &str, has_version: bool, version: &str) -> String {
+    format!("{path}{}", if has_version { "" } else { version })
 }
 
 #[cfg(test)]
@@ -196,6 +221,11 @@ mod tests {
                 "http://127.0.0.1:9/v1beta/models/m:streamGenerateContent?alt=sse",
             ),
             (Wire::Gemini, "https://h/v1?key=k", "https://h/v1/models/m:streamGenerateContent?key=k&alt=sse"),
+            (Wire::Cohere, "https://api.cohere.com/v2", "https://api.cohere.com/v2/chat"),
+            (Wire::Cohere, "https://api.cohere.com", "https://api.cohere.com/v2/chat"),
+            (Wire::Ollama, "http://127.0.0.1:11434", "http://127.0.0.1:11434/api/chat"),
+            (Wire::Ollama, "http://127.0.0.1:11434/v1/", "http://127.0.0.1:11434/api/chat"),
+            (Wire::Ollama, "https://h/ollama/api", "https://h/ollama/api/chat"),
         ] {
             assert_eq!(wire.url(base, "m").unwrap().as_str(), url);
         }

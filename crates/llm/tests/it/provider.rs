@@ -19,6 +19,9 @@ fn a_choice_is_read_and_a_slip_is_met_with_the_nearest_name() {
     let error = parse_choice("antropic/claude").unwrap_err();
     assert_eq!(error.code, Code::ProviderNotSupported);
     assert!(error.message.contains("did you mean anthropic?"), "{}", error.message);
+    for (alias, name) in [("zai", "zhipu"), ("Azure-OpenAI", "azure"), ("grok", "xai")] {
+        assert_eq!(parse_choice(&format!("{alias}/m")).unwrap().provider, name);
+    }
     for row in PROVIDERS {
         assert_eq!(parse_choice(row.name).unwrap().model, row.default_model);
     }
@@ -38,17 +41,21 @@ fn what_is_missing_is_named_in_one_line() {
             Err(error) => error,
         };
         assert_eq!(error.code, Code::ProviderNotConfigured);
-        let variable = if row.needs_key { row.key_variable } else { row.url_variable };
+        let variables = if row.needs_key { row.key_variables } else { row.url_variables };
         assert!(
-            error.message.contains(&format!("set {variable}")) && !error.message.contains('\n'),
+            error.message.contains(&format!("set {}", variables[0])) && !error.message.contains('\n'),
             "{error}"
         );
+        assert!(variables.iter().all(|name| error.message.contains(name)), "{error}");
     }
-    let error = connect(&Choice::new("anthropic", "m"), &http, &|_| Some(" ".into())).err().unwrap();
+    let error = connect(&Choice::new("github", "m"), &http, &|_| Some(" ".into())).err().unwrap();
     assert_eq!(
         error.message,
-        "anthropic needs a key: set ANTHROPIC_API_KEY (or choose another model with HOUSTON_MODEL=provider/model)"
+        "github needs a key: set GITHUB_TOKEN (or choose another model with HOUSTON_MODEL=provider/model). Looked for \
+         in: GITHUB_TOKEN, GITHUB_TOKEN_FILE, providers.github.key in jobs/providers.toml, the token of `gh auth token`"
     );
+    let error = connect(&parse_choice("azure").unwrap(), &http, &|_| Some("x".into())).err().unwrap();
+    assert_eq!(error.message, "azure needs the name of a deployment: write azure/<name>");
     let choice = Choice { base_url: Some("ftp://x".into()), ..Choice::new("local", "m") };
     assert_eq!(connect(&choice, &http, &|_| None).err().unwrap().code, Code::ProviderNotConfigured);
     let choice = Choice { key: Some(Secret::new("a\nb")), ..Choice::new("openai", "m") };
@@ -112,4 +119,88 @@ async fn what_cannot_be_connected_fails_each_call() {
         }
     );
     assert_eq!(call(&model).await.1, Some(error));
+}
+
+#[test]
+fn a_key_may_lie_in_a_file_and_the_choices_own_variable_comes_first() {
+    let http = http(Timeouts::default());
+    let folder = std::env::temp_dir().join(format!("houston-key-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, empty) = (folder.join("key"), folder.join("empty"));
+    std::fs::write(&file, "sk-from-file\n").unwrap();
+    std::fs::write(&empty, "\n").unwrap();
+    let named = |name: &'static str, path: &std::path::Path| {
+        let path = path.display().to_string();
+        move |variable: &str| (variable == name).then(|| path.clone())
+    };
+    assert!(connect(&Choice::new("groq", "m"), &http, &named("GROQ_API_KEY_FILE", &file)).is_ok());
+    let choice = Choice { key_variable: Some("MY_KEY".into()), ..Choice::new("groq", "m") };
+    assert!(connect(&choice, &http, &named("MY_KEY_FILE", &file)).is_ok());
+    let error = connect(&choice, &http, &|_| None).err().unwrap();
+    assert!(error.message.starts_with("groq needs a key: set MY_KEY "), "{error}");
+    for path in [&empty, &folder.join("none")] {
+        let error = connect(&choice, &http, &named("MY_KEY_FILE", path)).err().unwrap();
+        assert_eq!(error.code, Code::ProviderNotConfigured);
+        assert!(error.message.contains("MY_KEY_FILE names `"), "{error}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_slip_in_a_models_name_is_met_with_the_nearest() {
+    let (base, _requests) = server(|mut asked| {
+        let body = r#"{"error":{"code":"model_not_found","message":"The model does not exist"}}"#;
+        asked.answer("404 Not Found", "", body);
+    });
+    let choice = Choice {
+        base_url: Some(base),
+        key: Some(Secret::new("sk-123456")),
+        ..Choice::new("openai", "gpt-4o-mimi")
+    };
+    let error = call(&*connect(&choice, &http(QUICK), &|_| None).unwrap()).await.1.unwrap();
+    assert_eq!(error.code, Code::ModelNotFound);
+    assert!(error.message.ends_with("; did you mean gpt-4o-mini?"), "{error}");
+    assert!(error.cause.unwrap().contains("model_not_found"));
+}
+
+/// What each address and way to show a key is on the socket.
+#[tokio::test]
+async fn every_provider_is_asked_where_and_as_it_expects() {
+    for (provider, variables, line, key) in [
+        ("azure", &[][..], "POST /openai/v1/chat/completions ", "api-key: sk-123456"),
+        (
+            "azure",
+            &[("AZURE_OPENAI_API_VERSION", "2024-10-21")][..],
+            "POST /openai/deployments/m/chat/completions?api-version=2024-10-21 ",
+            "api-key: sk-123456",
+        ),
+        (
+            "foundry",
+            &[][..],
+            "POST /models/chat/completions?api-version=2024-05-01-preview ",
+            "api-key: sk-123456",
+        ),
+        ("perplexity", &[][..], "POST /chat/completions ", "authorization: Bearer sk-123456"),
+        ("cohere", &[][..], "POST /v2/chat ", "authorization: Bearer sk-123456"),
+        ("ollama", &[][..], "POST /api/chat ", "authorization: Bearer sk-123456"),
+        ("openai", &[][..], "POST /v1/chat/completions ", "authorization: Bearer sk-123456"),
+    ] {
+        let (base, requests) = server(|mut asked| {
+            asked.answer("404 Not Found", "", "");
+            asked.request
+        });
+        let base = base.trim_end_matches("/v1").to_owned();
+        let choice = Choice {
+            base_url: Some(base),
+            key: Some(Secret::new("sk-123456")),
+            ..Choice::new(provider, "m")
+        };
+        let lookup = move |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        call(&*connect(&choice, &http(QUICK), &lookup).unwrap()).await;
+        let request = requests.recv().unwrap();
+        assert!(request.starts_with(line), "{provider}: {request}");
+        assert!(request.contains(&format!("\r\n{key}\r\n")), "{provider}: {request}");
+    }
 }

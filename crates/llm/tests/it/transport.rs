@@ -1,5 +1,6 @@
 //! What happens on the socket.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{Choice, Event, Request, Timeouts, connect};
 
 use crate::caller::{QUICK, call, entries, http, model};
-use crate::server::server;
+use crate::server::{Asked, server};
 
 const HI: &str = r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#;
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
@@ -190,4 +191,94 @@ async fn an_answer_in_one_piece_is_accepted() {
     });
     let (events, error) = call(&*model(&base, QUICK)).await;
     assert_eq!((events.len(), error), (2, None));
+}
+
+/// Sends `piece` after a head until the other side closes or 64 MiB were sent; returns how much was sent.
+fn send_without_end(asked: &mut Asked, head: &str, piece: &str) -> usize {
+    asked.send(head);
+    let mut sent = 0;
+    while sent < 64 << 20 && asked.socket.write_all(piece.as_bytes()).is_ok() {
+        sent += piece.len();
+    }
+    sent
+}
+
+/// What fills the buffers of two sockets on loopback, and what the client reads in one go.
+const IN_FLIGHT: usize = 12 << 20;
+
+#[tokio::test]
+async fn what_never_ends_is_given_up_within_bounds() {
+    const SSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    const LINES: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n";
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+    let x = || "x".repeat(1 << 16);
+    let said = |text: String| format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#);
+    let event = format!("data: {}\n\n", said(x()));
+    let line = format!("{{\"message\":{{\"content\":\"{}\"}},\"done\":false}}\n", x());
+    for (case, provider, head, begin, piece, bound) in [
+        ("an endless line", "local", SSE, "", x(), 1 << 20),
+        ("an endless field", "local", SSE, "data: {\"choices\":[{\"delta\":{\"content\":\"", x(), 1 << 20),
+        ("an event of endless lines", "local", SSE, "", "data: x\n".repeat(8192), 1 << 20),
+        ("an endless answer", "local", SSE, "", event, 8 << 20),
+        ("a web page without a type", "local", SSE, "<!doctype html>", x(), 0),
+        ("an endless line", "ollama", LINES, "", x(), 1 << 20),
+        ("an endless answer", "ollama", LINES, "", line, 8 << 20),
+        ("a web page without a type", "ollama", LINES, " \n<html>", x(), 0),
+        ("an endless field", "local", WHOLE, "{\"choices\":[{\"message\":{\"content\":\"", x(), 8 << 20),
+    ] {
+        let (base, sent) =
+            server(move |mut asked| send_without_end(&mut asked, &format!("{head}{begin}"), &piece));
+        let choice = Choice { base_url: Some(base), ..Choice::new(provider, "m") };
+        let model = connect(&choice, &http(Timeouts::default()), &|_| None).unwrap();
+        let error = call(&*model).await.1.unwrap();
+        assert_eq!(error.code, Code::InvalidResponse, "{provider}, {case}: {error}");
+        let sent = tokio::task::spawn_blocking(move || sent.recv_timeout(Duration::from_secs(20))).await;
+        let sent = sent.unwrap().unwrap();
+        println!(
+            "{provider}, {case}: given up after {:.1} MiB were sent ({error})",
+            sent as f64 / f64::from(1 << 20)
+        );
+        assert!(sent <= bound + IN_FLIGHT, "{provider}, {case}: {sent} bytes");
+    }
+}
+
+#[tokio::test]
+async fn ten_megabytes_in_one_field_are_no_answer() {
+    let text = "x".repeat(10 << 20);
+    let whole = format!(r#"{{"choices":[{{"message":{{"content":"{text}"}},"finish_reason":"stop"}}]}}"#);
+    let line = format!("{{\"message\":{{\"content\":\"{text}\"}},\"done\":true}}\n");
+    let event = format!("data: {whole}\n\n");
+    for (provider, kind, body) in [
+        ("local", "application/json", whole),
+        ("local", "text/event-stream", event),
+        ("ollama", "application/x-ndjson", line.clone()),
+        ("ollama", "application/json", line),
+    ] {
+        let (base, _connections) =
+            server(move |mut asked| asked.answer("200 OK", &format!("content-type: {kind}\r\n"), &body));
+        let choice = Choice { base_url: Some(base), ..Choice::new(provider, "m") };
+        let model = connect(&choice, &http(Timeouts::default()), &|_| None).unwrap();
+        let error = call(&*model).await.1.unwrap();
+        assert_eq!(error.code, Code::InvalidResponse, "{provider}, {kind}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_lines_is_read_as_it_comes() {
+    let (base, requests) = server(|mut asked| {
+        asked.send(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n{\"message\":{\"content\":\"h",
+        );
+        asked.send(
+            "i\"},\"done\":false}\n{\"message\":{\"content\":\"\"},\"done\":true,\"done_reason\":\"stop\"}",
+        );
+        asked.request
+    });
+    let choice = Choice { base_url: Some(base), ..Choice::new("ollama", "m") };
+    let model = connect(&choice, &http(Timeouts::default()), &|_| None).unwrap();
+    let (events, error) = call(&*model).await;
+    assert_eq!((events.len(), error), (2, None));
+    assert_eq!(events[0], Event::Text("hi".into()));
+    let request = requests.recv().unwrap();
+    assert!(request.starts_with("POST /api/chat ") && request.contains("\"num_ctx\":8192"), "{request}");
 }

@@ -1,10 +1,17 @@
 //! The providers: one row each. Adding an OpenAI-compatible one means adding a row to [`PROVIDERS`].
 
+mod address;
+mod key;
+mod rows;
+
 use std::fmt;
 use std::sync::Arc;
 
 use houston_domain::model::{ModelError, ModelErrorCode};
 
+pub use self::address::Address;
+use self::key::not_configured;
+pub use self::rows::PROVIDERS;
 use crate::client::{Caller, HttpModel};
 use crate::http::Http;
 use crate::model::{Description, Model};
@@ -22,7 +29,7 @@ pub enum AuthStyle {
     Bearer,
     /// `x-api-key: <key>`
     ApiKeyHeader,
-    /// `api-key: <key>` (Azure)
+    /// `api-key: <key>` (Azure); a token of Entra goes as `Bearer`.
     AzureKeyHeader,
     /// `x-goog-api-key: <key>`
     GoogleKeyHeader,
@@ -33,153 +40,49 @@ pub enum AuthStyle {
 pub struct Provider {
     /// As in `anthropic/claude-…` before the slash.
     pub name: &'static str,
+    /// Other names it is known by.
+    pub aliases: &'static [&'static str],
     /// What it speaks; `None` for the simulated model.
     pub wire: Option<Wire>,
     /// What it speaks differently from the rest of its wire.
     pub dialect: Dialect,
     /// Where it is, without a trailing slash; empty when only the user knows.
     pub base_url: &'static str,
-    /// The variable that names another base URL.
-    pub url_variable: &'static str,
-    /// The variable that holds the key.
-    pub key_variable: &'static str,
+    /// What becomes of the base URL.
+    pub address: Address,
+    /// The variables that name another base URL; the first that is set counts.
+    pub url_variables: &'static [&'static str],
+    /// The variables that hold the key, or with `_FILE` behind their name a file with it; the first that is set
+    /// counts.
+    pub key_variables: &'static [&'static str],
+    /// Where else a key may come from, in words; empty for nowhere.
+    pub key_hint: &'static str,
     /// How the key is sent.
     pub auth: AuthStyle,
     /// Whether it refuses to work without.
     pub needs_key: bool,
+    /// Whether a key alone is enough to choose it when nobody chose.
+    pub found_by_key: bool,
     /// Whether its models usually call tools.
     pub supports_tools: bool,
-    /// Used when nobody named a model. The names were current in November 2026.
+    /// Used when nobody named a model; empty when only the user knows one. The names were current in November
+    /// 2026.
     pub default_model: &'static str,
+    /// Some of its models, to recognise a slip. Any other name is sent as it is.
+    pub models: &'static [&'static str],
 }
 
-/// An OpenAI-compatible provider that needs a key, which is most of them.
-const COMPATIBLE: Provider = Provider {
-    name: "",
-    wire: Some(Wire::OpenAiChat),
-    dialect: Dialect::COMPATIBLE,
-    base_url: "",
-    url_variable: "",
-    key_variable: "",
-    auth: AuthStyle::Bearer,
-    needs_key: true,
-    supports_tools: true,
-    default_model: "",
-};
-
-/// All of them, in the order in which [`detect`](crate::detect::detect) looks for a key.
-pub const PROVIDERS: &[Provider] = &[
-    Provider {
-        name: "anthropic",
-        wire: Some(Wire::Anthropic),
-        base_url: "https://api.anthropic.com/v1",
-        url_variable: "ANTHROPIC_BASE_URL",
-        key_variable: "ANTHROPIC_API_KEY",
-        auth: AuthStyle::ApiKeyHeader,
-        default_model: "claude-sonnet-5-5",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "openai",
-        dialect: Dialect::OPENAI,
-        base_url: "https://api.openai.com/v1",
-        url_variable: "OPENAI_BASE_URL",
-        key_variable: "OPENAI_API_KEY",
-        default_model: "gpt-5-mini",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "openrouter",
-        base_url: "https://openrouter.ai/api/v1",
-        url_variable: "OPENROUTER_BASE_URL",
-        key_variable: "OPENROUTER_API_KEY",
-        default_model: "anthropic/claude-sonnet-5.5",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "deepseek",
-        dialect: Dialect::DEEPSEEK,
-        base_url: "https://api.deepseek.com/v1",
-        url_variable: "DEEPSEEK_BASE_URL",
-        key_variable: "DEEPSEEK_API_KEY",
-        default_model: "deepseek-v4-flash",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "groq",
-        base_url: "https://api.groq.com/openai/v1",
-        url_variable: "GROQ_BASE_URL",
-        key_variable: "GROQ_API_KEY",
-        default_model: "openai/gpt-oss-120b",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "mistral",
-        dialect: Dialect::MISTRAL,
-        base_url: "https://api.mistral.ai/v1",
-        url_variable: "MISTRAL_BASE_URL",
-        key_variable: "MISTRAL_API_KEY",
-        default_model: "mistral-medium-latest",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "xai",
-        base_url: "https://api.x.ai/v1",
-        url_variable: "XAI_BASE_URL",
-        key_variable: "XAI_API_KEY",
-        default_model: "grok-4.3",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "together",
-        base_url: "https://api.together.xyz/v1",
-        url_variable: "TOGETHER_BASE_URL",
-        key_variable: "TOGETHER_API_KEY",
-        default_model: "meta-llama/Llama-3.3-70B-Instruct-Turbo",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "fireworks",
-        base_url: "https://api.fireworks.ai/inference/v1",
-        url_variable: "FIREWORKS_BASE_URL",
-        key_variable: "FIREWORKS_API_KEY",
-        default_model: "accounts/fireworks/models/deepseek-v4-flash",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "ollama",
-        base_url: "http://127.0.0.1:11434/v1",
-        url_variable: "OLLAMA_BASE_URL",
-        key_variable: "OLLAMA_API_KEY",
-        needs_key: false,
-        default_model: "gpt-oss:20b",
-        ..COMPATIBLE
-    },
-    Provider {
-        name: "local",
-        url_variable: "HOUSTON_LOCAL_URL",
-        key_variable: "HOUSTON_LOCAL_KEY",
-        needs_key: false,
-        default_model: "default",
-        ..COMPATIBLE
-    },
-    Provider { name: "simulated", wire: None, needs_key: false, default_model: "simulated", ..COMPATIBLE },
-];
-
 impl Provider {
-    /// The row called `name`.
+    /// The row called `name`, or known by it.
     ///
     /// # Errors
     /// `PROVIDER_NOT_SUPPORTED`, naming the nearest row.
     pub fn named(name: &str) -> Result<&'static Self, ModelError> {
         let lower = name.to_ascii_lowercase();
-        if let Some(row) = PROVIDERS.iter().find(|row| row.name == lower) {
+        if let Some(row) = PROVIDERS.iter().find(|row| row.names().any(|known| known == lower)) {
             return Ok(row);
         }
-        let nearest = PROVIDERS.iter().max_by(|a, b| {
-            strsim::jaro_winkler(a.name, &lower).total_cmp(&strsim::jaro_winkler(b.name, &lower))
-        });
-        let nearest = nearest.map_or("simulated", |row| row.name);
+        let nearest = nearest(PROVIDERS.iter().flat_map(Self::names), &lower, 0.0).unwrap_or("simulated");
         let known: Vec<&str> = PROVIDERS.iter().map(|row| row.name).collect();
         let shown: String = name.chars().take(60).collect();
         Err(ModelError::new(
@@ -187,6 +90,26 @@ impl Provider {
             format!("no provider is called `{shown}`: did you mean {nearest}? Known: {}", known.join(", ")),
         ))
     }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// Whether its key is found where the row says.
+    pub fn has_key(&self, lookup: Lookup<'_>) -> bool {
+        matches!(key::find(self, &Choice::new(self.name, ""), lookup), Ok(Some(_)))
+    }
+
+    /// The base URL that one of its variables names.
+    pub(crate) fn url_variable(&self, lookup: Lookup<'_>) -> Option<String> {
+        self.url_variables.iter().find_map(|name| lookup(name).filter(|url| !url.trim().is_empty()))
+    }
+}
+
+/// Of `known`, the name most like `name`, if it is at least `least` like it (Jaro-Winkler, 0 to 1).
+pub(crate) fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str, least: f64) -> Option<&'a str> {
+    let rated = known.map(|known| (strsim::jaro_winkler(known, name), known));
+    rated.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(rating, _)| *rating >= least).map(|(_, known)| known)
 }
 
 /// A model to talk to. What is `None` is taken from the provider's row and its variables.
@@ -200,6 +123,8 @@ pub struct Choice {
     pub base_url: Option<String>,
     /// The key.
     pub key: Option<Secret>,
+    /// A variable that holds it, looked at before those of the row.
+    pub key_variable: Option<String>,
     /// What it speaks, for a server that speaks something else than its row says.
     pub wire: Option<Wire>,
     /// Whether it can call tools, for a model that differs from what its row says.
@@ -215,6 +140,7 @@ impl Choice {
             model: model.into(),
             base_url: None,
             key: None,
+            key_variable: None,
             wire: None,
             tools: None,
         }
@@ -260,35 +186,28 @@ pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<d
     let Some(wire) = choice.wire.or(row.wire) else {
         return Ok(Arc::new(Simulated::new()));
     };
-    let not_configured = |message| ModelError::new(ModelErrorCode::ProviderNotConfigured, message);
-
-    let key = choice.key.clone().or_else(|| key_of(row, lookup)).filter(|key| !key.is_empty());
+    if choice.model.trim().is_empty() {
+        let what = if row.address == Address::Azure { "the name of a deployment" } else { "a model" };
+        return Err(not_configured(format!("{0} needs {what}: write {0}/<name>", row.name)));
+    }
+    let key = key::find(row, choice, lookup)?;
     if key.is_none() && row.needs_key {
+        return Err(key::missing(row, choice));
+    }
+    let named = choice.base_url.clone().or_else(|| row.url_variable(lookup));
+    let base = named.as_deref().unwrap_or(row.base_url);
+    if base.trim().is_empty() {
         return Err(not_configured(format!(
-            "{} needs a key: set {} (or choose another model with HOUSTON_MODEL=provider/model)",
-            row.name, row.key_variable
+            "{0} needs the address of a server: set {1} or providers.{0}.base_url in jobs/providers.toml (for example {2})",
+            row.name,
+            row.url_variables.join(" or "),
+            row.address.example(),
         )));
     }
-    let base =
-        choice.base_url.clone().or_else(|| lookup(row.url_variable).filter(|url| !url.trim().is_empty()));
-    let base = base.as_deref().unwrap_or(row.base_url);
-    if base.is_empty() {
-        return Err(not_configured(format!(
-            "{} needs the address of a server: set {} (for example http://127.0.0.1:8080/v1)",
-            row.name, row.url_variable
-        )));
-    }
-    let Some(url) = wire.url(base, &choice.model) else {
+    let url = row.address.base(base, named.is_some(), &choice.model, lookup);
+    let Some(url) = url.and_then(|url| row.address.operation(&url, wire, &choice.model)) else {
         return Err(not_configured(format!("{}: `{base}` is no http or https address", row.name)));
     };
     HttpModel::new(Caller::new(choice.description(), key), wire, row.dialect, url, row.auth, http)
         .map(|model| Arc::new(model) as Arc<dyn Model>)
-}
-
-/// The key in the provider's variable.
-pub(crate) fn key_of(row: &Provider, lookup: Lookup<'_>) -> Option<Secret> {
-    if row.key_variable.is_empty() {
-        return None;
-    }
-    lookup(row.key_variable).map(|key| Secret::new(&key)).filter(|key| !key.is_empty())
 }

@@ -1,0 +1,130 @@
+//! Lines of JSON, decoded from bytes cut anywhere.
+//!
+//! One line is held at a time and lent out of the buffer, as [`sse`](crate::sse) does with its events.
+
+/// Longest line accepted, in bytes; as long as an event may be.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// Buffers above this size are given back between chunks.
+const KEPT_CAPACITY: usize = 4 << 10;
+
+use crate::sse::Fault;
+
+/// The decoder: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it says `false`.
+#[derive(Debug, Default)]
+pub(crate) struct LineDecoder {
+    buffer: Vec<u8>,
+    /// Where the line begins that is lent out.
+    start: usize,
+    /// Where it ends.
+    end: usize,
+    /// Where the next one begins; everything before is done with.
+    next: usize,
+    /// How far the next line was searched for its end.
+    searched: usize,
+}
+
+impl LineDecoder {
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Goes to the next line that is not blank; `false` when more bytes are needed.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`].
+    pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
+        while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+            self.start = self.next;
+            self.end = self.searched + at;
+            self.next = self.end + 1;
+            self.searched = self.next;
+            if self.end - self.start > LONGEST_LINE {
+                return Err(Fault::TooLong);
+            }
+            if !self.buffer[self.start..self.end].trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+        self.compact();
+        if self.buffer.len() > LONGEST_LINE { Err(Fault::TooLong) } else { Ok(false) }
+    }
+
+    /// Ends the input: like [`advance`](Self::advance) for a last line without an end.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`].
+    pub(crate) fn end(&mut self) -> Result<bool, Fault> {
+        self.push(b"\n");
+        self.advance()
+    }
+
+    /// The line that [`advance`](Self::advance) went to.
+    ///
+    /// # Errors
+    /// [`Fault::NotText`].
+    pub(crate) fn line(&self) -> Result<&str, Fault> {
+        std::str::from_utf8(&self.buffer[self.start..self.end]).map_err(|_| Fault::NotText)
+    }
+
+    fn compact(&mut self) {
+        self.buffer.drain(..self.next);
+        (self.start, self.end, self.next) = (0, 0, 0);
+        self.searched = self.buffer.len();
+        if self.buffer.len() < KEPT_CAPACITY && self.buffer.capacity() > KEPT_CAPACITY {
+            self.buffer.shrink_to(KEPT_CAPACITY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+        let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
+        for chunk in chunks {
+            decoder.push(chunk);
+            while decoder.advance().unwrap() {
+                lines.push(decoder.line().unwrap().to_owned());
+            }
+        }
+        while decoder.end().unwrap() {
+            lines.push(decoder.line().unwrap().to_owned());
+        }
+        lines
+    }
+
+    #[test]
+    fn blank_lines_are_left_out_and_the_last_needs_no_end() {
+        assert_eq!(decode(std::iter::once(&b"\n{a}\r\n \n{b}"[..])), ["{a}\r", "{b}"]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_bounded_and_blank_ones_are_not_kept() {
+        let mut decoder = LineDecoder::default();
+        let taken = (0..2000).find(|_| {
+            decoder.push(&[b'x'; 1024]);
+            decoder.advance() == Err(Fault::TooLong)
+        });
+        assert_eq!(taken, Some(1024), "the first KiB over the limit");
+
+        let mut decoder = LineDecoder::default();
+        for _ in 0..1_000_000 {
+            decoder.push(b"\n\n");
+            assert_eq!(decoder.advance(), Ok(false));
+        }
+        assert!(decoder.buffer.capacity() <= KEPT_CAPACITY);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_decoded_does_not_depend_on_the_cuts(text in "([a-zä{}\"]{0,6}\r?\n){0,12}[a-z]{0,3}", size in 1usize..9) {
+            let whole = decode(std::iter::once(text.as_bytes()));
+            prop_assert_eq!(decode(text.as_bytes().chunks(size)), whole);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Addresses of providers that are more than a base URL.
+
+use reqwest::Url;
+
+use super::Lookup;
+use crate::wire::Wire;
+
+/// The version of Foundry's inference API that is asked for when nobody names another.
+const FOUNDRY_VERSION: &str = "2024-05-01-preview";
+
+/// How the address of the operations follows from the one given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    /// It is the base URL; the wire knows the rest.
+    AsGiven,
+    /// The same, of a provider whose address has no version.
+    WithoutVersion,
+    /// `{endpoint}/openai/v1`, where the model is named in the body; or, when a version is named,
+    /// `{endpoint}/openai/deployments/{model}` with `api-version`.
+    Azure,
+    /// `{endpoint}/models` with `api-version`.
+    Foundry,
+    /// That of an organisation, when one is named: `https://models.github.ai/orgs/{org}/inference`.
+    GitHub,
+}
+
+impl Address {
+    /// What one looks like.
+    pub(super) fn example(self) -> &'static str {
+        match self {
+            Self::Azure => "https://<resource>.openai.azure.com",
+            Self::Foundry => "https://<resource>.services.ai.azure.com",
+            _ => "http://127.0.0.1:8080/v1",
+        }
+    }
+
+    /// The base URL of `model`, given the one that was found and whether the user named it. `None` when it is no
+    /// address.
+    pub(super) fn base(self, base: &str, named: bool, model: &str, lookup: Lookup<'_>) -> Option<Url> {
+        let mut url = Url::parse(base.trim()).ok()?;
+        if url.cannot_be_a_base() {
+            return None;
+        }
+        let variable = |names: &[&str]| {
+            names.iter().find_map(|name| lookup(name).filter(|value| !value.trim().is_empty()))
+        };
+        match self {
+            Self::AsGiven | Self::WithoutVersion => {}
+            Self::GitHub => {
+                if let Some(organisation) = variable(&["GITHUB_MODELS_ORG"]).filter(|_| !named) {
+                    let mut path = url.path_segments_mut().ok()?;
+                    path.clear().extend(["orgs", organisation.trim(), "inference"]);
+                }
+            }
+            Self::Azure => {
+                let path = url.path().trim_end_matches('/').to_owned();
+                let version = variable(&["AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION"]);
+                if !path.contains("/deployments/") && !path.ends_with("/v1") {
+                    url.set_path(path.strip_suffix("/openai").unwrap_or(&path));
+                    let versioned = version.is_some() || has_version(&url);
+                    let mut path = url.path_segments_mut().ok()?;
+                    path.pop_if_empty().push("openai");
+                    if versioned {
+                        path.extend(["deployments", model])
+                    } else {
+                        path.push("v1")
+                    };
+                }
+                set_version(&mut url, version.as_deref());
+            }
+            Self::Foundry => {
+                let path = url.path().trim_end_matches('/').to_owned();
+                if path.is_empty() || path.ends_with("/models") {
+                    url.set_path(if path.is_empty() { "/models" } else { &path });
+                    let version = variable(&["FOUNDRY_API_VERSION", "AZURE_INFERENCE_API_VERSION"]);
+                    set_version(&mut url, Some(version.as_deref().unwrap_or(FOUNDRY_VERSION)));
+                }
+            }
+        }
+        Some(url)
+    }
+
+    /// Where requests for `model` go, under `base`. `None` when it is no HTTP address.
+    pub(super) fn operation(self, base: &Url, wire: Wire, model: &str) -> Option<Url> {
+        let mut url = wire.url(base.as_str(), model)?;
+        if self == Self::WithoutVersion && base.path() == "/" {
+            let path = url.path().strip_prefix("/v1").unwrap_or(url.path()).to_owned();
+            url.set_path(&path);
+        }
+        Some(url)
+    }
+}
+
+fn has_version(url: &Url) -> bool {
+    url.query_pairs().any(|(name, _)| name == "api-version")
+}
+
+/// A version in the address itself comes first.
+fn set_version(url: &mut Url, version: Option<&str>) {
+    if let Some(version) = version.filter(|_| !has_version(url)) {
+        url.query_pairs_mut().append_pair("api-version", version.trim());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base(address: Address, base: &str, variables: &[(&str, &str)]) -> String {
+        let variables: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let lookup = move |name: &str| {
+            variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        };
+        address.base(base, false, "my deployment", &lookup).unwrap().to_string()
+    }
+
+    #[test]
+    fn azure_is_asked_as_its_versions_want() {
+        let version = [("AZURE_OPENAI_API_VERSION", "2024-10-21")];
+        let azure = |given: &str, variables| base(Address::Azure, given, variables);
+        assert_eq!(azure("https://x.openai.azure.com/", &[]), "https://x.openai.azure.com/openai/v1");
+        assert_eq!(azure("https://x.openai.azure.com/openai", &[]), "https://x.openai.azure.com/openai/v1");
+        assert_eq!(azure("https://x/openai/v1/", &[]), "https://x/openai/v1/");
+        let deployment =
+            "https://x.openai.azure.com/openai/deployments/my%20deployment?api-version=2024-10-21";
+        assert_eq!(azure("https://x.openai.azure.com", &version), deployment);
+        assert_eq!(azure("https://x.openai.azure.com?api-version=2024-10-21", &[]), deployment);
+        assert_eq!(
+            azure("https://x/openai/deployments/d?api-version=1", &version),
+            "https://x/openai/deployments/d?api-version=1"
+        );
+    }
+
+    #[test]
+    fn foundry_and_github_have_addresses_of_their_own() {
+        let foundry = |given: &str, variables| base(Address::Foundry, given, variables);
+        let given = "https://x.services.ai.azure.com";
+        assert_eq!(foundry(given, &[]), format!("{given}/models?api-version=2024-05-01-preview"));
+        assert_eq!(
+            foundry(&format!("{given}/models/"), &[("FOUNDRY_API_VERSION", "9")]),
+            format!("{given}/models?api-version=9")
+        );
+        assert_eq!(foundry("http://127.0.0.1:5273/v1", &[]), "http://127.0.0.1:5273/v1");
+        let github = |variables| base(Address::GitHub, "https://models.github.ai/inference", variables);
+        assert_eq!(github(&[]), "https://models.github.ai/inference");
+        assert_eq!(github(&[("GITHUB_MODELS_ORG", "acme")]), "https://models.github.ai/orgs/acme/inference");
+    }
+}

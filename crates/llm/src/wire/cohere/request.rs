@@ -1,0 +1,187 @@
+//! A request as Cohere reads it.
+
+use std::borrow::Cow;
+
+use houston_domain::history::{Block, RawBlock, Role};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::identifier::{call_id, tool_name};
+use super::NAME;
+use super::response::Reasoning;
+use crate::model::{AnswerSchema, Description, Request};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    max_tokens: u32,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Message<'a> {
+    System { content: String },
+    User { content: String },
+    Assistant(Assistant<'a>),
+    Tool { tool_call_id: Cow<'a, str>, content: &'a str },
+}
+
+#[derive(Default, Serialize)]
+struct Assistant<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    content: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_plan: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    citations: Vec<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    Text { text: &'a str },
+    Thinking { thinking: &'a str },
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    /// JSON inside a JSON text.
+    arguments: String,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionDefinition<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionDefinition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+/// The body, JSON.
+pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
+        kind: "function",
+        function: FunctionDefinition {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
+        },
+    });
+    let tools: Vec<_> = tools.collect();
+    // Refused beside tools: then the form is left to the prompt.
+    let schema = request.answer_schema.filter(|_| tools.is_empty());
+    let body = Body {
+        model: &model.model,
+        stream: true,
+        max_tokens: request.max_output_tokens,
+        messages: messages(model, request),
+        tools,
+        response_format: schema
+            .map(|AnswerSchema { schema, .. }| ResponseFormat { kind: "json_object", json_schema: schema }),
+    };
+    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
+    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
+    let judge = |block: &Block| match block {
+        Block::Thinking { raw, .. } => {
+            reasoning(raw.as_ref(), &model.provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
+        }
+        Block::Opaque { .. } => Use::Drop,
+        _ => Use::Send,
+    };
+    for turn in turns(request.entries, judge) {
+        match turn.role {
+            Role::User => push_user(&turn, &mut messages),
+            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, &model.provider))),
+        }
+    }
+    messages
+}
+
+fn reasoning(raw: Option<&RawBlock>, provider: &str) -> Option<Reasoning> {
+    serde_json::from_str(raw?.of(NAME, provider)?).ok()
+}
+
+/// Each result is a message of its own; what the user said comes after them.
+fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
+    let mut texts = Vec::new();
+    for block in &turn.blocks {
+        match block {
+            Block::ToolResult { tool_use_id, content, .. } => {
+                messages.push(Message::Tool { tool_call_id: call_id(tool_use_id, false), content });
+            }
+            Block::Text { text, .. } => texts.push(user_text(text)),
+            _ => {}
+        }
+    }
+    messages.extend(joined(texts.into_iter()).map(|content| Message::User { content }));
+}
+
+fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {
+    let mut message = Assistant::default();
+    for block in &turn.blocks {
+        match block {
+            Block::Text { text, raw } => {
+                message.content.push(Content::Text { text });
+                let citations = raw.as_ref().and_then(|raw| raw.of(NAME, provider));
+                let citations = citations.and_then(|json| serde_json::from_str::<Vec<&RawValue>>(json).ok());
+                message.citations.extend(citations.into_iter().flatten());
+            }
+            Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
+                id: call_id(id, false),
+                kind: "function",
+                function: Function { name: tool_name(name), arguments: input.to_string() },
+            }),
+            Block::Thinking { text, raw } => match reasoning(raw.as_ref(), provider) {
+                Some(Reasoning::Plan) => message.tool_plan = Some(text),
+                Some(Reasoning::Thinking) => message.content.push(Content::Thinking { thinking: text }),
+                None => {}
+            },
+            _ => {}
+        }
+    }
+    // A plan is a plan of calls.
+    message.tool_plan = message.tool_plan.filter(|_| !message.tool_calls.is_empty());
+    message
+}
+
+/// The texts with blank lines between them; `None` when there are none.
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
+}

@@ -1,0 +1,240 @@
+//! The events of Cohere's stream, put together.
+
+use std::collections::VecDeque;
+
+use houston_domain::history::{Block, RawBlock};
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::super::Decoder;
+use super::NAME;
+use super::response::{Call, Content, Delta, Message, Reasoning, StreamEvent, stop_reason};
+use crate::error;
+use crate::model::Event;
+use crate::turn;
+
+/// Puts one answer together.
+pub(crate) struct CohereDecoder {
+    provider: Box<str>,
+    content: Vec<Piece>,
+    /// Each as it came.
+    citations: Vec<String>,
+    calls: Vec<PartialCall>,
+    usage: Usage,
+    stop: Option<StopReason>,
+    done: bool,
+}
+
+/// A block of content under construction.
+struct Piece {
+    number: u64,
+    /// What kind of reasoning it is; `None` for text.
+    reasoning: Option<Reasoning>,
+    text: String,
+}
+
+/// A tool call under construction.
+struct PartialCall {
+    number: u64,
+    id: String,
+    name: String,
+    json: String,
+}
+
+impl CohereDecoder {
+    pub(crate) fn new(provider: &str) -> Self {
+        Self {
+            provider: provider.into(),
+            content: Vec::new(),
+            citations: Vec::new(),
+            calls: Vec::new(),
+            usage: Usage::default(),
+            stop: None,
+            done: false,
+        }
+    }
+
+    fn content(&mut self, number: u64, content: Content, out: &mut VecDeque<Event>) {
+        self.piece(number, Some(Reasoning::Thinking), content.thinking, out);
+        self.piece(number, None, content.text, out);
+    }
+
+    fn piece(
+        &mut self,
+        number: u64,
+        reasoning: Option<Reasoning>,
+        text: Option<String>,
+        out: &mut VecDeque<Event>,
+    ) {
+        let Some(text) = text.filter(|text| !text.is_empty()) else { return };
+        match self.content.last_mut().filter(|last| (last.number, last.reasoning) == (number, reasoning)) {
+            Some(piece) => piece.text.push_str(&text),
+            None => self.content.push(Piece { number, reasoning, text: text.clone() }),
+        }
+        out.push_back(if reasoning.is_some() { Event::Thinking(text) } else { Event::Text(text) });
+    }
+
+    fn begin_call(&mut self, number: u64, call: Call, out: &mut VecDeque<Event>) {
+        let (name, json) =
+            call.function.map_or_else(Default::default, |function| (function.name, function.arguments));
+        let (id, name) = (call.id.unwrap_or_default(), name.unwrap_or_default());
+        let json = json.unwrap_or_default();
+        let index = self.calls.len();
+        out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
+        if !json.is_empty() {
+            out.push_back(Event::ToolArguments { index, json: json.clone() });
+        }
+        self.calls.push(PartialCall { number, id, name, json });
+    }
+
+    fn continue_call(
+        &mut self,
+        number: u64,
+        call: Call,
+        out: &mut VecDeque<Event>,
+    ) -> Result<(), ModelError> {
+        let Some(index) = self.calls.iter().rposition(|known| known.number == number) else {
+            return Err(error::invalid("a piece of a tool call that never began"));
+        };
+        let json = call.function.and_then(|function| function.arguments).unwrap_or_default();
+        if !json.is_empty() {
+            self.calls[index].json.push_str(&json);
+            out.push_back(Event::ToolArguments { index, json });
+        }
+        Ok(())
+    }
+
+    fn cite(&mut self, citations: Option<&RawValue>) {
+        let Some(json) = citations.map(RawValue::get) else { return };
+        match serde_json::from_str::<Vec<&RawValue>>(json) {
+            Ok(many) => self.citations.extend(many.into_iter().map(|one| one.get().to_owned())),
+            Err(_) if json.starts_with('{') => self.citations.push(json.to_owned()),
+            Err(_) => {}
+        }
+    }
+
+    /// What the end says, of a stream or of an answer in one piece.
+    fn close(&mut self, delta: Delta<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.usage = delta.usage.map_or(self.usage, |usage| usage.normalised());
+        let Some(reason) = delta.finish_reason else {
+            return Err(error::invalid("an end without a reason"));
+        };
+        let Some(stop) = stop_reason(&reason) else {
+            return Err(gave_up(&reason, delta.error));
+        };
+        self.stop = Some(stop);
+        self.finish(out)
+    }
+
+    /// The answer, once its reason to stop is known.
+    fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if self.done {
+            return Ok(());
+        }
+        let mut stop = self.stop.ok_or_else(error::cut_off)?;
+        let (mut content, mut malformed) = (Vec::new(), Vec::new());
+        let mut citations = std::mem::take(&mut self.citations);
+        for Piece { reasoning, text, .. } in std::mem::take(&mut self.content) {
+            content.push(if let Some(kind) = reasoning {
+                let raw = RawBlock::new(NAME, &self.provider, json!(kind).to_string());
+                Block::Thinking { text, raw: Some(raw) }
+            } else {
+                // All are told of the first text: there is but one, as far as anybody has seen.
+                let cited = std::mem::take(&mut citations);
+                let json = (!cited.is_empty()).then(|| format!("[{}]", cited.join(",")));
+                Block::Text { text, raw: json.map(|json| RawBlock::new(NAME, &self.provider, json)) }
+            });
+        }
+        for call in std::mem::take(&mut self.calls) {
+            let input = turn::arguments(&call.json).unwrap_or_else(|sent| {
+                malformed.push((call.id.clone(), sent));
+                Value::Object(Map::new())
+            });
+            content.push(Block::ToolUse { id: call.id, name: call.name, input, raw: None });
+        }
+        if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
+            stop = StopReason::ToolUse;
+        }
+        self.done = true;
+        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage: self.usage })));
+        Ok(())
+    }
+
+    /// The parts of one event, whatever its kind.
+    fn message(
+        &mut self,
+        kind: &str,
+        number: u64,
+        message: Message<'_>,
+        out: &mut VecDeque<Event>,
+    ) -> Result<(), ModelError> {
+        self.piece(0, Some(Reasoning::Plan), message.tool_plan, out);
+        for content in message.content.0 {
+            self.content(number, content, out);
+        }
+        for call in message.tool_calls.0 {
+            match kind {
+                "tool-call-delta" => self.continue_call(number, call, out)?,
+                _ => self.begin_call(number, call, out),
+            }
+        }
+        self.cite(message.citations);
+        Ok(())
+    }
+}
+
+/// An end that is none.
+fn gave_up(reason: &str, said: Option<String>) -> ModelError {
+    let said = said.unwrap_or_else(|| format!("the provider gave up in mid-answer ({reason})"));
+    let error = error::in_stream(&json!({ "error": said }).to_string());
+    let code = match (error.code, reason) {
+        (ModelErrorCode::Unknown, "TIMEOUT") => ModelErrorCode::Timeout,
+        (ModelErrorCode::Unknown, "ERROR_LIMIT") => ModelErrorCode::ContextLengthExceeded,
+        (ModelErrorCode::Unknown, _) => ModelErrorCode::InvalidResponse,
+        (code, _) => code,
+    };
+    ModelError { code, ..error }
+}
+
+impl Decoder for CohereDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        match data.trim() {
+            "" => return Ok(()),
+            "[DONE]" => return self.finish(out),
+            _ if name == "error" => return Err(error::in_stream(data)),
+            _ => {}
+        }
+        let event: StreamEvent<'_> = serde_json::from_str(data)
+            .map_err(|error| error::invalid(format!("an event that cannot be read: {error}")))?;
+        match (&*event.kind, event.delta) {
+            // An error has no type, and a message at the top.
+            ("" | "error", _) => Err(error::in_stream(data)),
+            ("message-end", Some(delta)) => self.close(delta, out),
+            (kind, Some(Delta { message: Some(message), .. })) => {
+                self.message(kind, event.index.unwrap_or_default(), message, out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.finish(out)
+    }
+
+    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let mut answer: Delta<'_> = serde_json::from_str(body)
+            .map_err(|error| error::invalid(format!("an answer that cannot be read: {error}")))?;
+        let Some(message) = answer.message.take() else { return Err(error::in_stream(body)) };
+        // Numbered as they stand, so that each is a block of its own.
+        self.piece(0, Some(Reasoning::Plan), message.tool_plan, out);
+        for (number, content) in message.content.0.into_iter().enumerate() {
+            self.content(number as u64, content, out);
+        }
+        for (number, call) in message.tool_calls.0.into_iter().enumerate() {
+            self.begin_call(number as u64, call, out);
+        }
+        self.cite(message.citations);
+        self.close(answer, out)
+    }
+}

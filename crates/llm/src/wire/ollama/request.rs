@@ -1,0 +1,191 @@
+//! A request as Ollama reads it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use houston_domain::history::{Block, Role};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::identifier::{call_id, tool_name};
+use super::NAME;
+use crate::model::{Description, Request};
+
+/// Smallest and largest window asked for, in tokens. Ollama's own default was 4096 for long, which no agent's
+/// prompt fits; it lowers what is more than the model has.
+const WINDOWS: std::ops::RangeInclusive<u64> = 8192..=262_144;
+
+/// Bytes of a request's JSON per token, on the low side: a window too large costs memory, one too small costs
+/// the beginning of the conversation.
+const BYTES_PER_TOKEN: u64 = 3;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'a Value>,
+    options: Options,
+}
+
+#[derive(Serialize)]
+struct Options {
+    num_predict: u32,
+    num_ctx: u64,
+}
+
+#[derive(Default, Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<Cow<'a, str>>,
+    /// Unknown to servers before 2025-11, which leave it unread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: Cow<'a, str>,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    arguments: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionDefinition<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionDefinition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+/// The body, JSON. `think` is left out: models that can think do so by themselves, and the others refuse it.
+pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
+        kind: "function",
+        function: FunctionDefinition {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
+        },
+    });
+    let mut body = Body {
+        model: &model.model,
+        stream: true,
+        messages: messages(model, request),
+        tools: tools.collect(),
+        format: request.answer_schema.map(|answer| answer.schema),
+        options: Options { num_predict: request.max_output_tokens, num_ctx: *WINDOWS.start() },
+    };
+    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    let json = serde_json::to_vec(&body).unwrap_or_default();
+    let window = window(json.len(), request.max_output_tokens);
+    if window == *WINDOWS.start() {
+        return json;
+    }
+    body.options.num_ctx = window;
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// How many tokens the request and its answer need, in powers of two: another window makes Ollama load the model
+/// anew.
+fn window(bytes: usize, answer: u32) -> u64 {
+    let needed = u64::try_from(bytes).unwrap_or(u64::MAX) / BYTES_PER_TOKEN + u64::from(answer);
+    needed.min(*WINDOWS.end()).next_power_of_two().max(*WINDOWS.start())
+}
+
+fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
+    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let system =
+        system.map(|content| Message { role: "system", content: content.into(), ..Message::default() });
+    let mut messages: Vec<_> = system.into_iter().collect();
+    let judge = |block: &Block| match block {
+        Block::Thinking { raw: Some(raw), .. } if raw.of(NAME, &model.provider).is_some() => {
+            Use::SendBeforeOthers
+        }
+        Block::Thinking { .. } | Block::Opaque { .. } => Use::Drop,
+        _ => Use::Send,
+    };
+    // Which tool a result is of.
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    for turn in turns(request.entries, judge) {
+        match turn.role {
+            Role::User => push_user(&turn, &names, &mut messages),
+            Role::Assistant => {
+                let calls = turn.blocks.iter().filter_map(|block| match block {
+                    Block::ToolUse { id, name, .. } => Some((id.as_str(), name.as_str())),
+                    _ => None,
+                });
+                names.extend(calls);
+                messages.push(assistant(&turn));
+            }
+        }
+    }
+    messages
+}
+
+/// Each result is a message of its own; what the user said comes after them.
+fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut Vec<Message<'a>>) {
+    let mut texts = Vec::new();
+    for block in &turn.blocks {
+        match block {
+            Block::ToolResult { tool_use_id, content, .. } => messages.push(Message {
+                role: "tool",
+                content: content.into(),
+                tool_name: names.get(tool_use_id.as_str()).map(|name| tool_name(name)),
+                tool_call_id: Some(call_id(tool_use_id, false)),
+                ..Message::default()
+            }),
+            Block::Text { text, .. } => texts.push(user_text(text)),
+            _ => {}
+        }
+    }
+    let said = joined(texts.into_iter());
+    messages.extend(said.map(|said| Message { role: "user", content: said.into(), ..Message::default() }));
+}
+
+fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
+    let mut message = Message { role: "assistant", ..Message::default() };
+    let texts = turn.blocks.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    message.content = joined(texts).unwrap_or_default().into();
+    for block in &turn.blocks {
+        match block {
+            Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
+                id: call_id(id, false),
+                function: Function { name: tool_name(name), arguments: input },
+            }),
+            // What is another's was left out before.
+            Block::Thinking { text, .. } => message.thinking = Some(text),
+            _ => {}
+        }
+    }
+    message
+}
+
+/// The texts with blank lines between them; `None` when there are none.
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
+}
