@@ -174,8 +174,7 @@ mod tests {
     fn a_call_is_complete_when_the_next_begins_and_what_is_left_before_the_usage() {
         let inputs = [json!({"a": 1}), json!({"b": {"c": 2}}), json!({})];
         let (end, usage) = done(&inputs);
-        let (first, second, third) =
-            (start(0), start(1), start(2));
+        let (first, second, third) = (start(0), start(1), start(2));
         let events = vec![
             Event::Thinking("hm".into()),
             first.clone(),

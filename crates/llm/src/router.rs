@@ -128,10 +128,7 @@ impl Candidate {
         // What runs on the user's own machine costs nothing a token.
         let own = Provider::named(&description.provider).is_ok_and(|row| !row.needs_key);
         Self {
-            capabilities: Capabilities {
-                tools: Some(description.supports_tools),
-                ..Capabilities::default()
-            },
+            capabilities: Capabilities { tools: Some(description.supports_tools), ..Capabilities::default() },
             price: own.then_some(Price { input: Decimal::ZERO, output: Decimal::ZERO }),
             quality: rank(&description.model, ranks),
             description,

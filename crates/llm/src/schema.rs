@@ -152,7 +152,9 @@ fn listed(types: &Value) -> impl Iterator<Item = &str> {
 
 fn has_type(value: &Value, name: &str) -> bool {
     match name {
-        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "integer" => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
         "number" => value.is_number(),
         name => type_of(value) == name,
     }
@@ -178,8 +180,10 @@ fn out_of_bounds(rules: &Map<String, Value>, value: &Value) -> Option<String> {
         _ => return None,
     };
     let bound = |name: &str| rules.get(name).and_then(Value::as_f64);
-    let too_little = bound(least).filter(|least| size < *least).map(|least| format!("must be at least {least}{of}"));
-    let too_much = || bound(most).filter(|most| size > *most).map(|most| format!("must be at most {most}{of}"));
+    let too_little =
+        bound(least).filter(|least| size < *least).map(|least| format!("must be at least {least}{of}"));
+    let too_much =
+        || bound(most).filter(|most| size > *most).map(|most| format!("must be at most {most}{of}"));
     too_little.or_else(too_much)
 }
 
@@ -228,10 +232,7 @@ mod tests {
                 json!({"name": "Ann", "age": 1, "eyes": 2}),
                 ".eyes: is not allowed; there may be: name, age, mood, kind, friends",
             ),
-            (
-                json!({"name": "Ann", "age": 1, "friends": [{"name": "Bo"}]}),
-                ".friends[0]: lacks `age`",
-            ),
+            (json!({"name": "Ann", "age": 1, "friends": [{"name": "Bo"}]}), ".friends[0]: lacks `age`"),
             (
                 json!({"name": "Ann", "age": 1, "friends": [{"name": "Bo", "age": 1}, {"name": "Cy", "age": 1}]}),
                 ".friends: must be at most 1 items",

@@ -16,7 +16,7 @@ const PER_CALL: u64 = 8;
 
 /// What a provider adds to a request as soon as it has tools, in tokens. The differences between 710 recorded usages
 /// and what o200k makes of the requests, in the median (November 2026).
-fn tool_overhead(provider: &str) -> u64 {
+pub(crate) fn tool_overhead(provider: &str) -> u64 {
     match provider {
         "anthropic" => 695,
         "google" | "gemini" => 75,
@@ -37,7 +37,9 @@ pub fn of_preamble(system: &[SystemPart], tools: &[ToolDefinition], provider: &s
     let overhead = if tools.is_empty() { 0 } else { tool_overhead(provider) };
     let tools: u64 = tools
         .iter()
-        .map(|tool| estimate(&tool.name) + estimate(&tool.description) + estimate(&tool.input_schema.to_string()))
+        .map(|tool| {
+            estimate(&tool.name) + estimate(&tool.description) + estimate(&tool.input_schema.to_string())
+        })
         .sum();
     system + overhead + tools
 }

@@ -1,4 +1,5 @@
-use proptest::prelude::*;
+use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::strategy::Strategy as Generate;
 
 use super::*;
 
@@ -65,7 +66,8 @@ fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
         lacks(Capabilities { json_schema: Some(false), ..unknown }),
         candidate("unknown"),
     ];
-    let needs = Needs { always: &[Need::Vision], tools: true, schema: true, input_tokens: 7000, output_tokens: 500 };
+    let needs =
+        Needs { always: &[Need::Vision], tools: true, schema: true, input_tokens: 7000, output_tokens: 500 };
     let found = order(Strategy::Fallback, &needs, &all, &|_| None);
     assert_eq!(found.asked, [4, 3], "without schemas it is asked last");
     let told: Vec<String> = found.passed_over.iter().map(|(place, lack)| format!("{place} {lack}")).collect();
@@ -118,17 +120,21 @@ fn the_rank_is_that_of_the_longest_beginning() {
     assert_eq!(Candidate::known(description("gpt-5"), &ranks).price, None);
 }
 
-fn able() -> impl Strategy_<Value = Option<bool>> {
+fn able() -> impl Generate<Value = Option<bool>> {
     prop_oneof![Just(None), Just(Some(false)), Just(Some(true))]
 }
 
-use proptest::strategy::Strategy as Strategy_;
-
-fn any_candidate() -> impl Strategy_<Value = Candidate> {
+fn any_candidate() -> impl Generate<Value = Candidate> {
     let price = proptest::option::of((0..10_000i64, 0..10_000i64));
     (able(), able(), able(), proptest::option::of(1..200_000u64), price, 1..=100u8).prop_map(
         |(tools, vision, json_schema, context_tokens, price, quality)| Candidate {
-            capabilities: Capabilities { context_tokens, max_output_tokens: None, tools, vision, json_schema },
+            capabilities: Capabilities {
+                context_tokens,
+                max_output_tokens: None,
+                tools,
+                vision,
+                json_schema,
+            },
             price: price.map(|(input, output)| Price {
                 input: Decimal::new(input, 3),
                 output: Decimal::new(output, 3),
@@ -141,7 +147,7 @@ fn any_candidate() -> impl Strategy_<Value = Candidate> {
 
 type Asked = (bool, bool, u64, u64, Vec<Need>);
 
-fn any_needs() -> impl Strategy_<Value = Asked> {
+fn any_needs() -> impl Generate<Value = Asked> {
     let always = proptest::sample::subsequence(Need::ALL.to_vec(), 0..=3);
     (any::<bool>(), any::<bool>(), 0..300_000u64, 0..10_000u64, always)
 }
@@ -175,9 +181,9 @@ proptest! {
             prop_assert!(!(needs.tools && able.tools == Some(false)));
             prop_assert!(!(needs.always.contains(&Need::Vision) && able.vision == Some(false)));
             prop_assert!(!(needs.always.contains(&Need::JsonSchema) && able.json_schema == Some(false)));
-            prop_assert!(able.context_tokens.is_none_or(|window| {
-                !context_budget::is_clearly_over(needs.input_tokens, window)
-            }));
+            let too_long =
+                able.context_tokens.is_some_and(|window| context_budget::is_clearly_over(needs.input_tokens, window));
+            prop_assert!(!too_long);
         }
         prop_assert_eq!(&found, &order(strategy, &needs, &candidates, &|_| None), "the same for the same");
     }
@@ -198,10 +204,11 @@ proptest! {
         let cost_of = |place: &usize| cost(needs.input_tokens, needs.output_tokens, &candidates[*place]);
 
         let cheapest = sorted(Strategy::Cheapest);
-        prop_assert!(cheapest.is_sorted_by(|a, b| match (cost_of(a), cost_of(b)) {
+        let in_order = cheapest.is_sorted_by(|a, b| match (cost_of(a), cost_of(b)) {
             (Some(a), Some(b)) => a <= b,
             (a, b) => a.is_some() || b.is_none(),
-        }));
+        });
+        prop_assert!(in_order);
         prop_assert!(sorted(Strategy::Smartest).is_sorted_by_key(|place| 100 - candidates[*place].quality));
         prop_assert!(sorted(Strategy::Fastest).is_sorted_by_key(|place| pace(&candidates[*place].description)));
         prop_assert!(sorted(Strategy::Fallback).is_sorted());

@@ -112,7 +112,11 @@ impl Piece {
             }
             Kind::Digit => 10 * length.div_ceil(3),
             // One mark before a word is often part of it, one space before a word always.
-            Kind::Mark if length == 1 && after.is_some_and(|kind| kind.is_latin() || kind == Kind::Letter) => 5,
+            Kind::Mark
+                if length == 1 && after.is_some_and(|kind| kind.is_latin() || kind == Kind::Letter) =>
+            {
+                5
+            }
             Kind::Mark => 10 * length.div_ceil(3),
             Kind::Space if length == 1 && after != Some(Kind::Digit) => 0,
             Kind::Newline if before == Kind::Mark => 0,
@@ -155,10 +159,16 @@ mod tests {
     fn it_is_near_what_o200k_counts() {
         for (o200k, text) in [
             (21, "The quick brown fox jumps over the lazy dog, and nobody in the house knew why it did so."),
-            (29, r#"{"id":"call_8f2e","name":"get_weather","arguments":{"city":"Paris","days":3,"units":"metric"}}"#),
+            (
+                29,
+                r#"{"id":"call_8f2e","name":"get_weather","arguments":{"city":"Paris","days":3,"units":"metric"}}"#,
+            ),
             (23, "我们需要在下周之前完成这个项目，否则客户会不高兴。请告诉我你的看法。"),
             (58, "aGVsbG8gd29ybGQsIHRoaXMgaXMgYmFzZTY0IHRleHQgd2l0aCBubyBtZWFuaW5nIGF0IGFsbCAxMjM0NTY3ODk="),
-            (36, "fn main() {\n    let answers: Vec<u32> = (0..10).map(|n| n * 7).collect();\n    println!(\"{answers:?}\");\n}\n"),
+            (
+                36,
+                "fn main() {\n    let answers: Vec<u32> = (0..10).map(|n| n * 7).collect();\n    println!(\"{answers:?}\");\n}\n",
+            ),
             (18, "Мы должны закончить этот проект до следующей недели, иначе клиент будет недоволен."),
         ] {
             let estimate = estimate(text);
