@@ -42,22 +42,38 @@ fn reported(body: &str) -> Option<u64> {
     (most > 0).then_some(most)
 }
 
+/// Recordings whose request does not hold all that was charged: results of the provider's own search, a cache made
+/// earlier, tools described by the provider, Anthropic's share behind a provider that tells nothing of it, and requests
+/// that were cut when they were recorded.
+const HIDDEN: [&str; 6] = [
+    "anthropic/stream_web_search_citations",
+    "cohere/stream_tool_call",
+    "gemini/stream_cached_content",
+    "openrouter/stream_mid_error",
+    "openrouter/stream_reasoning_details_tool",
+    "openrouter/stream_tool_calls",
+];
+
 /// Against what providers charged for recorded requests. Short as these are, what a provider adds weighs more than the
-/// texts; so a deviation of a fixed size is allowed beside the tenth.
+/// texts: beside the tenth of the reserve, 200 tokens are allowed.
 #[test]
 fn estimates_are_near_what_providers_reported() {
-    let mut compared = Vec::new();
+    let mut compared = 0;
     for recording in recordings() {
         let body = String::from_utf8_lossy(&recording.body).into_owned();
         let (200, Some(reported)) = (recording.status, reported(&body)) else { continue };
+        if recording.request.is_null() || HIDDEN.contains(&&*recording.name) {
+            continue;
+        }
         let mut estimated = 0;
         texts(&recording.request, &mut estimated);
-        let has_tools = recording.request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-        let overhead = if has_tools { crate::tokens::tool_overhead(recording.provider()) } else { 0 };
-        compared.push((recording.name.clone(), reported, estimated + overhead));
+        if recording.request["tools"].as_array().is_some_and(|tools| !tools.is_empty()) {
+            estimated += crate::tokens::tool_overhead(recording.provider());
+        }
+        let allowed = reported / 10 + 200;
+        let name = &recording.name;
+        assert!(estimated.abs_diff(reported) <= allowed, "{name}: {estimated}, and charged were {reported}");
+        compared += 1;
     }
-    for line in &compared {
-        println!("{line:?}");
-    }
-    assert!(compared.len() >= 20, "{compared:?}");
+    assert!(compared >= 20, "{compared}");
 }
