@@ -5,11 +5,13 @@
 //! refused, so a typo cannot pass for a setting.
 
 mod rules;
+mod use_case;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
+use figment::error::Kind;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
@@ -19,6 +21,8 @@ use houston_llm::{BreakerPolicy, BudgetPolicy};
 use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::use_case::{AUTO, Models, Routed, USE_CASES, Wanted};
 
 /// Files of `jobs/`: the key they stand under, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -56,7 +60,7 @@ pub(crate) struct Settings {
     /// `HOUSTON_REDIS_URL`.
     #[serde(default, skip_serializing)]
     pub(crate) redis_url: Option<String>,
-    /// `HOUSTON_MODEL`: `provider/model` for all use cases.
+    /// `HOUSTON_MODEL`: `provider/model`, or several with commas between them, for all use cases.
     #[serde(default)]
     pub(crate) model: Option<String>,
     /// `HOUSTON_MODEL_TOOLS`: `false` for a model that cannot call tools: its text is the reply.
@@ -75,7 +79,7 @@ pub(crate) struct Settings {
     /// `jobs/health_monitor.toml`.
     pub(crate) health_monitor: MonitorConfig,
     /// `jobs/models.toml`.
-    pub(crate) models: BTreeMap<String, String>,
+    pub(crate) models: Models,
 }
 
 /// How log lines look.
@@ -150,6 +154,8 @@ pub(crate) struct ModelTimeouts {
     pub(crate) first_byte_timeout_s: u64,
     /// Between bytes.
     pub(crate) idle_timeout_s: u64,
+    /// Until the answer is complete.
+    pub(crate) total_timeout_s: u64,
 }
 
 /// A setting that cannot be used: which, from where, and what is allowed.
@@ -215,7 +221,9 @@ pub(crate) fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
     figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
-    Ok(Loaded { settings, agent_types: agent_types(jobs)?, figment })
+    let agent_types = agent_types(jobs)?;
+    rules::check_use_cases(&agent_types)?;
+    Ok(Loaded { settings, agent_types, figment })
 }
 
 /// A TOML source under the key of its file.
@@ -246,9 +254,20 @@ impl<P: figment::Provider> figment::Provider for Named<'_, P> {
 fn explain(error: figment::Error) -> ConfigError {
     let key = error.path.join(".");
     let origin = origin_of(&error.metadata, &key);
-    let reason = error.kind.to_string();
+    let mut reason = error.kind.to_string();
+    if let Kind::UnknownField(given, allowed) | Kind::UnknownVariant(given, allowed) = &error.kind
+        && let Some(nearest) = nearest(given, allowed)
+    {
+        reason = format!("{reason}; did you mean `{nearest}`?");
+    }
     let key = if key.is_empty() { "settings".to_owned() } else { key };
     ConfigError::Setting { key, origin, reason }
+}
+
+/// The word that is most like `given`.
+fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
+    let likeness = |word: &str| strsim::jaro_winkler(word, given);
+    words.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
 fn origin_of(metadata: &Option<figment::Metadata>, key: &str) -> String {

@@ -1,16 +1,17 @@
 //! Which model serves which use case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelError;
 use houston_llm::{
-    Choice, Guards, Http, Model, RetryPolicy, Timeouts, Unavailable, connect, detect, parse_choice,
+    Candidate, Choice, Fallback, Guards, Http, Model, RetryPolicy, Strategy, Timeouts, Unavailable, connect,
+    detect_all, parse_choice,
 };
 
-use crate::config::Settings;
+use crate::config::{AUTO, Loaded, Orchestrator, Routed, USE_CASES, Wanted};
 
 /// The environment, asked for one variable.
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -19,66 +20,138 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     value.ok().filter(|value| !value.is_empty())
 }
 
-/// The models by use case, and a line for each that a person can read.
+/// The models by use case, and lines about them that a person can read.
 pub(crate) struct Models {
     pub(crate) by_use_case: BTreeMap<String, Arc<dyn Model>>,
     pub(crate) told: Vec<String>,
 }
 
-/// Builds the model of each use case. One that cannot be used fails each of its calls, visibly, with the line
-/// that says what to set.
+/// Builds the models of each use case, and those that types of agents name themselves. One that cannot be used is left
+/// out; a use case none of whose models can be used fails each of its calls, visibly, with the line that says what to
+/// set.
 ///
 /// # Errors
 /// When no HTTP client can be built.
-pub(crate) async fn build(settings: &Settings) -> Result<Models, ModelError> {
-    let orchestrator = &settings.orchestrator;
-    let seconds = Duration::from_secs;
-    let timeouts = Timeouts {
-        connect: seconds(orchestrator.model.connect_timeout_s),
-        first_byte: seconds(orchestrator.model.first_byte_timeout_s),
-        idle: seconds(orchestrator.model.idle_timeout_s),
-        ..Timeouts::default()
-    };
-    let http = Http::new(timeouts, &environment)?;
-    let immediate = orchestrator.retry.immediate;
-    let policy = RetryPolicy {
-        retries: immediate.attempts,
-        delay: Duration::from_millis(immediate.delay_ms),
-        longest_wait: Duration::from_millis(immediate.max_wait_ms),
-    };
-    let guards = Guards::new(orchestrator.retry.breaker, orchestrator.retry.budget, Arc::new(SystemClock));
+pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
+    let settings = &loaded.settings;
+    let workshop =
+        Workshop::new(&settings.orchestrator, settings.model_tools, &settings.models.quality).await?;
+    let named = loaded.agent_types.values().map(|agent_type| agent_type.use_case.as_str());
+    let use_cases: BTreeSet<&str> = USE_CASES.into_iter().chain(named).collect();
+    let everything = settings.model.clone().map(Wanted::One);
     let mut models = Models { by_use_case: BTreeMap::new(), told: Vec::new() };
-    for (use_case, wanted) in &settings.models {
-        let wanted = settings.model.as_deref().unwrap_or(wanted);
-        let (model, told) = one(wanted, settings.model_tools, &http).await;
-        models.told.push(told);
-        models.by_use_case.insert(use_case.clone(), guards.guard(model, policy));
+    for use_case in use_cases {
+        let own = Wanted::One(use_case.to_owned());
+        let listed = if USE_CASES.contains(&use_case) { settings.models.serving(use_case) } else { &own };
+        let (model, told) = workshop.build(&everything.as_ref().unwrap_or(listed).routed());
+        // Agents come first; of the others only what differs is worth a line.
+        match models.told.first() {
+            None => models.told.extend(told),
+            Some(agents) if told.first() == Some(agents) => {}
+            Some(_) => models.told.extend(told.into_iter().map(|told| format!("{use_case}: {told}"))),
+        }
+        models.by_use_case.insert(use_case.to_owned(), model);
     }
-    models.told.dedup();
     Ok(models)
 }
 
-async fn one(wanted: &str, tools: Option<bool>, http: &Http) -> (Arc<dyn Model>, String) {
-    let found = wanted == "auto";
-    let choice = if found { Ok(detect(http, &environment).await) } else { parse_choice(wanted) };
-    let connected = choice.and_then(|choice| connect(&Choice { tools, ..choice }, http, &environment));
-    match connected {
-        Ok(model) => {
-            let told = tell(model.as_ref(), found);
-            (model, told)
+/// What models are made with.
+struct Workshop<'s> {
+    http: Http,
+    guards: Guards,
+    policy: RetryPolicy,
+    tools: Option<bool>,
+    quality: &'s BTreeMap<String, u8>,
+    /// What is found by itself.
+    found: Vec<Choice>,
+}
+
+impl<'s> Workshop<'s> {
+    async fn new(
+        orchestrator: &Orchestrator,
+        tools: Option<bool>,
+        quality: &'s BTreeMap<String, u8>,
+    ) -> Result<Self, ModelError> {
+        let seconds = Duration::from_secs;
+        let timeouts = Timeouts {
+            connect: seconds(orchestrator.model.connect_timeout_s),
+            first_byte: seconds(orchestrator.model.first_byte_timeout_s),
+            idle: seconds(orchestrator.model.idle_timeout_s),
+            total: seconds(orchestrator.model.total_timeout_s),
+            ..Timeouts::default()
+        };
+        let http = Http::new(timeouts, &environment)?;
+        let immediate = orchestrator.retry.immediate;
+        let policy = RetryPolicy {
+            retries: immediate.attempts,
+            delay: Duration::from_millis(immediate.delay_ms),
+            longest_wait: Duration::from_millis(immediate.max_wait_ms),
+        };
+        let guards =
+            Guards::new(orchestrator.retry.breaker, orchestrator.retry.budget, Arc::new(SystemClock));
+        let found = detect_all(&http, &environment).await;
+        Ok(Self { http, guards, policy, tools, quality, found })
+    }
+
+    /// Several models as one, and the line that says which; then a line for each that was left out.
+    fn build(&self, wanted: &Routed) -> (Arc<dyn Model>, Vec<String>) {
+        let mut connected = Vec::new();
+        let mut left_out: Vec<(Choice, ModelError)> = Vec::new();
+        for name in &wanted.models {
+            let choices =
+                if name == AUTO { Ok(self.found.clone()) } else { parse_choice(name).map(|one| vec![one]) };
+            let (choices, unknown) =
+                choices.map_or_else(|error| (Vec::new(), Some(error)), |found| (found, None));
+            left_out.extend(unknown.map(|error| (Choice::new(name, ""), error)));
+            for choice in choices {
+                match connect(&Choice { tools: self.tools, ..choice.clone() }, &self.http, &environment) {
+                    Ok(model) => connected.push(model),
+                    Err(error) => left_out.push((choice, error)),
+                }
+            }
         }
-        Err(error) => {
-            let told = format!("none: {}", error.message);
-            let (provider, name) = wanted.split_once('/').unwrap_or((wanted, ""));
-            let description = Choice::new(provider, name).description();
-            (Arc::new(Unavailable::new(description, error)), told)
+        let several = connected.len() > 1;
+        // With another one at hand, nobody waits for the first longer than usual.
+        let longest_wait = if several { self.policy.delay } else { self.policy.longest_wait };
+        let policy = RetryPolicy { longest_wait: longest_wait.min(self.policy.longest_wait), ..self.policy };
+        let guarded = connected.into_iter().map(|model| {
+            let candidate = Candidate::known(model.description().clone(), self.quality);
+            (candidate, self.guards.guard(model, policy))
+        });
+        let guarded: Vec<_> = guarded.collect();
+        let told = tell(&guarded, wanted);
+        let fallback = Fallback::new(wanted.strategy, wanted.needs.clone(), guarded, self.guards.paces());
+        match (fallback, left_out.first()) {
+            (Some(model), _) => {
+                let left_out =
+                    left_out.iter().map(|(choice, error)| format!("without {choice}: {}", error.message));
+                (Arc::new(model), std::iter::once(told).chain(left_out).collect())
+            }
+            (None, first) => {
+                let (choice, error) = first.cloned().unwrap_or_else(nothing);
+                let told = vec![format!("none: {}", error.message)];
+                (Arc::new(Unavailable::new(choice.description(), error)), told)
+            }
         }
     }
 }
 
-fn tell(model: &dyn Model, found: bool) -> String {
-    let description = model.description();
-    let why = match (description.simulated, found) {
+/// No use case is without a model's name: settings are checked.
+fn nothing() -> (Choice, ModelError) {
+    let code = houston_domain::model::ModelErrorCode::ProviderNotConfigured;
+    (Choice::new("none", "none"), ModelError::new(code, "no model is named for this use case"))
+}
+
+/// The models in the order in which they were listed.
+fn tell(models: &[(Candidate, Arc<dyn Model>)], wanted: &Routed) -> String {
+    let found = wanted.models.iter().any(|model| model == AUTO);
+    let shown = models.iter().map(|(Candidate { description, .. }, _)| {
+        let tools = if description.supports_tools { "" } else { ", without tools" };
+        format!("{description}{tools}")
+    });
+    let shown: Vec<String> = shown.collect();
+    let simulated = models.iter().any(|(candidate, _)| candidate.description.simulated);
+    let why = match (simulated, found) {
         (true, true) => {
             " (SIMULATED: rules, no intelligence; set ANTHROPIC_API_KEY, OPENAI_API_KEY, … or start Ollama for a real one)"
         }
@@ -86,6 +159,9 @@ fn tell(model: &dyn Model, found: bool) -> String {
         (false, true) => " (found by itself)",
         (false, false) => "",
     };
-    let tools = if description.supports_tools { "" } else { ", without tools" };
-    format!("{description}{tools}{why}")
+    match (shown.len(), wanted.strategy) {
+        (0 | 1, _) => format!("{}{why}", shown.concat()),
+        (_, Strategy::Fallback) => format!("{}{why}", shown.join(", then ")),
+        (_, strategy) => format!("the {} of {}{why}", strategy.as_str(), shown.join(", ")),
+    }
 }

@@ -6,8 +6,10 @@
 //! run each time it is asked, in [`AgentType::status`], and is stored nowhere twice.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::agent::limits::LimitChanges;
+use crate::id::AgentableId;
 use crate::run::RunStatus;
 
 /// What the user of an agentable reads.
@@ -63,6 +65,16 @@ impl DoubleTexting {
     pub fn cancels(self) -> bool {
         matches!(self, Self::Interrupt | Self::Rollback)
     }
+}
+
+/// What tells a provider that requests share a beginning: the same for all of an agentable's, and no id that means
+/// anything outside. 32 hex digits.
+#[must_use]
+pub fn cache_key(agentable: AgentableId) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"houston.cache");
+    hash.update(agentable.0.as_bytes());
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One kind of agentable.

@@ -89,6 +89,18 @@ pub enum Event {
         /// The iteration that was cut off.
         iteration: u32,
     },
+    /// A model failed before anything of its answer was seen, and another one answered in its place. Of several, one
+    /// event each.
+    ModelFallback {
+        /// Who failed, as `provider/model`.
+        from: String,
+        /// Who was asked instead.
+        to: String,
+        /// How it failed: one of the ten model error codes.
+        code: String,
+        /// The same for a person.
+        message: String,
+    },
     /// The error message of the run entered the thread, or changed: all of it, as of here.
     ErrorShown {
         /// Which one: each run has one at most.
@@ -137,10 +149,16 @@ impl Event {
     }
 
     /// Whether live text may stay open across it: facts that reach the stream from outside the run, and the
-    /// error message, which is settled in the commit of the turn that was being streamed.
+    /// error message and the change of model, which are committed with the turn that was being streamed.
     #[must_use]
     pub fn is_transparent(&self) -> bool {
-        matches!(self, Self::MessagePosted { .. } | Self::RunQueued {} | Self::ErrorShown { .. })
+        matches!(
+            self,
+            Self::MessagePosted { .. }
+                | Self::RunQueued {}
+                | Self::ErrorShown { .. }
+                | Self::ModelFallback { .. }
+        )
     }
 }
 

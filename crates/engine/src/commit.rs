@@ -7,6 +7,7 @@ use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::tool_call::{Record, ToolResponse};
+use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
 use houston_store::record::{FencedTx, Owner};
 use houston_store::step::{Commit, Done, NewMessage, Step, Then};
@@ -28,20 +29,20 @@ pub(crate) struct Recorded {
 }
 
 impl Driving<'_> {
-    /// A step with nothing in it yet.
-    pub(crate) fn step(&self, usage: Usage, then: Then) -> Step {
+    /// A step with nothing in it yet but the changes of model that nobody was told of.
+    pub(crate) fn step(&mut self, usage: Usage, then: Then) -> Step {
         Step {
             write: self.engine.ids.next(),
             run: self.claimed.run,
             entries: Vec::new(),
-            events: Vec::new(),
+            events: std::mem::take(&mut self.switches).into_iter().map(fallback).collect(),
             messages: Vec::new(),
             intents: Vec::new(),
             responses: Vec::new(),
             cells: Vec::new(),
             iterations: self.open_step - 1,
             usage,
-            model: (usage != Usage::default()).then(|| self.setup.model.description().to_string()),
+            model: (usage != Usage::default()).then(|| self.answering.to_string()),
             then,
         }
     }
@@ -167,6 +168,11 @@ impl Engine {
             (holder.ring)(urgency.into(), Hint::run(next.agentable));
         }
     }
+}
+
+fn fallback(Switch { from, to, code, message }: Switch) -> Event {
+    let code = code.as_str().to_owned();
+    Event::ModelFallback { from: from.to_string(), to: to.to_string(), code, message }
 }
 
 /// Adds the event that a message was sent, and the message.

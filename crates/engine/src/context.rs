@@ -7,10 +7,11 @@ use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
+use houston_domain::agentable::cache_key;
 use houston_domain::id::MessageId;
 use houston_domain::model::Usage;
 use houston_domain::tool_call::ToolResponse;
-use houston_llm::SystemPart;
+use houston_llm::{ContextBudget, Description, Switch, SystemPart};
 use houston_store::Store;
 use houston_store::claim::Claimed;
 
@@ -35,6 +36,14 @@ pub(crate) struct Driving<'e> {
     pub(crate) open_step: u32,
     /// Tokens of the run so far, all attempts.
     pub(crate) usage: Usage,
+    /// Who answered last.
+    pub(crate) answering: Description,
+    /// The changes of model that no step has told of yet.
+    pub(crate) switches: Vec<Switch>,
+    /// How long the conversation is.
+    pub(crate) budget: ContextBudget,
+    /// See [`cache_key`].
+    pub(crate) cache_key: String,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
     /// When the claim was answered, by this machine.
@@ -58,6 +67,10 @@ impl<'e> Driving<'e> {
             next_message: claimed.next_message,
             open_step: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
             usage: claimed.usage,
+            answering: setup.model.description().clone(),
+            switches: Vec::new(),
+            budget: ContextBudget::default(),
+            cache_key: cache_key(claimed.fence.agentable),
             claimed,
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
@@ -94,6 +107,7 @@ impl<'e> Driving<'e> {
             .await?;
         let now = self.now();
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
+        self.budget = ContextBudget::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
         Ok(())
     }

@@ -9,7 +9,7 @@ use houston_domain::agentable::Reply;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
 use houston_domain::run::RunStatus;
-use houston_llm::{Event, EventStream, Request};
+use houston_llm::{Description, Event, EventStream, Request, Switch, agent_call};
 
 use crate::context::Driving;
 use crate::drive::Driven;
@@ -25,10 +25,21 @@ enum Outcome {
     OutOfTime,
 }
 
+/// Who answers, where a model stands for several.
+#[derive(Default)]
+struct Author {
+    answering: Option<Box<Description>>,
+    switches: Vec<Switch>,
+}
+
 impl Driving<'_> {
     /// Calls the model and commits what it answered. What comes after the call is boxed: a run that waits for its
     /// model should not hold room for committing.
     pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<Driven>, Halt> {
+        let mut budget = std::mem::take(&mut self.budget);
+        let tokens = budget.tokens(&self.request(None), &self.answering.provider);
+        self.budget = budget;
+        let mut author = Author::default();
         self.entered.live.begin(self.next_message);
         let outcome = tokio::select! {
             biased;
@@ -36,15 +47,20 @@ impl Driving<'_> {
             () = self.entered.live.cancel.cancelled() => Outcome::Cancelled,
             () = self.drained() => Outcome::Drained,
             () = tokio::time::sleep_until(self.watchdog) => Outcome::OutOfTime,
-            outcome = self.call_model() => outcome,
+            outcome = self.call_model(tokens, &mut author) => outcome,
         };
         let (reasoning, message) = self.entered.live.end();
+        self.switches.extend(author.switches);
+        self.answering =
+            author.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
         match outcome {
             Outcome::Answered(turn) => {
                 houston_store::fault!("C8")?;
                 let usage = turn.usage;
                 self.usage += usage;
-                match self.run.on_model(*turn) {
+                let answered = self.run.on_model(*turn);
+                self.budget.reported(&usage, self.run.history().len());
+                match answered {
                     Ok(turn) => Box::pin(self.commit_turn(turn, reasoning, message, usage)).await,
                     Err(empty) => {
                         let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
@@ -59,21 +75,27 @@ impl Driving<'_> {
         }
     }
 
-    async fn call_model(&self) -> Outcome {
-        let request = Request {
+    /// What the model is asked. `input_tokens` is how long it is, about.
+    fn request(&self, input_tokens: Option<u64>) -> Request<'_> {
+        Request {
             system: &self.system,
             entries: self.run.history(),
             tools: self.setup.offer.definitions(),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
-            cache_key: None,
-        };
-        let stream = match self.setup.model.stream(&request).await {
+            cache_key: Some(&self.cache_key),
+            input_tokens,
+        }
+    }
+
+    async fn call_model(&self, tokens: u64, author: &mut Author) -> Outcome {
+        let request = self.request(Some(tokens));
+        let stream = match agent_call(&*self.setup.model, &request).await {
             Ok(stream) => stream,
             Err(error) => return Outcome::Failed(error),
         };
         let most = self.engine.config.context.max_answer_bytes;
-        match read(stream, &self.entered.live, self.setup.policy.reply, most).await {
+        match read(stream, &self.entered.live, self.setup.policy.reply, most, author).await {
             Ok(turn) => Outcome::Answered(turn),
             Err(error) => Outcome::Failed(error),
         }
@@ -87,6 +109,7 @@ async fn read(
     live: &LiveRun,
     reply: Reply,
     most: usize,
+    author: &mut Author,
 ) -> Result<Box<ModelTurn>, ModelError> {
     let mut bytes = 0;
     let mut chunks = stream.ready_chunks(64);
@@ -97,6 +120,8 @@ async fn read(
         for event in events {
             match event? {
                 Event::Done(turn) => done = Some(turn),
+                Event::Fallback(switch) => author.switches.push(*switch),
+                Event::Answering(answering) => author.answering = Some(answering),
                 event => {
                     bytes += length(&event);
                     writer.take(event, &mut pending);

@@ -72,7 +72,7 @@ impl Driving<'_> {
 
     /// What messages of a simulated model carry, so that nobody takes it for a real one.
     pub(crate) fn label(&self) -> Value {
-        if self.setup.model.description().simulated { json!({"simulated": true}) } else { json!({}) }
+        if self.answering.simulated { json!({"simulated": true}) } else { json!({}) }
     }
 
     fn plan(&self, calls: &[ToolCall]) -> Plans {

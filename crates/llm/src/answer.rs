@@ -12,9 +12,10 @@ use http_body::Body as _;
 use reqwest::{Body, Response};
 use tokio::time::{Instant, Sleep};
 
-use crate::client::{Caller, silent};
+use crate::client::{Caller, silent, too_long};
 use crate::error;
 use crate::framing::Framing;
+use crate::http::Timeouts;
 use crate::model::Event;
 use crate::wire::Decoder;
 
@@ -43,8 +44,9 @@ pub(crate) struct AnswerStream {
     failure: Option<ModelError>,
     caller: Arc<Caller>,
     request_id: Option<String>,
-    idle: Duration,
+    timeouts: Timeouts,
     last_byte: Instant,
+    deadline: Instant,
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -82,7 +84,12 @@ impl Measure {
                     text.len()
                 }
                 Event::ToolStart { id, name, .. } => id.len() + name.len(),
-                Event::Done(_) => 0,
+                // Told by those around this stream, or of what was counted.
+                Event::ToolComplete { .. }
+                | Event::Usage(_)
+                | Event::Fallback(_)
+                | Event::Answering(_)
+                | Event::Done(_) => 0,
             };
         }
         if self.written > LONGEST_ANSWER {
@@ -98,9 +105,11 @@ impl AnswerStream {
         framing: Framing,
         decoder: Box<dyn Decoder>,
         caller: Arc<Caller>,
-        idle: Duration,
+        timeouts: Timeouts,
+        deadline: Instant,
     ) -> Self {
         let request_id = error::request_id(response.headers());
+        let last_byte = Instant::now();
         Self {
             body: Some(reqwest::Body::from(response)),
             framing,
@@ -110,9 +119,10 @@ impl AnswerStream {
             failure: None,
             caller,
             request_id,
-            idle,
-            last_byte: Instant::now(),
-            alarm: Box::pin(tokio::time::sleep(idle)),
+            timeouts,
+            last_byte,
+            deadline,
+            alarm: Box::pin(tokio::time::sleep_until(deadline.min(last_byte + timeouts.idle))),
         }
     }
 
@@ -136,17 +146,21 @@ impl AnswerStream {
             }
             Poll::Pending => {
                 ready!(self.poll_alarm(cx));
-                Poll::Ready(Err(silent("silence in mid-answer", self.idle)))
+                Poll::Ready(Err(if self.deadline <= Instant::now() {
+                    too_long(self.timeouts.total)
+                } else {
+                    silent("silence in mid-answer", self.timeouts.idle)
+                }))
             }
         }
     }
 
-    /// Rings after `idle` without a byte. It is set anew only when it rings: once in that time, and not once a
-    /// token.
+    /// Rings after `idle` without a byte, and at the deadline. It is set anew only when it rings: once in that time,
+    /// and not once a token.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.alarm.as_mut().poll(cx));
-            let due = self.last_byte + self.idle;
+            let due = self.deadline.min(self.last_byte + self.timeouts.idle);
             if due <= Instant::now() {
                 return Poll::Ready(());
             }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::AnswerStream;
 use crate::error;
@@ -15,7 +15,7 @@ use crate::framing::Framing;
 use crate::http::Http;
 use crate::model::{Description, EventStream, Model, Request};
 use crate::provider::{AuthStyle, Provider, nearest};
-use crate::secret::{self, Secret};
+use crate::secret::{self, Fingerprint, Secret};
 use crate::wire::{Dialect, Wire, anthropic};
 
 /// Longest answer accepted in one piece, from servers that do not stream, in bytes.
@@ -120,6 +120,12 @@ impl HttpModel {
     }
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
+        let deadline = Instant::now() + self.http.timeouts.total;
+        let begun = timeout_at(deadline, self.begin(request, deadline)).await;
+        begun.unwrap_or_else(|_| Err(too_long(self.http.timeouts.total)))
+    }
+
+    async fn begin(&self, request: &Request<'_>, deadline: Instant) -> Result<EventStream, ModelError> {
         let body = self.wire.encode(&self.caller.description, self.dialect, request);
         let sending = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body).send();
         let response = timeout(self.http.timeouts.first_byte, sending)
@@ -148,7 +154,7 @@ impl HttpModel {
             return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
         }
         let caller = Arc::clone(&self.caller);
-        Ok(Box::pin(AnswerStream::new(response, framing, decoder, caller, self.http.timeouts.idle)))
+        Ok(Box::pin(AnswerStream::new(response, framing, decoder, caller, self.http.timeouts, deadline)))
     }
 
     /// Why it was refused. What cannot be read in time is judged by its status alone.
@@ -176,9 +182,18 @@ pub(crate) fn silent(what: &str, limit: std::time::Duration) -> ModelError {
     ModelError::new(ModelErrorCode::Timeout, format!("{what} for {limit:?}"))
 }
 
+/// It came, but not to its end.
+pub(crate) fn too_long(limit: std::time::Duration) -> ModelError {
+    ModelError::new(ModelErrorCode::Timeout, format!("the answer was not complete after {limit:?}"))
+}
+
 impl Model for HttpModel {
     fn description(&self) -> &Description {
         &self.caller.description
+    }
+
+    fn key(&self) -> Option<Fingerprint> {
+        self.caller.key.as_ref().map(Secret::fingerprint)
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::http::Http;
-use crate::provider::{Choice, Lookup, PROVIDERS};
+use crate::provider::{Choice, Lookup, PROVIDERS, Provider};
 
 /// How long a local server may take to say what it has. Long enough for loopback, and nobody waits for it.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -13,22 +13,40 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// More than any list of local models.
 const LONGEST_LIST: usize = 1 << 20;
 
-/// Chooses: the first provider whose key is set, in the order of [`PROVIDERS`]; else the first model of an
-/// Ollama that answers at `OLLAMA_BASE_URL` (or where it usually is) within 150 ms; else the simulated one.
+/// The providers that stand in for each other when nobody said who should, in this order.
+pub const FALLBACK_ORDER: [&str; 5] = ["anthropic", "openai", "google", "deepseek", "groq"];
+
+/// The first of [`detect_all`].
 pub async fn detect(http: &Http, lookup: Lookup<'_>) -> Choice {
-    for row in PROVIDERS {
-        if row.found_by_key && row.needs_key && row.has_key(lookup) {
-            return Choice::new(row.name, row.default_model);
-        }
+    let first = detect_all(http, lookup).await.into_iter().next();
+    first.unwrap_or_else(|| Choice::new("simulated", "simulated"))
+}
+
+/// Chooses: those of [`FALLBACK_ORDER`] whose keys are set; else the first other provider whose key is set, in the order
+/// of [`PROVIDERS`]; else the first model of an Ollama that answers at `OLLAMA_BASE_URL` (or where it usually is) within
+/// 150 ms; else the simulated one. Never nothing.
+///
+/// A key for one of the others alone does not make it stand in: nobody said that its owner may read what is meant for
+/// somebody else.
+pub async fn detect_all(http: &Http, lookup: Lookup<'_>) -> Vec<Choice> {
+    let keyed = || PROVIDERS.iter().filter(|row| row.found_by_key && row.needs_key && row.has_key(lookup));
+    let choice = |row: &Provider| Choice::new(row.name, row.default_model);
+    let named = |name: &&str| keyed().find(|row| row.name == *name).map(choice);
+    let known: Vec<Choice> = FALLBACK_ORDER.iter().filter_map(named).collect();
+    if !known.is_empty() {
+        return known;
+    }
+    if let Some(row) = keyed().next() {
+        return vec![choice(row)];
     }
     for row in PROVIDERS.iter().filter(|row| row.name == "ollama") {
         let base = row.url_variable(lookup);
         let found = first_model(http, base.as_deref().unwrap_or(row.base_url));
         if let Ok(Some(model)) = tokio::time::timeout(PATIENCE, found).await {
-            return Choice::new(row.name, model);
+            return vec![Choice::new(row.name, model)];
         }
     }
-    Choice::new("simulated", "simulated")
+    vec![Choice::new("simulated", "simulated")]
 }
 
 /// The first model that the Ollama at `base` has.

@@ -1,5 +1,5 @@
-//! What stands between the runs of a process and its providers: a breaker for each model, a budget of retries for
-//! each provider, shared by all use cases that ask the same.
+//! What stands between the runs of a process and its providers: a breaker for each model and key, a budget of retries
+//! for each provider, shared by all use cases that ask the same. As all calls come by here, their pace is measured here.
 //!
 //! Each process learns for itself: with ten workers a dead provider is found dead ten times, and probed by ten.
 
@@ -20,7 +20,9 @@ use tokio::time::Instant;
 use crate::breaker::{Breaker, BreakerPolicy, BreakerState, Pass, Refused};
 use crate::budget::{Budget, BudgetPolicy};
 use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::pace::{Paces, Stopwatch};
 use crate::retry::{RetryPolicy, Retrying};
+use crate::secret::Fingerprint;
 
 /// The guards of all models of a process. Cheap to clone: clones are the same.
 #[derive(Clone)]
@@ -32,11 +34,15 @@ struct Inner {
     breaker: BreakerPolicy,
     budget: BudgetPolicy,
     time: Time,
-    /// By provider and model.
-    breakers: Mutex<BTreeMap<(String, String), Shared<Breaker>>>,
+    /// By provider, model and key: what one key is refused, another may have.
+    breakers: Mutex<BTreeMap<Guard, Shared<Breaker>>>,
     /// By provider.
     budgets: Mutex<BTreeMap<String, Shared<Budget>>>,
+    paces: Paces,
 }
+
+/// Whose breaker: provider, model, key.
+type Guard = (String, String, Option<Fingerprint>);
 
 /// A clock that never goes back, and what it means to people.
 #[derive(Clone)]
@@ -64,6 +70,9 @@ pub struct BreakerStatus {
     pub provider: String,
     /// What comes after it.
     pub model: String,
+    /// What tells its key from others; not the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Whether it is asked.
     pub state: BreakerState,
     /// Since when that is so.
@@ -76,8 +85,14 @@ impl Guards {
     /// Nothing is guarded yet. `clock` tells people when something will be tried again.
     #[must_use]
     pub fn new(breaker: BreakerPolicy, budget: BudgetPolicy, clock: Arc<dyn Clock>) -> Self {
-        let time = Time { started: Instant::now(), clock };
-        Self(Arc::new(Inner { breaker, budget, time, breakers: Mutex::default(), budgets: Mutex::default() }))
+        Self(Arc::new(Inner {
+            breaker,
+            budget,
+            time: Time { started: Instant::now(), clock },
+            breakers: Mutex::default(),
+            budgets: Mutex::default(),
+            paces: Paces::default(),
+        }))
     }
 
     /// `model` behind its breaker, asked again as `policy` says while its provider's budget lasts.
@@ -86,7 +101,7 @@ impl Guards {
         let Description { provider, model: name, .. } = model.description();
         let time = self.0.time.clone();
         let breaker = lock(&self.0.breakers)
-            .entry((provider.clone(), name.clone()))
+            .entry((provider.clone(), name.clone(), model.key()))
             .or_insert_with(|| Arc::new(Mutex::new(Breaker::new(self.0.breaker, time.now()))))
             .clone();
         let budget = lock(&self.0.budgets)
@@ -96,8 +111,14 @@ impl Guards {
         let budget = SharedBudget { budget, time: time.clone() };
         let description = model.description().clone();
         let breaker = Arc::new(SharedBreaker { breaker, time, description });
-        let guarded = Guarded { inner: model, breaker };
+        let guarded = Guarded { inner: model, breaker, paces: self.0.paces.clone() };
         Arc::new(Retrying::new(Arc::new(guarded), policy).within(budget))
+    }
+
+    /// How fast the models have answered.
+    #[must_use]
+    pub fn paces(&self) -> Paces {
+        self.0.paces.clone()
     }
 
     /// How all breakers stand.
@@ -106,11 +127,12 @@ impl Guards {
         let time = &self.0.time;
         lock(&self.0.breakers)
             .iter()
-            .map(|((provider, model), breaker)| {
+            .map(|((provider, model, key), breaker)| {
                 let mut breaker = lock(breaker);
                 BreakerStatus {
                     provider: provider.clone(),
                     model: model.clone(),
+                    key: key.map(|key| key.to_string()),
                     state: breaker.state(),
                     since: time.on_the_wall(breaker.since()),
                     failures: breaker.failures(time.now()),
@@ -183,17 +205,20 @@ impl SharedBreaker {
 struct Guarded {
     inner: Arc<dyn Model>,
     breaker: Arc<SharedBreaker>,
+    paces: Paces,
 }
 
 impl Guarded {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let pass = self.breaker.admit()?;
+        let stopwatch = self.paces.start(&self.breaker.description);
         match self.inner.stream(request).await {
             Ok(stream) => {
                 let breaker = Arc::clone(&self.breaker);
-                Ok(Box::pin(Watched { stream, breaker, pass, begun: false }))
+                Ok(Box::pin(Watched { stream, breaker, pass, begun: false, stopwatch }))
             }
             Err(error) => {
+                stopwatch.failed(&error);
                 self.breaker.failed(pass, &error);
                 Err(error)
             }
@@ -206,18 +231,23 @@ impl Model for Guarded {
         self.inner.description()
     }
 
+    fn key(&self) -> Option<Fingerprint> {
+        self.inner.key()
+    }
+
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(self.ask(request))
     }
 }
 
 /// An answer whose beginning and breaking off the breaker hears of: one that breaks counts as both, as its provider
-/// is half there. One that is dropped counts no further.
+/// is half there. One that is dropped counts no further. Its pace is taken, too.
 struct Watched {
     stream: EventStream,
     breaker: Arc<SharedBreaker>,
     pass: Pass,
     begun: bool,
+    stopwatch: Stopwatch,
 }
 
 impl Stream for Watched {
@@ -226,12 +256,18 @@ impl Stream for Watched {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let item = ready!(self.stream.as_mut().poll_next(cx));
         match &item {
-            Some(Ok(_)) if !self.begun => {
-                self.begun = true;
-                self.breaker.answered(self.pass);
+            Some(Ok(event)) => {
+                if !self.begun {
+                    self.begun = true;
+                    self.breaker.answered(self.pass);
+                }
+                self.stopwatch.saw(event);
             }
-            Some(Err(error)) => self.breaker.failed(self.pass, error),
-            _ => {}
+            Some(Err(error)) => {
+                self.stopwatch.failed(error);
+                self.breaker.failed(self.pass, error);
+            }
+            None => {}
         }
         Poll::Ready(item)
     }

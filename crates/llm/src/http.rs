@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::provider::Lookup;
 
-/// How long a call may be silent.
+/// How long a call may take, and how long it may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until the connection stands, TLS included.
@@ -19,17 +19,20 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of the answer.
     pub idle: Duration,
+    /// From sending the request to the end of the answer, however steadily it comes.
+    pub total: Duration,
     /// How long an unused connection is kept.
     pub pool_idle: Duration,
 }
 
 impl Default for Timeouts {
-    /// 5 s, 60 s, 60 s, 90 s.
+    /// 5 s, 60 s, 60 s, 300 s, 90 s.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
             first_byte: Duration::from_secs(60),
             idle: Duration::from_secs(60),
+            total: Duration::from_secs(300),
             pool_idle: Duration::from_secs(90),
         }
     }

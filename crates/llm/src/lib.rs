@@ -41,38 +41,52 @@
 //! 3. Reasoning that must go back: `wire::reasoning::wrap` it, unless its blocks name themselves.
 //! 4. In `recordings/streams.rs`, take its recordings out of the list of those not built.
 
+mod agent_call;
 mod answer;
 pub mod breaker;
 pub mod budget;
+mod call;
 mod client;
+pub mod context_budget;
 pub mod detect;
 mod error;
+pub mod fallback;
 mod framing;
 pub mod guard;
 pub mod http;
 pub mod model;
 mod ndjson;
+pub mod pace;
 pub mod provider;
 #[cfg(test)]
 mod recordings;
 pub mod retry;
+pub mod router;
+mod schema;
 pub mod secret;
 pub mod simulated;
 mod sse;
+pub mod tokens;
 mod turn;
 pub mod unavailable;
 mod window;
 pub mod wire;
 
+pub use agent_call::agent_call;
 pub use breaker::{BreakerPolicy, BreakerState};
 pub use budget::BudgetPolicy;
-pub use detect::detect;
+pub use call::{Answer, call};
+pub use context_budget::ContextBudget;
+pub use detect::{detect, detect_all};
+pub use fallback::Fallback;
 pub use guard::{BreakerStatus, Guards};
 pub use http::{Http, Timeouts};
-pub use model::{Description, Event, EventStream, Model, Request, SystemPart};
+pub use model::{AnswerSchema, Description, Event, EventStream, Model, Request, Switch, SystemPart};
+pub use pace::Paces;
 pub use provider::{Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, connect, parse_choice};
 pub use retry::{RetryPolicy, Retrying};
-pub use secret::Secret;
+pub use router::{Candidate, Capabilities, Need, Price, Strategy, estimate_cost};
+pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
 pub use unavailable::Unavailable;
 pub use wire::{Dialect, Wire};

@@ -6,14 +6,21 @@ use std::pin::Pin;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use houston_domain::history::Entry;
-use houston_domain::model::{ModelError, ModelTurn};
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, Usage};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::Value;
 
+use crate::secret::Fingerprint;
+
 /// Something that answers a history.
 pub trait Model: Send + Sync {
-    /// Who answers.
+    /// Who answers; of a model that stands for several, the one that is asked first.
     fn description(&self) -> &Description;
+
+    /// By what the key is told from others, if there is one: each key has limits of its own.
+    fn key(&self) -> Option<Fingerprint> {
+        None
+    }
 
     /// Asks, and returns the answer while it is being written. Dropping the future or the stream cancels the
     /// call and closes its connection.
@@ -60,6 +67,9 @@ pub struct Request<'a> {
     pub answer_schema: Option<AnswerSchema<'a>>,
     /// Requests with the same key share a beginning, for providers that route by it to a warm cache.
     pub cache_key: Option<&'a str>,
+    /// How many tokens all this is, as far as the caller knows (see [`ContextBudget`](crate::ContextBudget)); it is
+    /// estimated anew where it must be known and is not.
+    pub input_tokens: Option<u64>,
 }
 
 /// One thing that happened while the model was writing.
@@ -85,8 +95,39 @@ pub enum Event {
         /// The next piece of the JSON text; may be cut anywhere between two characters.
         json: String,
     },
+    /// A call is written to its end. Only [`agent_call`](crate::agent_call()) tells it.
+    ToolComplete {
+        /// Which call of this answer, from 0.
+        index: usize,
+        /// The call's id, as in the whole answer; empty when the provider gave none so far.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Its arguments: an object, empty when what was written is none.
+        input: Value,
+    },
+    /// What the answer used. Only [`agent_call`](crate::agent_call()) tells it, before [`Done`](Self::Done).
+    Usage(Usage),
+    /// A model failed before anything of its answer was seen, and the next one was asked. Comes before
+    /// [`Answering`](Self::Answering).
+    Fallback(Box<Switch>),
+    /// Who answers, of a model that stands for several. Comes before anything of the answer.
+    Answering(Box<Description>),
     /// The whole answer. Comes once, last, and only when the provider said itself that it is complete.
     Done(Box<ModelTurn>),
+}
+
+/// From one model to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switch {
+    /// Who failed.
+    pub from: Description,
+    /// Who was asked instead.
+    pub to: Description,
+    /// How it failed.
+    pub code: ModelErrorCode,
+    /// The same for a person.
+    pub message: String,
 }
 
 /// Who answers.

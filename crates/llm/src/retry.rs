@@ -21,6 +21,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use crate::guard::SharedBudget;
 use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::secret::Fingerprint;
 
 /// Shortest wait, for providers that ask for none at all.
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
@@ -118,7 +119,7 @@ impl Retrying {
 }
 
 /// Asks, and waits for the first event.
-async fn begin(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
+pub(crate) async fn begin(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
     let mut rest = model.stream(request).await?;
     let first = rest.next().await.transpose()?;
     Ok(Box::pin(Begun { first, rest }))
@@ -144,6 +145,10 @@ impl Stream for Begun {
 impl Model for Retrying {
     fn description(&self) -> &Description {
         self.inner.description()
+    }
+
+    fn key(&self) -> Option<Fingerprint> {
+        self.inner.key()
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {

@@ -3,6 +3,17 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+/// What tells a key from others and from which nobody finds the key: the first 32 bits of its SHA-256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(u32);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
 
 /// A text that must not be seen. `Debug` prints `[redacted]`, and there is no `Display`.
 #[derive(Clone)]
@@ -22,6 +33,13 @@ impl Secret {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expose().is_empty()
+    }
+
+    /// What tells it from others.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(self.expose().as_bytes()));
+        Fingerprint(u32::from_be_bytes([a, b, c, d]))
     }
 
     /// The key itself, for the one place that puts it into a header.
@@ -102,6 +120,9 @@ mod tests {
     fn a_key_is_never_printed() {
         let key = Secret::new(" sk-abcdef123 \n");
         assert_eq!(format!("{key:?}"), "[redacted]");
+        let other = Secret::new("sk-abcdef124");
+        assert!(key.fingerprint() != other.fingerprint() && key.fingerprint() == key.clone().fingerprint());
+        assert_eq!(key.fingerprint().to_string(), "a2448281");
         let mut message = "bad key sk-abcdef123, and sk-abcdef123 again".to_owned();
         key.scrub(&mut message);
         assert_eq!(message, "bad key [redacted], and [redacted] again");

@@ -215,6 +215,7 @@ pub(crate) enum Fact<'a> {
     Attempt { attempt: i32, iteration: u32 },
     Retry { attempt: i32, of: i32, retry_at: Time, code: &'a str, message: &'a str },
     HandedOver { iteration: u32 },
+    Fallback { from: &'a str, to: &'a str, code: &'a str, message: &'a str },
 }
 
 /// A message as a `CUSTOM` event carries it.

@@ -293,6 +293,7 @@ impl Cursor {
             Durable::RunQueued {}
             | Durable::MessagePosted { .. }
             | Durable::ToolReturned { .. }
+            | Durable::ModelFallback { .. }
             | Durable::ErrorShown { .. } => {}
         }
     }

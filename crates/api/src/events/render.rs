@@ -73,6 +73,10 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
+        Durable::ModelFallback { from, to, code, message } => {
+            let value = Fact::Fallback { from, to, code, message };
+            vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
+        }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }

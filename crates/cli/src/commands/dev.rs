@@ -93,7 +93,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let folder = context.folder.clone();
     let store = connect::store(&context.loaded.settings, &addresses.database_url).await?;
     store.migrate().await?;
-    let models = models::build(&context.loaded.settings).await.map_err(anyhow::Error::from)?;
+    let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
     let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
     let demo = demo(&system.store, &system.ids, &folder).await?;

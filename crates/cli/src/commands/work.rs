@@ -25,7 +25,7 @@ impl Work {
             let settings = &context.loaded.settings;
             let store = connect::store(settings, &addresses.database_url).await?;
             connect::prepare_schema(&store, addresses.embedded.is_some()).await?;
-            let models = models::build(settings).await.map_err(anyhow::Error::from)?;
+            let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
             for told in &models.told {
                 tell(&format!("model: {told}"));
             }

@@ -1,8 +1,12 @@
 //! Rules between settings, and bounds of single ones.
 
-use figment::Figment;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use super::{ConfigError, Settings, origin_of};
+use figment::Figment;
+use houston_domain::agentable::AgentType;
+
+use super::{ConfigError, Settings, USE_CASES, Wanted, nearest, origin_of};
 
 /// # Errors
 /// The first setting that breaks a rule: which, from where, and what is allowed.
@@ -11,6 +15,17 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
         let origin = origin_of(&figment.find_metadata(key).cloned(), key);
         Err(ConfigError::Setting { key: key.to_owned(), origin, reason })
     };
+    for (use_case, wanted) in settings.models.set() {
+        if let Err(reason) = wanted.check() {
+            return refuse(&format!("models.{use_case}"), reason);
+        }
+    }
+    if let Some(Err(reason)) = settings.model.as_ref().map(|model| Wanted::One(model.clone()).check()) {
+        return refuse("model", reason);
+    }
+    if let Some((name, _)) = settings.models.quality.iter().find(|(_, rank)| !(1..=100).contains(*rank)) {
+        return refuse(&format!("models.quality.{name}"), "must be from 1 to 100".to_owned());
+    }
     let orchestrator = &settings.orchestrator;
     if orchestrator.lease.trust_s >= orchestrator.lease.ttl_s {
         let ttl = orchestrator.lease.ttl_s;
@@ -54,6 +69,26 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
         return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());
+    }
+    Ok(())
+}
+
+/// # Errors
+/// The first type of agent whose `use_case` is none and no model either.
+pub(super) fn check_use_cases(agent_types: &BTreeMap<String, AgentType>) -> Result<(), ConfigError> {
+    for AgentType { kind, use_case, .. } in agent_types.values() {
+        if USE_CASES.contains(&use_case.as_str()) || Wanted::One(use_case.clone()).check().is_ok() {
+            continue;
+        }
+        let nearest = nearest(use_case, &USE_CASES).unwrap_or_default();
+        let known = USE_CASES.join(", ");
+        return Err(ConfigError::AgentType {
+            path: PathBuf::from(format!("jobs/agents/{kind}.toml")),
+            reason: format!(
+                "use_case `{use_case}` is neither a use case ({known}; did you mean `{nearest}`?) nor models \
+                 (provider/model, with commas between several)"
+            ),
+        });
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod errors;
 mod requests;
 mod streams;
+mod tokens;
 
 use std::fs;
 use std::path::PathBuf;

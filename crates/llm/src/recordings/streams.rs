@@ -167,7 +167,7 @@ fn assert_told_as_done(name: &str, events: &[Event], turn: &ModelTurn) {
                 calls.push((id.clone(), name.clone(), String::new()));
             }
             Event::ToolArguments { index, json } => calls[*index].2.push_str(json),
-            Event::Done(_) => {}
+            _ => {}
         }
     }
     let (mut done_text, mut done_thinking, mut done_calls) = (String::new(), String::new(), Vec::new());

@@ -13,6 +13,7 @@ pub(crate) const QUICK: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_byte: Duration::from_millis(400),
     idle: Duration::from_millis(400),
+    total: Duration::from_secs(60),
     pool_idle: Duration::from_secs(90),
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use houston_llm::{Timeouts, detect};
+use houston_llm::{Choice, Timeouts, detect, detect_all};
 
 use crate::caller::http;
 use crate::server::server;
@@ -29,6 +29,15 @@ async fn a_key_comes_before_a_local_server_and_that_before_the_simulated_model()
     assert_eq!(detect(&http, &keys).await.provider, "groq");
     let keys = with(&["OPENAI_API_KEY", "ANTHROPIC_API_KEY"], &base);
     assert_eq!(detect(&http, &keys).await.provider, "anthropic");
+    let all = |keys: Vec<Choice>| keys.into_iter().map(|choice| choice.provider).collect::<Vec<_>>();
+    // These stand in for each other; whose key lies about for another purpose does not.
+    let keys = with(
+        &["XAI_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
+        &base,
+    );
+    assert_eq!(all(detect_all(&http, &keys).await), ["anthropic", "openai", "deepseek", "groq"]);
+    let keys = with(&["XAI_API_KEY", "OPENROUTER_API_KEY"], &base);
+    assert_eq!(all(detect_all(&http, &keys).await), ["openrouter"]);
 
     assert_eq!(detect(&http, &with(&[], &base)).await.to_string(), "ollama/qwen3:8b");
     assert!(requests.recv().unwrap().starts_with("GET /api/tags "));

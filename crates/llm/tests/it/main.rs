@@ -2,9 +2,13 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod call;
+#[cfg(test)]
 mod caller;
 #[cfg(test)]
 mod detection;
+#[cfg(test)]
+mod fallback;
 #[cfg(test)]
 mod provider;
 #[cfg(test)]

@@ -25,8 +25,7 @@ impl Asked {
 
     /// Sends one event as one chunk.
     pub(crate) fn event(&mut self, data: &str) {
-        let event = format!("data: {data}\n\n");
-        self.send(&format!("{:x}\r\n{event}\r\n", event.len()));
+        self.send(&chunk(data));
     }
 
     /// Sends an answer in one piece.
@@ -45,6 +44,12 @@ impl Asked {
         self.request = read_request(&mut self.socket);
         !self.request.is_empty()
     }
+}
+
+/// An event, as one chunk.
+pub(crate) fn chunk(data: &str) -> String {
+    let event = format!("data: {data}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
 }
 
 fn read_request(socket: &mut TcpStream) -> String {

@@ -1,7 +1,8 @@
 //! What happens on the socket.
 
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{Choice, Event, Request, Timeouts, connect};
 
 use crate::caller::{QUICK, call, entries, http, model};
-use crate::server::{Asked, server};
+use crate::server::{Asked, chunk, server};
 
 const HI: &str = r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#;
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
@@ -59,16 +60,21 @@ async fn dropping_the_stream_closes_the_socket() {
         asked.wait_for_close();
         Instant::now()
     });
-    let (model, entries) = (model(&base, Timeouts::default()), entries());
-    let request =
-        Request { system: &[], entries: &entries, tools: &[], max_output_tokens: 10, ..Request::default() };
-    let mut stream = model.stream(&request).await.unwrap();
-    assert_eq!(stream.next().await, Some(Ok(Event::Text("hi".into()))));
-    drop(stream);
-    let dropped = Instant::now();
-    let closed =
-        tokio::task::spawn_blocking(move || closed.recv_timeout(Duration::from_secs(5))).await.unwrap();
-    assert!(closed.unwrap() - dropped < Duration::from_millis(500));
+    let (model, entries, closed) =
+        (model(&base, Timeouts::default()), entries(), Arc::new(Mutex::new(closed)));
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        let request = Request { entries: &entries, max_output_tokens: 10, ..Request::default() };
+        let mut stream = model.stream(&request).await.unwrap();
+        assert_eq!(stream.next().await, Some(Ok(Event::Text("hi".into()))));
+        drop(stream);
+        let (dropped, closed) = (Instant::now(), Arc::clone(&closed));
+        let wait = move || closed.lock().unwrap().recv_timeout(Duration::from_secs(5));
+        let closed = tokio::task::spawn_blocking(wait).await.unwrap();
+        took.push(closed.unwrap().saturating_duration_since(dropped));
+    }
+    // The quickest of five: what one takes beyond it is this machine's doing.
+    assert!(took.iter().min().unwrap() < &Duration::from_millis(100), "{took:?}");
 }
 
 #[tokio::test]
@@ -110,6 +116,61 @@ async fn an_answer_that_never_begins_is_a_time_out() {
     let (_, error) = call(&*model(&base, QUICK)).await;
     assert_eq!(error.unwrap().code, Code::Timeout);
     assert!(started.elapsed() >= QUICK.first_byte && started.elapsed() < Duration::from_secs(4));
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_steadily_and_never_ends_is_a_time_out() {
+    let (base, closed) = server(|mut asked| {
+        asked.begin();
+        while asked.socket.write_all(chunk(HI).as_bytes()).is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let total = Duration::from_millis(700);
+    let (events, error) = call(&*model(&base, Timeouts { total, ..QUICK })).await;
+    let error = error.unwrap();
+    assert_eq!(error.code, Code::Timeout);
+    assert_eq!(error.message, "local: the answer was not complete after 700ms");
+    assert!(events.len() > 5, "{}", events.len());
+    let closed =
+        tokio::task::spawn_blocking(move || closed.recv_timeout(Duration::from_secs(5))).await.unwrap();
+    assert_eq!(closed, Ok(()), "the socket is closed");
+
+    // The same of an answer in one piece, and of a refusal.
+    for head in ["200 OK\r\ncontent-type: application/json", "500 No"] {
+        let (base, _connections) = server(move |mut asked| {
+            asked.send(&format!("HTTP/1.1 {head}\r\ncontent-length: 100000\r\n\r\n"));
+            while asked.socket.write_all(b" ").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let (_, error) = call(&*model(&base, Timeouts { total, ..QUICK })).await;
+        assert_eq!(error.unwrap().code, Code::Timeout, "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_never_made_is_a_time_out() {
+    // Who listens and never accepts: once its queue is full, nobody gets through.
+    let listener = socket_with_a_full_queue();
+    let base = format!("http://{}/v1", listener.0.local_addr().unwrap());
+    let timeouts =
+        Timeouts { connect: Duration::from_millis(300), first_byte: Duration::from_secs(20), ..QUICK };
+    let (_, error) = call(&*model(&base, timeouts)).await;
+    let error = error.unwrap();
+    assert_eq!(error.code, Code::Timeout, "{error}");
+}
+
+/// A listener on loopback, and the connections that fill its queue.
+fn socket_with_a_full_queue() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        waiting.push(stream);
+        assert!(waiting.len() < 20_000, "the queue has no end");
+    }
+    (listener, waiting)
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ fn texts(committed: &Committed) -> usize {
         Event::Thought { text } => text.len(),
         Event::ToolCalled { input, .. } => json(input),
         Event::ToolReturned { content, .. } => content.len(),
-        Event::RetryScheduled { message, .. } => message.len(),
+        Event::RetryScheduled { message, .. } | Event::ModelFallback { message, .. } => message.len(),
         Event::ErrorShown { content, metadata, .. } => content.len() + json(metadata),
         Event::RunFinished { message, .. } => message.as_deref().map_or(0, str::len),
         _ => 0,

@@ -198,6 +198,7 @@ fn check(line: &Line) {
         ("houston.message.posted", count(|event| matches!(event, Durable::MessagePosted { .. }))),
         ("houston.attempt.started", count(|event| matches!(event, Durable::AttemptStarted { .. }))),
         ("houston.retry.scheduled", count(|event| matches!(event, Durable::RetryScheduled { .. }))),
+        ("houston.model.fallback", count(|event| matches!(event, Durable::ModelFallback { .. }))),
         ("houston.run.handed_over", count(|event| matches!(event, Durable::HandedOver { .. }))),
     ] {
         assert_eq!(customs(name), events, "{name}");

@@ -290,6 +290,7 @@ fn a_request_says_all_that_a_server_without_memory_needs() {
         max_output_tokens: 9,
         answer_schema: Some(AnswerSchema { name: "verdict", schema: &schema }),
         cache_key: Some("goal_1"),
+        ..Request::default()
     };
     let body = sent("gpt-5-mini", &request);
     let id = body["input"][3]["call_id"].as_str().unwrap();

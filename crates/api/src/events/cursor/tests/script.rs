@@ -27,6 +27,8 @@ pub(super) struct Iteration {
     tools: usize,
     /// Whether the reasoning is committed at all.
     keeps_thought: bool,
+    /// Whether another model answered than the one that was asked first.
+    falls_back: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,10 +55,11 @@ fn chunks() -> impl Strategy<Value = Vec<String>> {
 
 fn iteration() -> impl Strategy<Value = Iteration> {
     let excess = prop_oneof![6 => Just(String::new()), 1 => Just("…?".to_owned())];
-    (chunks(), chunks(), excess, 0..3usize, proptest::bool::weighted(0.9)).prop_map(
-        |(reasoning, text, excess, tools, keeps_thought)| {
+    let (keeps_thought, falls_back) = (proptest::bool::weighted(0.9), proptest::bool::weighted(0.2));
+    (chunks(), chunks(), excess, 0..3usize, keeps_thought, falls_back).prop_map(
+        |(reasoning, text, excess, tools, keeps_thought, falls_back)| {
             let excess = if text.is_empty() { String::new() } else { excess };
-            Iteration { reasoning, text, excess, tools, keeps_thought }
+            Iteration { reasoning, text, excess, tools, keeps_thought, falls_back }
         },
     )
 }
@@ -254,6 +257,15 @@ impl Stage {
 
     fn turn(&mut self, iteration: &Iteration, cells: &[MessageId]) -> Vec<(Durable, Option<MessageBody>)> {
         let mut events = Vec::new();
+        if iteration.falls_back {
+            let fallback = Durable::ModelFallback {
+                from: "anthropic/a".into(),
+                to: "openai/b".into(),
+                code: "RATE_LIMITED".into(),
+                message: "slow down".into(),
+            };
+            events.push((fallback, None));
+        }
         if !iteration.reasoning.is_empty() && iteration.keeps_thought {
             events.push((Durable::Thought { text: iteration.reasoning.concat() }, None));
         }

@@ -1,0 +1,232 @@
+//! `jobs/models.toml`: which models serve which use case, and in which order they are asked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use houston_llm::{Need, Strategy, parse_choice};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// What stands for the models that are found by themselves.
+pub(crate) const AUTO: &str = "auto";
+
+/// What models are asked for.
+pub(crate) const USE_CASES: [&str; 4] = ["agent", "summaries", "titles", "planner"];
+
+/// `jobs/models.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Models {
+    /// Drives runs; serves the others, too, that are not set.
+    pub(crate) agent: Wanted,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) summaries: Option<Wanted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) titles: Option<Wanted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) planner: Option<Wanted>,
+    /// How good models are, by the beginning of their names.
+    #[serde(default)]
+    pub(crate) quality: BTreeMap<String, u8>,
+}
+
+impl Models {
+    /// The use cases that are set, with what they are set to.
+    pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, &Wanted)> {
+        let wanted =
+            [Some(&self.agent), self.summaries.as_ref(), self.titles.as_ref(), self.planner.as_ref()];
+        USE_CASES.into_iter().zip(wanted).filter_map(|(name, wanted)| Some((name, wanted?)))
+    }
+
+    /// What a use case is served by.
+    pub(crate) fn serving(&self, use_case: &str) -> &Wanted {
+        self.set().find(|(name, _)| *name == use_case).map_or(&self.agent, |(_, wanted)| wanted)
+    }
+}
+
+/// The models of one use case, as somebody wrote them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Wanted {
+    /// One, or several with commas between them.
+    One(String),
+    /// To be asked in this order.
+    Several(Vec<String>),
+    /// To be asked in the order of a strategy.
+    Routed(Routed),
+}
+
+/// Models that are asked in the order of a strategy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Routed {
+    #[serde(default)]
+    pub(crate) strategy: Strategy,
+    #[serde(default = "Routed::all", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) models: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) needs: Vec<Need>,
+}
+
+impl Routed {
+    fn all() -> Vec<String> {
+        vec![AUTO.to_owned()]
+    }
+}
+
+impl Wanted {
+    /// The same in its longest form.
+    pub(crate) fn routed(&self) -> Routed {
+        let listed = |models| Routed { strategy: Strategy::Fallback, models, needs: Vec::new() };
+        match self {
+            Self::One(text) => listed(text.split(',').map(|model| model.trim().to_owned()).collect()),
+            Self::Several(models) => listed(models.clone()),
+            Self::Routed(routed) => routed.clone(),
+        }
+    }
+
+    /// # Errors
+    /// Which model nobody knows, and what is allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let models = self.routed().models;
+        if models.is_empty() {
+            return Err("must name a model at least, or \"auto\"".to_owned());
+        }
+        for model in &models {
+            if model == AUTO && models.len() > 1 {
+                return Err("\"auto\" stands for itself: name the models, or leave them out".to_owned());
+            }
+            if model != AUTO {
+                parse_choice(model).map_err(|error| error.message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Wanted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Wanted;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "\"auto\", \"provider/model\", a list of these, or a table with `strategy`, `models` and `needs`",
+        )
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Wanted, E> {
+        Ok(Wanted::One(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Wanted, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Wanted::Several)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Wanted, A::Error> {
+        Routed::deserialize(MapAccessDeserializer::new(table)).map(Wanted::Routed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::*;
+
+    /// What the file `models.toml` with this text makes of a use case, or the error.
+    fn read(text: &str, use_case: &str) -> Result<Routed, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("models.toml"), text).unwrap();
+        let loaded = load(Some(folder.path())).map_err(|error| error.to_string())?;
+        Ok(loaded.settings.models.serving(use_case).routed())
+    }
+
+    fn routed(strategy: Strategy, models: &[&str], needs: &[Need]) -> Routed {
+        Routed {
+            strategy,
+            models: models.iter().map(|&model| model.to_owned()).collect(),
+            needs: needs.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_use_case_is_one_model_several_or_a_strategy_and_else_what_agents_use() {
+        let two = routed(Strategy::Fallback, &["openai/gpt-5-mini", "groq"], &[]);
+        for (text, use_case, wanted) in [
+            ("", "agent", routed(Strategy::Fallback, &["auto"], &[])),
+            ("", "titles", routed(Strategy::Fallback, &["auto"], &[])),
+            ("agent = 'groq'", "planner", routed(Strategy::Fallback, &["groq"], &[])),
+            ("titles = 'groq'", "agent", routed(Strategy::Fallback, &["auto"], &[])),
+            ("agent = 'openai/gpt-5-mini, groq'", "agent", two.clone()),
+            ("summaries = ['openai/gpt-5-mini', 'groq']", "summaries", two),
+            (
+                "titles = { strategy = 'cheapest', models = ['groq'], needs = ['tools', 'json_schema'] }",
+                "titles",
+                routed(Strategy::Cheapest, &["groq"], &[Need::Tools, Need::JsonSchema]),
+            ),
+            ("agent = { strategy = 'fastest' }", "agent", routed(Strategy::Fastest, &["auto"], &[])),
+        ] {
+            assert_eq!(read(text, use_case), Ok(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_named_with_its_place_what_is_allowed_and_the_nearest() {
+        for (text, parts) in [
+            ("agnet = 'groq'", ["models.toml", "agnet", "did you mean `agent`?", "summaries"]),
+            ("agent = 'opnai/gpt-5'", ["models.agent", "models.toml", "did you mean openai?", "anthropic"]),
+            ("titles = ['groq', 'grok/x']", ["models.titles", "models.toml", "`grok`", "did you mean groq?"]),
+            ("agent = ['auto', 'groq']", ["models.agent", "models.toml", "auto", "leave them out"]),
+            ("agent = []", ["models.agent", "models.toml", "must name a model", "auto"]),
+            (
+                "agent = { strategy = 'cheap' }",
+                ["models.agent", "models.toml", "did you mean `cheapest`?", "balanced"],
+            ),
+            (
+                "agent = { needs = ['tool'] }",
+                ["models.agent", "models.toml", "did you mean `tools`?", "vision"],
+            ),
+            (
+                "agent = { model = ['groq'] }",
+                ["models.agent", "models.toml", "did you mean `models`?", "needs"],
+            ),
+            ("agent = 3", ["models.agent", "models.toml", "3", "provider/model"]),
+            ("[quality]\nclaude = 101", ["models.quality.claude", "models.toml", "1", "100"]),
+        ] {
+            let error = read(text, "agent").unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{text}: `{part}` is not in: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_type_of_agent_names_a_use_case_or_models() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("agents")).unwrap();
+        let file = folder.path().join("agents/goal.toml");
+        let goal = include_str!("../../../../jobs/agents/goal.toml");
+        let load = |use_case: &str| {
+            std::fs::write(
+                &file,
+                goal.replace("use_case = \"agent\"", &format!("use_case = \"{use_case}\"")),
+            )
+            .unwrap();
+            load(Some(folder.path())).map(|_| ()).map_err(|error| error.to_string())
+        };
+        for right in ["agent", "planner", "openai/gpt-5", "openai, groq/x"] {
+            assert_eq!(load(right), Ok(()), "{right}");
+        }
+        let error = load("planer").unwrap_err();
+        for part in ["goal.toml", "`planer`", "did you mean `planner`?", "provider/model"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

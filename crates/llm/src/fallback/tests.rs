@@ -1,0 +1,215 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use houston_domain::model::{ModelTurn, StopReason, Usage};
+
+use super::*;
+use crate::router::Capabilities;
+
+/// What one model does with each call.
+#[derive(Clone)]
+enum How {
+    Answers,
+    Fails(ModelError),
+    BreaksOff,
+}
+
+struct Scripted {
+    description: Description,
+    how: Mutex<How>,
+    calls: AtomicUsize,
+}
+
+impl Scripted {
+    fn new(provider: &str, how: How) -> Arc<Self> {
+        let description = Description {
+            provider: provider.into(),
+            model: "m".into(),
+            simulated: false,
+            supports_tools: true,
+        };
+        Arc::new(Self { description, how: Mutex::new(how), calls: AtomicUsize::new(0) })
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+impl Model for Scripted {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let turn = ModelTurn {
+            content: vec![],
+            malformed: vec![],
+            stop: StopReason::EndTurn,
+            usage: Usage::default(),
+        };
+        let text = Ok(Event::Text(self.description.provider.clone()));
+        let events = match self.how.lock().unwrap().clone() {
+            How::Answers => vec![text, Ok(Event::Done(Box::new(turn)))],
+            How::BreaksOff => vec![text, Err(ModelError::new(Code::NetworkError, "cut"))],
+            How::Fails(error) => return async { Err(error) }.boxed(),
+        };
+        async move { Ok(Box::pin(stream::iter(events)) as EventStream) }.boxed()
+    }
+}
+
+fn error(code: Code) -> ModelError {
+    ModelError::new(code, "a: no")
+}
+
+fn fallback(models: &[&Arc<Scripted>]) -> Fallback {
+    let models = models.iter().map(|model| {
+        let candidate = Candidate {
+            description: model.description.clone(),
+            capabilities: Capabilities::default(),
+            price: None,
+            quality: 50,
+        };
+        (candidate, Arc::clone(*model) as Arc<dyn Model>)
+    });
+    Fallback::new(Strategy::Fallback, vec![], models.collect(), Paces::default()).unwrap()
+}
+
+/// The events of one call, and how it ended.
+fn ask(model: &dyn Model, request: &Request<'_>) -> (Vec<Event>, Option<ModelError>) {
+    let call = async {
+        let mut stream = match model.stream(request).await {
+            Ok(stream) => stream,
+            Err(error) => return (vec![], Some(error)),
+        };
+        let mut events = Vec::new();
+        while let Some(item) = stream.next().await {
+            match item {
+                Ok(event) => events.push(event),
+                Err(error) => return (events, Some(error)),
+            }
+        }
+        (events, None)
+    };
+    call.now_or_never().unwrap()
+}
+
+#[test]
+fn which_failures_another_model_may_mend() {
+    let with = |code, status| ModelError { status: Some(status), ..error(code) };
+    for (error, mends) in [
+        (error(Code::Timeout), true),
+        (error(Code::RateLimited), true),
+        (error(Code::NetworkError), true),
+        (with(Code::NetworkError, 503), true),
+        (error(Code::Unknown), true),
+        (with(Code::Unknown, 402), true),
+        (with(Code::Unknown, 429), true),
+        (error(Code::InvalidResponse), true),
+        (with(Code::Unknown, 400), false),
+        (with(Code::Unknown, 422), false),
+        (with(Code::InvalidResponse, 400), false),
+        (with(Code::AuthenticationError, 401), false),
+        (with(Code::ModelNotFound, 404), false),
+        (with(Code::ContextLengthExceeded, 400), false),
+        (error(Code::ProviderNotConfigured), false),
+        (error(Code::ProviderNotSupported), false),
+    ] {
+        let (a, b) = (Scripted::new("a", How::Fails(error.clone())), Scripted::new("b", How::Answers));
+        let (events, failure) = ask(&fallback(&[&a, &b]), &Request::default());
+        assert_eq!((a.calls(), b.calls()), (1, usize::from(mends)), "{error:?}");
+        if mends {
+            assert_eq!(failure, None);
+            let switch = Switch {
+                from: a.description.clone(),
+                to: b.description.clone(),
+                code: error.code,
+                message: "a: no".into(),
+            };
+            assert_eq!(events[0], Event::Fallback(Box::new(switch)));
+            assert_eq!(events[1], Event::Answering(Box::new(b.description.clone())));
+            assert_eq!(events[2], Event::Text("b".into()));
+        } else {
+            assert_eq!(failure, Some(error), "as it came");
+        }
+    }
+}
+
+#[test]
+fn who_is_asked_first_and_answers_is_not_announced() {
+    let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
+    let model = fallback(&[&a, &b]);
+    assert_eq!(model.description(), &a.description);
+    let (events, failure) = ask(&model, &Request::default());
+    assert_eq!((events.len(), &events[0], failure), (2, &Event::Text("a".into()), None));
+    assert_eq!(b.calls(), 0);
+}
+
+#[test]
+fn an_answer_that_was_begun_is_nobody_elses() {
+    let (a, b) = (Scripted::new("a", How::BreaksOff), Scripted::new("b", How::Answers));
+    let (events, failure) = ask(&fallback(&[&a, &b]), &Request::default());
+    assert_eq!((events, failure.unwrap().message.as_str()), (vec![Event::Text("a".into())], "cut"));
+    assert_eq!(b.calls(), 0);
+}
+
+#[test]
+fn when_all_fail_each_is_named_and_what_may_pass_decides() {
+    let wait = |code, seconds, breaker_open| ModelError {
+        retry_after: Some(Duration::from_secs(seconds)),
+        breaker_open,
+        ..error(code)
+    };
+    let a = Scripted::new("a", How::Fails(wait(Code::RateLimited, 30, true)));
+    let b = Scripted::new("b", How::Fails(ModelError { status: Some(502), ..error(Code::InvalidResponse) }));
+    let c = Scripted::new("c", How::Fails(wait(Code::NetworkError, 20, true)));
+    let model = fallback(&[&a, &b, &c]);
+    let failure = ask(&model, &Request::default()).1.unwrap();
+    assert_eq!(
+        failure.message,
+        "a/m: RATE_LIMITED: no; b/m: INVALID_RESPONSE: a: no; c/m: NETWORK_ERROR: a: no"
+    );
+    assert_eq!(
+        (failure.code, failure.retry_after, failure.breaker_open),
+        (Code::RateLimited, Some(Duration::from_secs(20)), true),
+        "nobody who may recover was asked: it costs no attempt"
+    );
+
+    *c.how.lock().unwrap() = How::Fails(error(Code::Timeout));
+    let failure = ask(&model, &Request::default()).1.unwrap();
+    assert_eq!((failure.retry_after, failure.breaker_open), (None, false), "c may be asked at once");
+
+    *c.how.lock().unwrap() = How::Fails(error(Code::AuthenticationError));
+    let failure = ask(&model, &Request::default()).1.unwrap();
+    assert_eq!(failure.code, Code::RateLimited, "a may recover");
+    *a.how.lock().unwrap() = How::Fails(error(Code::Unknown));
+    let failure = ask(&model, &Request::default()).1.unwrap();
+    assert_eq!(failure.code, Code::AuthenticationError, "the last word");
+}
+
+#[test]
+fn who_cannot_do_it_is_passed_over_and_a_conversation_too_long_for_all_is_not_sent() {
+    let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
+    let mut model = fallback(&[&a, &b]);
+    model.candidates[0].capabilities.context_tokens = Some(1000);
+    let long = Request { input_tokens: Some(5000), ..Request::default() };
+    let (events, _) = ask(&model, &long);
+    assert_eq!(events[0], Event::Answering(Box::new(b.description.clone())));
+    assert_eq!((a.calls(), b.calls()), (0, 1));
+
+    *b.how.lock().unwrap() = How::Fails(error(Code::RateLimited));
+    let failure = ask(&model, &long).1.unwrap();
+    assert_eq!(failure.code, Code::RateLimited);
+    assert!(failure.message.contains("a/m: not asked: the conversation has about 5000"), "{failure}");
+
+    model.candidates[1].capabilities.context_tokens = Some(4000);
+    let failure = ask(&model, &long).1.unwrap();
+    assert_eq!((failure.code, b.calls()), (Code::ContextLengthExceeded, 2), "not asked");
+    assert_eq!(
+        failure.message,
+        "a/m: not asked: the conversation has about 5000 tokens, and it reads 1000; b/m: not asked: the \
+         conversation has about 5000 tokens, and it reads 4000"
+    );
+}

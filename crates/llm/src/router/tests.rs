@@ -1,0 +1,225 @@
+use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::strategy::Strategy as Generate;
+
+use super::*;
+
+fn description(name: &str) -> Description {
+    Description { provider: "acme".into(), model: name.into(), simulated: false, supports_tools: true }
+}
+
+fn candidate(name: &str) -> Candidate {
+    Candidate {
+        description: description(name),
+        capabilities: Capabilities::default(),
+        price: None,
+        quality: UNRANKED,
+    }
+}
+
+fn priced(name: &str, input: i64, output: i64, quality: u8) -> Candidate {
+    let price = Some(Price { input: Decimal::new(input, 2), output: Decimal::new(output, 2) });
+    Candidate { price, quality, ..candidate(name) }
+}
+
+fn names(strategy: Strategy, needs: &Needs<'_>, candidates: &[Candidate]) -> Vec<String> {
+    let order = order(strategy, needs, candidates, &|_| None);
+    order.asked.iter().map(|place| candidates[*place].description.model.clone()).collect()
+}
+
+const QUESTION: Needs<'static> =
+    Needs { always: &[], tools: false, schema: false, input_tokens: 1000, output_tokens: 500 };
+
+#[test]
+fn each_strategy_has_its_order() {
+    let large = priced("large", 500, 2500, 90);
+    let small = priced("small", 25, 200, 60);
+    let tiny = priced("tiny", 5, 40, 30);
+    let all = [large, candidate("unknown"), small, tiny];
+    for (strategy, wanted) in [
+        (Strategy::Fallback, ["large", "unknown", "small", "tiny"]),
+        (Strategy::Cheapest, ["tiny", "small", "large", "unknown"]),
+        (Strategy::Smartest, ["large", "small", "unknown", "tiny"]),
+        // 0.6 − 0.07, 0.3 − 0.01, 0.9 − 1, 0.5 − 1.
+        (Strategy::Balanced, ["small", "tiny", "large", "unknown"]),
+        (Strategy::Fastest, ["large", "unknown", "small", "tiny"]),
+    ] {
+        assert_eq!(names(strategy, &QUESTION, &all), wanted, "{strategy:?}");
+    }
+    let pace = |model: &Description| match &*model.model {
+        "large" => Some(Duration::from_secs(9)),
+        "small" => Some(Duration::from_secs(2)),
+        "tiny" => Some(Duration::from_secs(4)),
+        _ => None,
+    };
+    let order = order(Strategy::Fastest, &QUESTION, &all, &pace);
+    assert_eq!(order.asked, [1, 2, 3, 0], "what was not measured is tried");
+}
+
+#[test]
+fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
+    let lacks = |capabilities| Candidate { capabilities, ..candidate("lacks") };
+    let unknown = Capabilities::default();
+    let all = [
+        lacks(Capabilities { tools: Some(false), ..unknown }),
+        lacks(Capabilities { vision: Some(false), ..unknown }),
+        lacks(Capabilities { context_tokens: Some(8000), ..unknown }),
+        lacks(Capabilities { json_schema: Some(false), ..unknown }),
+        candidate("unknown"),
+    ];
+    let needs =
+        Needs { always: &[Need::Vision], tools: true, schema: true, input_tokens: 7000, output_tokens: 500 };
+    let found = order(Strategy::Fallback, &needs, &all, &|_| None);
+    assert_eq!(found.asked, [4, 3], "without schemas it is asked last");
+    let told: Vec<String> = found.passed_over.iter().map(|(place, lack)| format!("{place} {lack}")).collect();
+    assert_eq!(
+        told,
+        [
+            "0 not asked: it lacks tools",
+            "1 not asked: it lacks vision",
+            "2 not asked: the conversation has about 7000 tokens, and it reads 8000"
+        ]
+    );
+}
+
+#[test]
+fn a_context_that_may_be_too_small_is_tried_when_there_is_none_better() {
+    let small = || Candidate {
+        capabilities: Capabilities { context_tokens: Some(8000), ..Capabilities::default() },
+        ..candidate("small")
+    };
+    for (tokens, asked) in [(6600, 1), (6800, 1), (8800, 1), (8801, 0)] {
+        let needs = Needs { input_tokens: tokens, ..QUESTION };
+        assert_eq!(order(Strategy::Fallback, &needs, &[small()], &|_| None).asked.len(), asked, "{tokens}");
+        let both = names(Strategy::Fallback, &needs, &[small(), candidate("large")]);
+        let wanted: &[&str] = if tokens == 6600 { &["small", "large"] } else { &["large"] };
+        assert_eq!(both, wanted, "{tokens}");
+    }
+}
+
+#[test]
+fn a_request_costs_what_its_tokens_cost() {
+    let mut candidate = priced("m", 300, 1500, 50);
+    let request = Request { max_output_tokens: 2000, input_tokens: Some(10_000), ..Request::default() };
+    assert_eq!(estimate_cost(&request, &candidate), Some(Decimal::new(6, 2)), "10 k at $3, 2 k at $15");
+    candidate.capabilities.max_output_tokens = Some(1000);
+    assert_eq!(estimate_cost(&request, &candidate), Some(Decimal::new(45, 3)));
+    candidate.price = None;
+    assert_eq!(estimate_cost(&request, &candidate), None);
+}
+
+#[test]
+fn the_rank_is_that_of_the_longest_beginning() {
+    let ranks = BTreeMap::from([("gpt-5".to_owned(), 80), ("gpt-5-mini".to_owned(), 60)]);
+    let quality = |model: &str| Candidate::known(description(model), &ranks).quality;
+    assert_eq!(
+        (quality("gpt-5"), quality("openai/gpt-5-mini-2026"), quality("other"), quality("agpt-5")),
+        (80, 60, UNRANKED, UNRANKED)
+    );
+    let own = Description { provider: "ollama".into(), ..description("qwen3:8b") };
+    assert!(Candidate::known(own, &ranks).price.is_some_and(|price| price.input.is_zero()));
+    assert_eq!(Candidate::known(description("gpt-5"), &ranks).price, None);
+}
+
+fn able() -> impl Generate<Value = Option<bool>> {
+    prop_oneof![Just(None), Just(Some(false)), Just(Some(true))]
+}
+
+fn any_candidate() -> impl Generate<Value = Candidate> {
+    let price = proptest::option::of((0..10_000i64, 0..10_000i64));
+    (able(), able(), able(), proptest::option::of(1..200_000u64), price, 1..=100u8).prop_map(
+        |(tools, vision, json_schema, context_tokens, price, quality)| Candidate {
+            capabilities: Capabilities {
+                context_tokens,
+                max_output_tokens: None,
+                tools,
+                vision,
+                json_schema,
+            },
+            price: price.map(|(input, output)| Price {
+                input: Decimal::new(input, 3),
+                output: Decimal::new(output, 3),
+            }),
+            quality,
+            ..candidate("m")
+        },
+    )
+}
+
+type Asked = (bool, bool, u64, u64, Vec<Need>);
+
+fn any_needs() -> impl Generate<Value = Asked> {
+    let always = proptest::sample::subsequence(Need::ALL.to_vec(), 0..=3);
+    (any::<bool>(), any::<bool>(), 0..300_000u64, 0..10_000u64, always)
+}
+
+fn needs((tools, schema, input_tokens, output_tokens, always): &Asked) -> Needs<'_> {
+    Needs {
+        always,
+        tools: *tools,
+        schema: *schema,
+        input_tokens: *input_tokens,
+        output_tokens: *output_tokens,
+    }
+}
+
+proptest! {
+    /// Nobody is lost, nobody is asked twice, and nobody is asked for what he is known to lack.
+    #[test]
+    fn who_lacks_something_is_never_asked(
+        candidates in proptest::collection::vec(any_candidate(), 0..8),
+        asked in any_needs(),
+        strategy in proptest::sample::select(&Strategy::ALL[..]),
+    ) {
+        let needs = needs(&asked);
+        let found = order(strategy, &needs, &candidates, &|_| None);
+        let mut all: Vec<usize> = found.asked.clone();
+        all.extend(found.passed_over.iter().map(|(place, _)| *place));
+        all.sort_unstable();
+        prop_assert_eq!(all, (0..candidates.len()).collect::<Vec<_>>());
+        for place in &found.asked {
+            let able = &candidates[*place].capabilities;
+            prop_assert!(!(needs.tools && able.tools == Some(false)));
+            prop_assert!(!(needs.always.contains(&Need::Vision) && able.vision == Some(false)));
+            prop_assert!(!(needs.always.contains(&Need::JsonSchema) && able.json_schema == Some(false)));
+            let too_long =
+                able.context_tokens.is_some_and(|window| context_budget::is_clearly_over(needs.input_tokens, window));
+            prop_assert!(!too_long);
+        }
+        prop_assert_eq!(&found, &order(strategy, &needs, &candidates, &|_| None), "the same for the same");
+    }
+
+    #[test]
+    fn the_first_is_the_best_of_those_asked(
+        candidates in proptest::collection::vec(any_candidate(), 1..8),
+        asked in any_needs(),
+        paces in proptest::collection::vec(proptest::option::of(0..100u64), 8),
+    ) {
+        let mut candidates = candidates;
+        for (nth, candidate) in candidates.iter_mut().enumerate() {
+            candidate.description.model = nth.to_string();
+        }
+        let needs = Needs { schema: false, ..needs(&asked) };
+        let pace = |model: &Description| paces[model.model.parse::<usize>().unwrap()].map(Duration::from_secs);
+        let sorted = |strategy| order(strategy, &needs, &candidates, &pace).asked;
+        let cost_of = |place: &usize| cost(needs.input_tokens, needs.output_tokens, &candidates[*place]);
+
+        let cheapest = sorted(Strategy::Cheapest);
+        let in_order = cheapest.is_sorted_by(|a, b| match (cost_of(a), cost_of(b)) {
+            (Some(a), Some(b)) => a <= b,
+            (a, b) => a.is_some() || b.is_none(),
+        });
+        prop_assert!(in_order);
+        prop_assert!(sorted(Strategy::Smartest).is_sorted_by_key(|place| 100 - candidates[*place].quality));
+        prop_assert!(sorted(Strategy::Fastest).is_sorted_by_key(|place| pace(&candidates[*place].description)));
+        prop_assert!(sorted(Strategy::Fallback).is_sorted());
+        // Better and cheaper comes before worse and dearer.
+        let balanced = sorted(Strategy::Balanced);
+        for (nth, a) in balanced.iter().enumerate() {
+            for b in &balanced[nth + 1..] {
+                if let (Some(cost_a), Some(cost_b)) = (cost_of(a), cost_of(b)) {
+                    prop_assert!(!(cost_b < cost_a && candidates[*b].quality > candidates[*a].quality));
+                }
+            }
+        }
+    }
+}

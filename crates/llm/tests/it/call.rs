@@ -1,0 +1,91 @@
+//! Whole answers, and those bound to a form.
+
+use houston_domain::model::ModelErrorCode as Code;
+use houston_llm::{Answer, AnswerSchema, Request, Timeouts, call};
+use serde_json::{Value, json};
+
+use crate::caller::{entries, model};
+use crate::server::server;
+
+/// Answers one call after the other with these texts; returns the answer and the requests.
+async fn answered(
+    texts: &'static [&'static str],
+    schema: Option<&Value>,
+) -> (Result<Answer, houston_domain::model::ModelError>, Vec<Value>) {
+    let (base, requests) = server(move |mut asked| {
+        let mut requests = Vec::new();
+        for text in texts {
+            let (_, body) = asked.request.split_once("\r\n\r\n").unwrap();
+            requests.push(serde_json::from_str::<Value>(body).unwrap());
+            let answer = json!({
+                "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 3}
+            });
+            asked.answer("200 OK", "content-type: application/json\r\n", &answer.to_string());
+            if !asked.next() {
+                break;
+            }
+        }
+        requests
+    });
+    let (entries, model) = (entries(), model(&base, Timeouts::default()));
+    let answer_schema = schema.map(|schema| AnswerSchema { name: "person", schema });
+    let request = Request { entries: &entries, max_output_tokens: 50, answer_schema, ..Request::default() };
+    let answer = call(&*model, &request).await;
+    drop(model);
+    let requests = tokio::task::spawn_blocking(move || requests.recv().unwrap()).await.unwrap();
+    (answer, requests)
+}
+
+fn person() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+        "required": ["name", "age"],
+        "additionalProperties": false
+    })
+}
+
+#[tokio::test]
+async fn an_answer_comes_as_a_whole_with_its_usage_and_author() {
+    let (answer, requests) = answered(&["Hello."], None).await;
+    let answer = answer.unwrap();
+    assert_eq!((answer.text.as_str(), &answer.value), ("Hello.", &None));
+    assert_eq!((answer.usage.input_tokens, answer.usage.output_tokens), (10, 3));
+    assert_eq!(answer.model.to_string(), "local/m");
+    assert_eq!(requests[0]["messages"].as_array().unwrap().len(), 1, "the user's words alone");
+}
+
+#[tokio::test]
+async fn an_answer_of_the_right_form_is_read_also_out_of_a_fence() {
+    for texts in [&[r#"{"name":"Ann","age":30}"#], &["```json\n{\"name\": \"Ann\", \"age\": 30}\n```"]] {
+        let (answer, requests) = answered(texts, Some(&person())).await;
+        assert_eq!(answer.unwrap().value, Some(json!({"name": "Ann", "age": 30})));
+        assert_eq!(requests.len(), 1);
+        let told = requests[0]["messages"][0]["content"].to_string();
+        assert!(told.contains("JSON Schema") && told.contains("additionalProperties"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_another_form_is_sent_back_once_with_what_is_wrong() {
+    let texts = &[r#"{"name":"Ann","age":"thirty"}"#, r#"{"name":"Ann","age":30}"#];
+    let (answer, requests) = answered(texts, Some(&person())).await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.value, Some(json!({"name": "Ann", "age": 30})));
+    assert_eq!(answer.usage.input_tokens, 20, "both were paid for");
+    let messages = requests[1]["messages"].as_array().unwrap();
+    let told: Vec<String> =
+        messages.iter().rev().take(2).map(|message| message["content"].to_string()).collect();
+    assert!(told[0].contains(".age: must be integer, and is string"), "{}", told[0]);
+    assert!(told[1].contains("thirty"), "{}", told[1]);
+
+    let (answer, requests) = answered(&["Sorry?", "I am Ann."], Some(&person())).await;
+    let error = answer.unwrap_err();
+    assert_eq!((error.code, requests.len()), (Code::InvalidResponse, 2));
+    assert!(
+        error.message.starts_with("local/m: twice no answer of the form `person`: it is no JSON"),
+        "{}",
+        error.message
+    );
+}

@@ -1,0 +1,181 @@
+//! Several models behind guards, against servers that fail in all the ways there are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use houston_domain::clock::SystemClock;
+use houston_domain::model::ModelErrorCode as Code;
+use houston_llm::{
+    BreakerPolicy, BreakerState, BudgetPolicy, Candidate, Choice, Description, Event, Fallback, Guards,
+    Model, RetryPolicy, Secret, Strategy, connect,
+};
+
+use crate::caller::{QUICK, call, http};
+use crate::server::{Asked, server};
+
+/// At once, so that tests wait for nothing but time-outs.
+const ONCE: RetryPolicy =
+    RetryPolicy { retries: 1, delay: Duration::from_millis(1), longest_wait: Duration::from_millis(1) };
+
+fn guards(min_calls: u64) -> Guards {
+    let breaker = BreakerPolicy { min_calls, ..BreakerPolicy::default() };
+    Guards::new(breaker, BudgetPolicy { floor: 1000, ..BudgetPolicy::default() }, Arc::new(SystemClock))
+}
+
+/// A server, how often it was asked, and a model of it behind `guards`.
+struct Peer {
+    model: Arc<dyn Model>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Peer {
+    fn new(
+        guards: &Guards,
+        provider: &str,
+        key: &str,
+        serve: impl Fn(&mut Asked) + Send + Sync + Clone + 'static,
+    ) -> Self {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let (base, _) = server(move |mut connection| {
+            count.fetch_add(1, Ordering::Relaxed);
+            serve(&mut connection);
+        });
+        let choice =
+            Choice { base_url: Some(base), key: Some(Secret::new(key)), ..Choice::new(provider, "m") };
+        let model = connect(&choice, &http(QUICK), &|_| None).unwrap();
+        Self { model: guards.guard(model, ONCE), asked }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn description(&self) -> Description {
+        self.model.description().clone()
+    }
+}
+
+fn fallback(strategy: Strategy, guards: &Guards, peers: &[&Peer]) -> Fallback {
+    let candidate =
+        |peer: &&Peer| (Candidate::known(peer.description(), &Default::default()), Arc::clone(&peer.model));
+    Fallback::new(strategy, vec![], peers.iter().map(candidate).collect(), guards.paces()).unwrap()
+}
+
+fn answers(asked: &mut Asked) {
+    asked.begin();
+    asked.event(r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#);
+    asked.event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#);
+    asked.event("[DONE]");
+    asked.send("0\r\n\r\n");
+}
+
+#[tokio::test]
+async fn what_fails_before_its_answer_is_answered_by_the_next() {
+    for (case, code, calls) in [
+        ("429 Too Many Requests", Code::RateLimited, 2),
+        ("503 Service Unavailable", Code::NetworkError, 2),
+        ("500 Internal Server Error", Code::NetworkError, 2),
+        ("402 Payment Required", Code::Unknown, 1),
+        ("hangs", Code::Timeout, 2),
+        ("closes", Code::NetworkError, 2),
+        ("garbage", Code::InvalidResponse, 1),
+    ] {
+        let guards = guards(1000);
+        let first = Peer::new(&guards, "openai", "a", move |asked| match case {
+            "hangs" => asked.wait_for_close(),
+            "closes" => {}
+            "garbage" => {
+                asked.begin();
+                asked.event("{oops");
+            }
+            status => asked.answer(status, "", r#"{"error":{"message":"no"}}"#),
+        });
+        let second = Peer::new(&guards, "groq", "b", answers);
+        let (events, error) = call(&fallback(Strategy::Fallback, &guards, &[&first, &second])).await;
+        assert_eq!(error, None, "{case}");
+        let Event::Fallback(switch) = &events[0] else { panic!("{case}: {events:?}") };
+        assert_eq!(
+            (switch.code, &switch.from, &switch.to),
+            (code, &first.description(), &second.description())
+        );
+        assert_eq!(events[1], Event::Answering(Box::new(second.description())), "{case}");
+        assert_eq!(events[2], Event::Text("hi".into()));
+        assert_eq!((first.asked(), second.asked()), (calls, 1), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_to_be_mended_is_not_hidden() {
+    for (status, body, code) in [
+        ("401 Unauthorized", "bad key", Code::AuthenticationError),
+        ("400 Bad Request", "temperature must be a number", Code::Unknown),
+        ("400 Bad Request", "maximum context length is 8192 tokens", Code::ContextLengthExceeded),
+        ("404 Not Found", "model not found", Code::ModelNotFound),
+    ] {
+        let guards = guards(1000);
+        let first = Peer::new(&guards, "openai", "a", move |asked| {
+            asked.answer(status, "", &format!(r#"{{"error":{{"message":"{body}"}}}}"#));
+        });
+        let second = Peer::new(&guards, "groq", "b", answers);
+        let (events, error) = call(&fallback(Strategy::Fallback, &guards, &[&first, &second])).await;
+        assert_eq!((events.len(), error.unwrap().code), (0, code), "{body}");
+        assert_eq!((first.asked(), second.asked()), (1, 0), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn an_open_breaker_is_passed_by_at_once_and_only_its_own_key_is_meant() {
+    let guards = guards(4);
+    let busy = |asked: &mut Asked| asked.answer("503 Busy", "", "");
+    let first = Peer::new(&guards, "openai", "key-of-one", busy);
+    let second = Peer::new(&guards, "groq", "b", answers);
+    let model = fallback(Strategy::Fallback, &guards, &[&first, &second]);
+    for _ in 0..6 {
+        assert_eq!(call(&model).await.1, None);
+    }
+    assert_eq!((first.asked(), second.asked()), (4, 6), "two calls with a retry each, then none");
+
+    // The same provider and model with another key is asked as if nothing had happened.
+    let other = Peer::new(&guards, "openai", "key-of-another", answers);
+    assert_eq!(call(&*other.model).await.1, None);
+    let states: Vec<_> = guards
+        .snapshot()
+        .into_iter()
+        .filter(|status| status.provider == "openai")
+        .map(|status| (status.key.unwrap(), status.state))
+        .collect();
+    assert_eq!(states.len(), 2);
+    assert!(states.contains(&(Secret::new("key-of-one").fingerprint().to_string(), BreakerState::Open)));
+    assert!(
+        states.contains(&(Secret::new("key-of-another").fingerprint().to_string(), BreakerState::Closed))
+    );
+}
+
+#[tokio::test]
+async fn the_fastest_is_found_by_measuring() {
+    let guards = guards(1000);
+    let slow = Peer::new(&guards, "openai", "a", |asked| {
+        std::thread::sleep(Duration::from_millis(150));
+        answers(asked);
+    });
+    let fast = Peer::new(&guards, "groq", "b", answers);
+    let model = fallback(Strategy::Fastest, &guards, &[&slow, &fast]);
+    assert_eq!(guards.paces().expected(&slow.description()), None);
+    for _ in 0..6 {
+        assert_eq!(call(&model).await.1, None);
+    }
+    assert_eq!((slow.asked(), fast.asked()), (1, 5), "each is tried once");
+}
+
+#[tokio::test]
+async fn dropping_the_call_asks_nobody_else() {
+    let guards = guards(1000);
+    let first = Peer::new(&guards, "openai", "a", |asked| asked.wait_for_close());
+    let second = Peer::new(&guards, "groq", "b", answers);
+    let model = fallback(Strategy::Fallback, &guards, &[&first, &second]);
+    let cut = tokio::time::timeout(Duration::from_millis(100), call(&model)).await;
+    assert!(cut.is_err());
+    assert_eq!(second.asked(), 0);
+}
