@@ -11,7 +11,7 @@
 //! - What is decoded does not depend on how the bytes were cut.
 //! - Every request is one the provider can accept, whichever model wrote the history: turns alternate, results
 //!   come first, reasoning goes back only to who wrote it and never ends a turn, names and ids are legal.
-//! - Reasoning that a provider signed goes back as it came, value by value.
+//! - What a provider signed or encrypted goes back as it came, byte for byte, and to that provider alone.
 //! - Usage means the same everywhere: input includes what a cache served, output includes reasoning, a part is
 //!   never more than the whole.
 //! - Dropping a stream, or the future that makes it, closes the connection: that is cancellation.
@@ -22,8 +22,9 @@
 //! - Nothing a provider sends is read without a bound, in size and in time.
 //!
 //! # Deliberately absent
-//! - Other wires than two (Responses, Gemini, Cohere and NDJSON come as further folders of [`wire`]), fallback
-//!   and routing between models, and prices.
+//! - Other wires than four (Cohere and NDJSON come as further folders of [`wire`]), fallback and routing between
+//!   models, and prices.
+//! - Tools on the provider's side: none is asked for. What they leave in an answer is kept and goes back.
 //! - Retries across runs: they wait in Postgres.
 //! - Sampling parameters, reasoning budgets and images: several current models refuse the first two.
 //! - HTTP/2, see [`Http::new`].
@@ -38,7 +39,8 @@
 //!    legal), `response.rs` (the shapes, and usage in our terms), `stream.rs` (a `Decoder` that knows its end
 //!    mark).
 //! 2. A variant of [`Wire`], and its line in each `match` of `wire/mod.rs`.
-//! 3. Reasoning that must go back: `wire::reasoning::wrap` it, unless its blocks name themselves.
+//! 3. What must go back: keep it as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
+//!    `recordings/round_trips.rs`.
 //! 4. In `recordings/streams.rs`, take its recordings out of the list of those not built.
 
 mod agent_call;

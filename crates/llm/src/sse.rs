@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-/// Longest event accepted, in bytes. Whole tool arguments and redacted reasoning come in one line, and are far
-/// shorter; what is longer is no model talking.
-const LONGEST_EVENT: usize = 1 << 20;
+/// Longest event accepted, in bytes. Responses ends with one that holds the whole answer once more, beside the
+/// instructions and tools it was given; what is longer is no model talking.
+const LONGEST_EVENT: usize = 4 << 20;
 
 /// Buffers above this size are given back between chunks: thousands of quiet streams must stay small.
 const KEPT_CAPACITY: usize = 4 << 10;
@@ -16,7 +16,7 @@ const KEPT_CAPACITY: usize = 4 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     /// More than [`LONGEST_EVENT`] without an end.
-    #[error("an event longer than 1 MiB")]
+    #[error("an event longer than 4 MiB")]
     TooLong,
     /// Not UTF-8.
     #[error("an event that is not UTF-8")]
@@ -233,7 +233,7 @@ mod tests {
     fn a_line_without_an_end_is_bounded_and_heartbeats_are_not_kept() {
         let mut decoder = SseDecoder::default();
         let mut fault = None;
-        for _ in 0..2000 {
+        for _ in 0..5000 {
             decoder.push(&[b'x'; 1024]);
             if let Err(error) = decoder.advance() {
                 fault = Some(error);

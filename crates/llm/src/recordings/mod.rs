@@ -3,6 +3,7 @@
 
 mod errors;
 mod requests;
+mod round_trips;
 mod streams;
 mod tokens;
 

@@ -9,12 +9,12 @@ use crate::model::{Description, Event, Request};
 use crate::sse::SseDecoder;
 use crate::wire::{Dialect, Wire};
 
-fn recording(name: &str) -> Recording {
+pub(super) fn recording(name: &str) -> Recording {
     recordings().into_iter().find(|recording| recording.name == name).unwrap()
 }
 
 /// What the model answered in a recording, as the history keeps it: through JSON, as in the database.
-fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
+pub(super) fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
     let (mut sse, mut events) = (SseDecoder::default(), VecDeque::new());
     let mut decoder = wire.decoder(provider);
     sse.push(&recording(name).body);
@@ -22,6 +22,7 @@ fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
         let event = sse.event().unwrap();
         decoder.event(event.name, event.data, &mut events).unwrap();
     }
+    decoder.end(&mut events).unwrap();
     let Some(Event::Done(turn)) = events.pop_back() else { panic!("{name} has no end") };
     serde_json::from_str(&serde_json::to_string(&Entry::assistant(turn.content)).unwrap()).unwrap()
 }
@@ -49,7 +50,7 @@ fn tool(name: &str, description: &str, input_schema: &Value) -> ToolDefinition {
         .unwrap()
 }
 
-fn result(entry: &Entry, content: &str) -> Entry {
+pub(super) fn result(entry: &Entry, content: &str) -> Entry {
     let id = entry.tool_uses().next().unwrap().to_owned();
     Entry::user(vec![Block::ToolResult { tool_use_id: id, content: content.to_owned(), is_error: false }])
 }

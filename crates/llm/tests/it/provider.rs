@@ -2,7 +2,8 @@
 
 use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{
-    Choice, Description, Model as _, PROVIDERS, Secret, Timeouts, Unavailable, Wire, connect, parse_choice,
+    Choice, Description, Event, Model as _, PROVIDERS, Secret, Timeouts, Unavailable, Wire, connect,
+    parse_choice,
 };
 
 use crate::caller::{QUICK, call, http};
@@ -93,15 +94,33 @@ async fn the_key_is_sent_as_the_provider_wants_it_and_never_shown() {
 
 #[tokio::test]
 async fn a_wire_can_be_chosen_and_an_address_needs_no_version() {
-    let (base, requests) = server(|mut asked| {
-        asked.answer("404 Not Found", "", "");
-        asked.request
-    });
-    let base = base.trim_end_matches("/v1").to_owned();
-    let choice = Choice { base_url: Some(base), wire: Some(Wire::Anthropic), ..Choice::new("local", "m") };
-    let model = connect(&choice, &http(QUICK), &|_| None).unwrap();
-    assert_eq!(call(&*model).await.1.unwrap().code, Code::InvalidResponse);
-    assert!(requests.recv().unwrap().starts_with("POST /v1/messages "));
+    for (wire, path, stream) in [
+        (Wire::Anthropic, "/v1/messages", &[r#"{"type":"message_stop"}"#][..]),
+        (
+            Wire::OpenAiResponses,
+            "/v1/responses",
+            &[r#"{"type":"response.completed","response":{"status":"completed","output":[]}}"#],
+        ),
+        // The end of the body is the end of the answer.
+        (
+            Wire::Gemini,
+            "/v1beta/models/m:streamGenerateContent?alt=sse",
+            &[r#"{"candidates":[{"finishReason":"STOP"}]}"#, r#"{"usageMetadata":{"promptTokenCount":1}}"#],
+        ),
+    ] {
+        let (base, requests) = server(move |mut asked| {
+            asked.begin();
+            stream.iter().for_each(|data| asked.event(data));
+            asked.send("0\r\n\r\n");
+            asked.request
+        });
+        let base = base.trim_end_matches("/v1").to_owned();
+        let choice = Choice { base_url: Some(base), wire: Some(wire), ..Choice::new("local", "m") };
+        let model = connect(&choice, &http(QUICK), &|_| None).unwrap();
+        let (events, error) = call(&*model).await;
+        assert!(matches!(&events[..], [Event::Done(_)]) && error.is_none(), "{wire:?}: {error:?}");
+        assert!(requests.recv().unwrap().starts_with(&format!("POST {path} ")), "{wire:?}");
+    }
 }
 
 #[tokio::test]

@@ -200,7 +200,7 @@ async fn a_broken_answer_is_an_error_and_a_finished_one_is_not() {
                 "garbage" => asked.event("{oops"),
                 "endless line" => {
                     let chunk = "x".repeat(1 << 16);
-                    for _ in 0..20 {
+                    for _ in 0..80 {
                         asked.send(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
                     }
                 }

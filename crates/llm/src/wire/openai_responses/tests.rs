@@ -78,9 +78,7 @@ fn every_kind_of_item_becomes_its_block() {
         about(4, "function_call_arguments.done", json!({"arguments": "{\"n\": 1}"})),
         about(4, "output_item.done", json!({"item": call})),
         about(5, "shell_call_output_content.delta", json!({"delta": {"stdout": "not a text"}})),
-        json!({"type": "response.completed", "response": {"status": "completed", "output": [], "usage": {
-            "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
-            "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": 17}}}),
+        completed(),
     ])
     .unwrap();
     let kept = |item: &Value| RawBlock::new("openai_responses", "openai", item.to_string());
@@ -94,21 +92,30 @@ fn every_kind_of_item_becomes_its_block() {
             Block::ToolUse { id: "call_1".into(), name: "f".into(), input: json!({"n": 1}), raw: None },
         ]
     );
+    assert_eq!(turn.stop, StopReason::ToolUse);
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::ToolArguments { .. })).count(), 2);
+    let thought = events.iter().filter_map(|event| match event {
+        Event::Thinking(more) => Some(more.as_str()),
+        _ => None,
+    });
+    assert_eq!(thought.collect::<String>(), "a b\n\nc");
+}
+
+#[test]
+fn usage_is_read_in_its_own_words() {
+    let mut end = completed();
+    end["response"]["usage"] = json!({
+        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
+        "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": 17, "cost": 0.5});
     let usage = Usage {
         input_tokens: 10,
         output_tokens: 7,
         cache_read_tokens: 4,
         cache_write_tokens: 2,
         reasoning_tokens: 3,
-        cost: None,
+        cost: Some("0.5".parse().unwrap()),
     };
-    assert_eq!((turn.stop, turn.usage), (StopReason::ToolUse, usage));
-    let thought = events.iter().filter_map(|event| match event {
-        Event::Thinking(more) => Some(more.as_str()),
-        _ => None,
-    });
-    assert_eq!(thought.collect::<String>(), "a b\n\nc");
-    assert_eq!(events.iter().filter(|event| matches!(event, Event::ToolArguments { .. })).count(), 2);
+    assert_eq!(decode(&[end]).unwrap().0.usage, usage);
 }
 
 #[test]
