@@ -7,10 +7,11 @@ use std::time::Duration;
 use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelError;
 use houston_llm::{
-    Choice, Guards, Http, Model, RetryPolicy, Timeouts, Unavailable, connect, detect, parse_choice,
+    Choice, Guards, Http, Model, Provider, RetryPolicy, Timeouts, Unavailable, connect, detect, parse_choice,
 };
 
 use crate::config::Settings;
+use crate::github;
 
 /// The environment, asked for one variable.
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -50,7 +51,7 @@ pub(crate) async fn build(settings: &Settings) -> Result<Models, ModelError> {
     let mut models = Models { by_use_case: BTreeMap::new(), told: Vec::new() };
     for (use_case, wanted) in &settings.models {
         let wanted = settings.model.as_deref().unwrap_or(wanted);
-        let (model, told) = one(wanted, settings.model_tools, &http).await;
+        let (model, told) = one(wanted, settings, &http).await;
         models.told.push(told);
         models.by_use_case.insert(use_case.clone(), guards.guard(model, policy));
     }
@@ -58,10 +59,13 @@ pub(crate) async fn build(settings: &Settings) -> Result<Models, ModelError> {
     Ok(models)
 }
 
-async fn one(wanted: &str, tools: Option<bool>, http: &Http) -> (Arc<dyn Model>, String) {
+async fn one(wanted: &str, settings: &Settings, http: &Http) -> (Arc<dyn Model>, String) {
     let found = wanted == "auto";
     let choice = if found { Ok(detect(http, &environment).await) } else { parse_choice(wanted) };
-    let connected = choice.and_then(|choice| connect(&Choice { tools, ..choice }, http, &environment));
+    let connected = match choice {
+        Ok(choice) => connect(&configured(choice, settings).await, http, &environment),
+        Err(error) => Err(error),
+    };
     match connected {
         Ok(model) => {
             let told = tell(model.as_ref(), found);
@@ -74,6 +78,25 @@ async fn one(wanted: &str, tools: Option<bool>, http: &Http) -> (Arc<dyn Model>,
             (Arc::new(Unavailable::new(description, error)), told)
         }
     }
+}
+
+/// The choice with what `jobs/providers.toml` says of its provider.
+async fn configured(choice: Choice, settings: &Settings) -> Choice {
+    let row = Provider::named(&choice.provider).ok();
+    let told = settings.providers.iter().find(|(name, _)| Provider::named(name).ok() == row);
+    let told = told.map(|(_, told)| told.clone()).unwrap_or_default();
+    let mut choice = Choice {
+        base_url: told.base_url,
+        wire: told.wire,
+        key: told.key,
+        key_variable: told.key_variable,
+        tools: settings.model_tools.or(told.tools),
+        ..choice
+    };
+    if choice.provider == "github" && !choice.has_key(&environment) {
+        choice.key = github::token().await;
+    }
+    choice
 }
 
 fn tell(model: &dyn Model, found: bool) -> String {

@@ -17,7 +17,7 @@ const LONGEST_LIST: usize = 1 << 20;
 /// Ollama that answers at `OLLAMA_BASE_URL` (or where it usually is) within 150 ms; else the simulated one.
 pub async fn detect(http: &Http, lookup: Lookup<'_>) -> Choice {
     for row in PROVIDERS {
-        if row.found_by_key && row.needs_key && row.has_key(lookup) {
+        if row.found_by_key && row.needs_key && Choice::new(row.name, "").has_key(lookup) {
             return Choice::new(row.name, row.default_model);
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Deserializer};
 
 /// A text that must not be seen. `Debug` prints `[redacted]`, and there is no `Display`.
 #[derive(Clone)]
@@ -51,6 +52,12 @@ impl PartialEq for Secret {
 }
 
 impl Eq for Secret {}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self::new(&text))
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

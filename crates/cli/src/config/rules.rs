@@ -1,6 +1,7 @@
 //! Rules between settings, and bounds of single ones.
 
 use figment::Figment;
+use houston_llm::Provider;
 
 use super::{ConfigError, Settings, origin_of};
 
@@ -51,6 +52,11 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
     }
     if tick.batch < 1 || tick.batches < 1 {
         return refuse("health_monitor.tick.batch", "must be at least 1, and batches too".to_owned());
+    }
+    for name in settings.providers.keys() {
+        if let Err(error) = Provider::named(name) {
+            return refuse(&format!("providers.{name}"), error.message);
+        }
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
         return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());
