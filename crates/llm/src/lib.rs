@@ -48,6 +48,9 @@ mod client;
 pub mod detect;
 mod error;
 mod framing;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 pub mod http;
 pub mod model;
