@@ -17,7 +17,7 @@ use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
 use houston_engine::config::{ContextConfig, WatchdogConfig};
-use houston_llm::{BreakerPolicy, BudgetPolicy};
+use houston_llm::{BreakerPolicy, BudgetPolicy, Secret, Wire};
 use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ("server", include_str!("../../../jobs/server.toml")),
     ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
+    ("providers", include_str!("../../../jobs/providers.toml")),
 ];
 
 /// The agent types that come with Houston.
@@ -45,6 +46,10 @@ const NOT_SETTINGS: &[&str] = &[
     "api_key",
     "local_url",
     "local_key",
+    "local_key_file",
+    "custom_url",
+    "custom_key",
+    "custom_key_file",
     "test_database_url",
     "test_redis_url",
     "jobs",
@@ -80,6 +85,26 @@ pub(crate) struct Settings {
     pub(crate) health_monitor: MonitorConfig,
     /// `jobs/models.toml`.
     pub(crate) models: Models,
+    /// `jobs/providers.toml`.
+    #[serde(default)]
+    pub(crate) providers: BTreeMap<String, ProviderSettings>,
+}
+
+/// A table of `jobs/providers.toml`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ProviderSettings {
+    /// Where it is.
+    pub(crate) base_url: Option<String>,
+    /// What it speaks.
+    pub(crate) wire: Option<Wire>,
+    /// The key.
+    #[serde(skip_serializing)]
+    pub(crate) key: Option<Secret>,
+    /// The variable that holds it.
+    pub(crate) key_variable: Option<String>,
+    /// Whether its models call tools.
+    pub(crate) tools: Option<bool>,
 }
 
 /// How log lines look.
@@ -378,6 +403,21 @@ mod tests {
         write("orchestrator.toml", "[lease]\ntrust_s = 40");
         let error = load(Some(folder.path())).unwrap_err().to_string();
         assert!(error.contains("trust_s") && error.contains("less than ttl_s (30)"), "{error}");
+    }
+
+    #[test]
+    fn a_provider_is_told_of_by_its_name_and_its_key_is_never_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |text: &str| std::fs::write(folder.path().join("providers.toml"), text).unwrap();
+        write("[custom]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire = \"anthropic\"\nkey = \"sk-secret\"");
+        let loaded = load(Some(folder.path())).unwrap();
+        assert_eq!(loaded.settings.providers["custom"].wire, Some(Wire::Anthropic));
+        assert!(loaded.shown().iter().any(|(key, ..)| key == "providers.custom.base_url"));
+        assert!(!format!("{:?} {:?}", loaded.settings, loaded.shown()).contains("sk-secret"));
+
+        write("[costum]\nbase_url = \"x\"");
+        let error = load(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("providers.costum") && error.contains("did you mean custom?"), "{error}");
     }
 
     #[test]

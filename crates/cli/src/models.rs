@@ -7,11 +7,12 @@ use std::time::Duration;
 use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelError;
 use houston_llm::{
-    Candidate, Choice, Fallback, Guards, Http, Model, RetryPolicy, Strategy, Timeouts, Unavailable, connect,
-    detect_all, parse_choice,
+    Candidate, Choice, Fallback, Guards, Http, Model, Provider, RetryPolicy, Strategy, Timeouts, Unavailable,
+    connect, detect_all, parse_choice,
 };
 
-use crate::config::{AUTO, Loaded, Orchestrator, Routed, USE_CASES, Wanted};
+use crate::config::{AUTO, Loaded, Orchestrator, ProviderSettings, Routed, USE_CASES, Wanted};
+use crate::github;
 
 /// The environment, asked for one variable.
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -34,8 +35,13 @@ pub(crate) struct Models {
 /// When no HTTP client can be built.
 pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
     let settings = &loaded.settings;
-    let workshop =
-        Workshop::new(&settings.orchestrator, settings.model_tools, &settings.models.quality).await?;
+    let workshop = Workshop::new(
+        &settings.orchestrator,
+        settings.model_tools,
+        &settings.models.quality,
+        &settings.providers,
+    )
+    .await?;
     let named = loaded.agent_types.values().map(|agent_type| agent_type.use_case.as_str());
     let use_cases: BTreeSet<&str> = USE_CASES.into_iter().chain(named).collect();
     let everything = settings.model.clone().map(Wanted::One);
@@ -43,7 +49,7 @@ pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
     for use_case in use_cases {
         let own = Wanted::One(use_case.to_owned());
         let listed = if USE_CASES.contains(&use_case) { settings.models.serving(use_case) } else { &own };
-        let (model, told) = workshop.build(&everything.as_ref().unwrap_or(listed).routed());
+        let (model, told) = workshop.build(&everything.as_ref().unwrap_or(listed).routed()).await;
         // Agents come first; of the others only what differs is worth a line.
         match models.told.first() {
             None => models.told.extend(told),
@@ -62,6 +68,8 @@ struct Workshop<'s> {
     policy: RetryPolicy,
     tools: Option<bool>,
     quality: &'s BTreeMap<String, u8>,
+    /// Where providers are, by name.
+    providers: &'s BTreeMap<String, ProviderSettings>,
     /// What is found by itself.
     found: Vec<Choice>,
 }
@@ -71,6 +79,7 @@ impl<'s> Workshop<'s> {
         orchestrator: &Orchestrator,
         tools: Option<bool>,
         quality: &'s BTreeMap<String, u8>,
+        providers: &'s BTreeMap<String, ProviderSettings>,
     ) -> Result<Self, ModelError> {
         let seconds = Duration::from_secs;
         let timeouts = Timeouts {
@@ -90,11 +99,11 @@ impl<'s> Workshop<'s> {
         let guards =
             Guards::new(orchestrator.retry.breaker, orchestrator.retry.budget, Arc::new(SystemClock));
         let found = detect_all(&http, &environment).await;
-        Ok(Self { http, guards, policy, tools, quality, found })
+        Ok(Self { http, guards, policy, tools, quality, providers, found })
     }
 
     /// Several models as one, and the line that says which; then a line for each that was left out.
-    fn build(&self, wanted: &Routed) -> (Arc<dyn Model>, Vec<String>) {
+    async fn build(&self, wanted: &Routed) -> (Arc<dyn Model>, Vec<String>) {
         let mut connected = Vec::new();
         let mut left_out: Vec<(Choice, ModelError)> = Vec::new();
         for name in &wanted.models {
@@ -104,7 +113,7 @@ impl<'s> Workshop<'s> {
                 choices.map_or_else(|error| (Vec::new(), Some(error)), |found| (found, None));
             left_out.extend(unknown.map(|error| (Choice::new(name, ""), error)));
             for choice in choices {
-                match connect(&Choice { tools: self.tools, ..choice.clone() }, &self.http, &environment) {
+                match connect(&self.configured(choice.clone()).await, &self.http, &environment) {
                     Ok(model) => connected.push(model),
                     Err(error) => left_out.push((choice, error)),
                 }
@@ -133,6 +142,25 @@ impl<'s> Workshop<'s> {
                 (Arc::new(Unavailable::new(choice.description(), error)), told)
             }
         }
+    }
+
+    /// The choice with what `jobs/providers.toml` says of its provider.
+    async fn configured(&self, choice: Choice) -> Choice {
+        let row = Provider::named(&choice.provider).ok();
+        let told = self.providers.iter().find(|(name, _)| Provider::named(name).ok() == row);
+        let told = told.map(|(_, told)| told.clone()).unwrap_or_default();
+        let mut choice = Choice {
+            base_url: told.base_url,
+            wire: told.wire,
+            key: told.key,
+            key_variable: told.key_variable,
+            tools: self.tools.or(told.tools),
+            ..choice
+        };
+        if choice.provider == "github" && !choice.has_key(&environment) {
+            choice.key = github::token().await;
+        }
+        choice
     }
 }
 

@@ -29,7 +29,11 @@ pub async fn detect(http: &Http, lookup: Lookup<'_>) -> Choice {
 /// A key for one of the others alone does not make it stand in: nobody said that its owner may read what is meant for
 /// somebody else.
 pub async fn detect_all(http: &Http, lookup: Lookup<'_>) -> Vec<Choice> {
-    let keyed = || PROVIDERS.iter().filter(|row| row.found_by_key && row.needs_key && row.has_key(lookup));
+    let keyed = || {
+        PROVIDERS
+            .iter()
+            .filter(|row| row.found_by_key && row.needs_key && Choice::new(row.name, "").has_key(lookup))
+    };
     let choice = |row: &Provider| Choice::new(row.name, row.default_model);
     let named = |name: &&str| keyed().find(|row| row.name == *name).map(choice);
     let known: Vec<Choice> = FALLBACK_ORDER.iter().filter_map(named).collect();

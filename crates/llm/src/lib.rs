@@ -54,6 +54,9 @@ pub mod detect;
 mod error;
 pub mod fallback;
 mod framing;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 pub mod http;
 pub mod model;

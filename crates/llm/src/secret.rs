@@ -3,6 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
 
 /// What tells a key from others and from which nobody finds the key: the first 32 bits of its SHA-256.
@@ -69,6 +70,12 @@ impl PartialEq for Secret {
 }
 
 impl Eq for Secret {}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self::new(&text))
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

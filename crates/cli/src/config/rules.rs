@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use figment::Figment;
 use houston_domain::agentable::AgentType;
+use houston_llm::Provider;
 
 use super::{ConfigError, Settings, USE_CASES, Wanted, nearest, origin_of};
 
@@ -66,6 +67,11 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
     }
     if tick.batch < 1 || tick.batches < 1 {
         return refuse("health_monitor.tick.batch", "must be at least 1, and batches too".to_owned());
+    }
+    for name in settings.providers.keys() {
+        if let Err(error) = Provider::named(name) {
+            return refuse(&format!("providers.{name}"), error.message);
+        }
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
         return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());

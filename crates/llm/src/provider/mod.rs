@@ -95,11 +95,6 @@ impl Provider {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Whether its key is found where the row says.
-    pub fn has_key(&self, lookup: Lookup<'_>) -> bool {
-        matches!(key::find(self, &Choice::new(self.name, ""), lookup), Ok(Some(_)))
-    }
-
     /// The base URL that one of its variables names.
     pub(crate) fn url_variable(&self, lookup: Lookup<'_>) -> Option<String> {
         self.url_variables.iter().find_map(|name| lookup(name).filter(|url| !url.trim().is_empty()))
@@ -144,6 +139,12 @@ impl Choice {
             wire: None,
             tools: None,
         }
+    }
+
+    /// Whether a key is found where it, or its row, says.
+    #[must_use]
+    pub fn has_key(&self, lookup: Lookup<'_>) -> bool {
+        Provider::named(&self.provider).is_ok_and(|row| matches!(key::find(row, self, lookup), Ok(Some(_))))
     }
 
     /// Describes the model without connecting to it; for an unknown provider too, so that its failure has a

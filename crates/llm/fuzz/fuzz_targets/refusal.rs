@@ -1,0 +1,4 @@
+#![no_main]
+//! Bodies of refusals.
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| houston_llm::fuzzing::check_refusal(bytes));
