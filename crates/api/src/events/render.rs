@@ -42,11 +42,8 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             posted(timestamp, *message_id, committed).into_iter().collect()
         }
         Durable::AttemptStarted { attempt, iteration, .. } => {
-            let begun = Event::Custom {
-                timestamp,
-                name: "houston.attempt.started",
-                value: Fact::Attempt { attempt: *attempt, iteration: *iteration },
-            };
+            let value = Fact::Attempt { attempt: *attempt, iteration: *iteration };
+            let begun = Event::Custom { timestamp, name: "houston.attempt.started", value };
             step_end(timestamp, context)
                 .into_iter()
                 .chain([begun, step_start(timestamp, *iteration)])

@@ -8,6 +8,8 @@ mod failure;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
+mod fallback;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod idle;
