@@ -44,10 +44,8 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::AttemptStarted { attempt, iteration, .. } => {
             let value = Fact::Attempt { attempt: *attempt, iteration: *iteration };
             let begun = Event::Custom { timestamp, name: "houston.attempt.started", value };
-            step_end(timestamp, context)
-                .into_iter()
-                .chain([begun, step_start(timestamp, *iteration)])
-                .collect()
+            let started = [begun, step_start(timestamp, *iteration)];
+            step_end(timestamp, context).into_iter().chain(started).collect()
         }
         Durable::StepFinished { iteration, .. } => {
             step_end(timestamp, context).into_iter().chain([step_start(timestamp, iteration + 1)]).collect()

@@ -9,74 +9,103 @@ use houston_llm::Provider;
 
 use super::{ConfigError, Settings, USE_CASES, Wanted, nearest, origin_of};
 
+/// A setting that breaks a rule, and what is allowed.
+type Broken = (String, String);
+
 /// # Errors
 /// The first setting that breaks a rule: which, from where, and what is allowed.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let refuse = |key: &str, reason: String| {
-        let origin = origin_of(&figment.find_metadata(key).cloned(), key);
-        Err(ConfigError::Setting { key: key.to_owned(), origin, reason })
-    };
+    let checks = [models, leases, least, shares, rest];
+    match checks.iter().find_map(|check| check(settings)) {
+        None => Ok(()),
+        Some((key, reason)) => {
+            let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
+            Err(ConfigError::Setting { key, origin, reason })
+        }
+    }
+}
+
+fn broken(key: impl Into<String>, reason: impl Into<String>) -> Option<Broken> {
+    Some((key.into(), reason.into()))
+}
+
+/// Names of models and providers.
+fn models(settings: &Settings) -> Option<Broken> {
     for (use_case, wanted) in settings.models.set() {
         if let Err(reason) = wanted.check() {
-            return refuse(&format!("models.{use_case}"), reason);
+            return broken(format!("models.{use_case}"), reason);
         }
     }
     if let Some(Err(reason)) = settings.model.as_ref().map(|model| Wanted::One(model.clone()).check()) {
-        return refuse("model", reason);
+        return broken("model", reason);
     }
     if let Some((name, _)) = settings.models.quality.iter().find(|(_, rank)| !(1..=100).contains(*rank)) {
-        return refuse(&format!("models.quality.{name}"), "must be from 1 to 100".to_owned());
+        return broken(format!("models.quality.{name}"), "must be from 1 to 100");
     }
+    let unknown = |name: &String| Some((name.clone(), Provider::named(name).err()?));
+    let (name, error) = settings.providers.keys().find_map(unknown)?;
+    broken(format!("providers.{name}"), error.message)
+}
+
+fn leases(settings: &Settings) -> Option<Broken> {
+    let lease = &settings.orchestrator.lease;
+    if lease.trust_s >= lease.ttl_s {
+        return broken("orchestrator.lease.trust_s", format!("must be less than ttl_s ({})", lease.ttl_s));
+    }
+    if lease.renew_s == 0 || lease.renew_s >= lease.trust_s {
+        return broken("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s");
+    }
+    None
+}
+
+/// What may not be zero.
+fn least(settings: &Settings) -> Option<Broken> {
     let orchestrator = &settings.orchestrator;
-    if orchestrator.lease.trust_s >= orchestrator.lease.ttl_s {
-        let ttl = orchestrator.lease.ttl_s;
-        return refuse("orchestrator.lease.trust_s", format!("must be less than ttl_s ({ttl})"));
-    }
-    if orchestrator.lease.renew_s == 0 || orchestrator.lease.renew_s >= orchestrator.lease.trust_s {
-        return refuse("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s".to_owned());
-    }
-    for (key, value) in [
-        ("orchestrator.limits.max_iterations", u64::from(orchestrator.limits.max_iterations)),
-        ("orchestrator.limits.max_same_tool", u64::from(orchestrator.limits.max_same_tool)),
-        ("orchestrator.worker.slots", orchestrator.worker.slots as u64),
-        ("orchestrator.worker.database_connections", u64::from(orchestrator.worker.database_connections)),
-        ("orchestrator.fairness.max_running", u64::from(orchestrator.fairness.max_running)),
-        ("orchestrator.fairness.max_pending", u64::from(orchestrator.fairness.max_pending)),
-        ("orchestrator.fairness.read_messages", u64::from(orchestrator.fairness.read_messages)),
-        ("orchestrator.fairness.read_bytes", u64::from(orchestrator.fairness.read_bytes)),
-        ("orchestrator.worker.background_percent", u64::from(orchestrator.worker.background_percent)),
-        ("orchestrator.worker.maintenance_percent", u64::from(orchestrator.worker.maintenance_percent)),
+    let (limits, fairness, worker) = (&orchestrator.limits, &orchestrator.fairness, &orchestrator.worker);
+    let (key, _) = [
+        ("orchestrator.limits.max_iterations", u64::from(limits.max_iterations)),
+        ("orchestrator.limits.max_same_tool", u64::from(limits.max_same_tool)),
+        ("orchestrator.worker.slots", worker.slots as u64),
+        ("orchestrator.worker.database_connections", u64::from(worker.database_connections)),
+        ("orchestrator.fairness.max_running", u64::from(fairness.max_running)),
+        ("orchestrator.fairness.max_pending", u64::from(fairness.max_pending)),
+        ("orchestrator.fairness.read_messages", u64::from(fairness.read_messages)),
+        ("orchestrator.fairness.read_bytes", u64::from(fairness.read_bytes)),
+        ("orchestrator.worker.background_percent", u64::from(worker.background_percent)),
+        ("orchestrator.worker.maintenance_percent", u64::from(worker.maintenance_percent)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
-    ] {
-        if value == 0 {
-            return refuse(key, "must be at least 1".to_owned());
-        }
-    }
-    let (background, maintenance) =
-        (orchestrator.worker.background_percent, orchestrator.worker.maintenance_percent);
+    ]
+    .into_iter()
+    .find(|(_, value)| *value == 0)?;
+    broken(key, "must be at least 1")
+}
+
+/// Of the slots of a worker.
+fn shares(settings: &Settings) -> Option<Broken> {
+    let worker = &settings.orchestrator.worker;
+    let background = worker.background_percent;
     if background > 100 {
-        return refuse("orchestrator.worker.background_percent", "must be 100 at most".to_owned());
+        return broken("orchestrator.worker.background_percent", "must be 100 at most");
     }
-    if maintenance > background {
+    if worker.maintenance_percent > background {
         let reason = format!("must be background_percent ({background}) at most: it is a part of it");
-        return refuse("orchestrator.worker.maintenance_percent", reason);
+        return broken("orchestrator.worker.maintenance_percent", reason);
     }
+    None
+}
+
+fn rest(settings: &Settings) -> Option<Broken> {
     let tick = settings.health_monitor.tick;
     if let Err(error) = tick.schedule() {
-        return refuse("health_monitor.tick.every_s", error.to_string());
+        return broken("health_monitor.tick.every_s", error.to_string());
     }
     if tick.batch < 1 || tick.batches < 1 {
-        return refuse("health_monitor.tick.batch", "must be at least 1, and batches too".to_owned());
-    }
-    for name in settings.providers.keys() {
-        if let Err(error) = Provider::named(name) {
-            return refuse(&format!("providers.{name}"), error.message);
-        }
+        return broken("health_monitor.tick.batch", "must be at least 1, and batches too");
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
-        return refuse("server.address", "must be an address and a port, such as 127.0.0.1:8080".to_owned());
+        return broken("server.address", "must be an address and a port, such as 127.0.0.1:8080");
     }
-    Ok(())
+    None
 }
 
 /// # Errors
