@@ -22,7 +22,8 @@ use crate::sse::Fault;
 use crate::wire::{Decoder, Wire};
 
 /// The wires whose answers are decoded.
-pub const WIRES: &[Wire] = &[Wire::Anthropic, Wire::OpenAiChat, Wire::Cohere, Wire::Ollama];
+pub const WIRES: &[Wire] =
+    &[Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Gemini, Wire::Cohere, Wire::Ollama];
 
 /// What became of a stream: the events, and the error it ended with, if any.
 pub type Decoded = (Vec<Event>, Option<ModelError>);
@@ -152,7 +153,7 @@ fn check_size(bytes: &[u8], events: &[Event]) {
         .map(|event| match event {
             Event::Text(text) | Event::Thinking(text) | Event::ToolArguments { json: text, .. } => text.len(),
             Event::ToolStart { id, name, .. } => id.len() + name.len(),
-            Event::Done(_) => 0,
+            _ => 0,
         })
         .sum();
     // Numbers may be written out: 1e9 as 1000000000.0.
@@ -173,6 +174,7 @@ fn check_told(events: &[Event], turn: &ModelTurn) {
                 assert!(calls.contains_key(index), "arguments before their call");
             }
             Event::Done(_) => {}
+            event => unreachable!("a decoder does not tell {event:?}"),
         }
     }
     let (mut done_text, mut done_thinking, mut done_calls) = (String::new(), String::new(), 0);
@@ -188,7 +190,7 @@ fn check_told(events: &[Event], turn: &ModelTurn) {
                 done_calls += 1;
             }
             Block::Opaque { .. } => {}
-            Block::ToolResult { .. } => panic!("a result from a model"),
+            Block::ToolResult { .. } => unreachable!("a result from a model"),
         }
     }
     let (told, said) = ((text, thinking, calls.len()), (done_text, done_thinking, done_calls));

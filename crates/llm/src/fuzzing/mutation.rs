@@ -146,6 +146,8 @@ pub fn corpus(wire: Wire) -> Vec<Vec<u8>> {
     let text = match wire {
         Wire::Anthropic => include_str!("../../fuzz/corpus/anthropic.txt"),
         Wire::OpenAiChat => include_str!("../../fuzz/corpus/openai_chat.txt"),
+        Wire::OpenAiResponses => include_str!("../../fuzz/corpus/openai_responses.txt"),
+        Wire::Gemini => include_str!("../../fuzz/corpus/gemini.txt"),
         Wire::Cohere => include_str!("../../fuzz/corpus/cohere.txt"),
         Wire::Ollama => include_str!("../../fuzz/corpus/ollama.txt"),
     };
