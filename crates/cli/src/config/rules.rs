@@ -19,7 +19,14 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
     if orchestrator.lease.renew_s == 0 || orchestrator.lease.renew_s >= orchestrator.lease.trust_s {
         return refuse("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s".to_owned());
     }
+    if orchestrator.lease.look_ms * 2 > orchestrator.sweep.suspect_ms {
+        let reason = format!("must be twice lease.look_ms ({}) at least", orchestrator.lease.look_ms);
+        return refuse("orchestrator.sweep.suspect_ms", reason);
+    }
     for (key, value) in [
+        ("orchestrator.lease.look_ms", orchestrator.lease.look_ms),
+        ("orchestrator.lease.max_crashes", u64::try_from(orchestrator.lease.max_crashes).unwrap_or(0)),
+        ("orchestrator.lease.max_claims", u64::try_from(orchestrator.lease.max_claims).unwrap_or(0)),
         ("orchestrator.limits.max_iterations", u64::from(orchestrator.limits.max_iterations)),
         ("orchestrator.limits.max_same_tool", u64::from(orchestrator.limits.max_same_tool)),
         ("orchestrator.worker.slots", orchestrator.worker.slots as u64),

@@ -116,7 +116,7 @@ async fn each_of_the_ten_codes_has_its_attempts_and_ends_in_one_message() {
                 (model, "hello")
             }
             Cause::Nobody(model) => (model, "hello"),
-            Cause::Simulated(orders) => (crate::rig::simulated(), orders),
+            Cause::Simulated(orders) => (crate::workers::simulated(), orders),
         };
         let worker = rig.worker_with(model, vec![]);
         let posted = rig.post(goal, text).await;

@@ -6,12 +6,13 @@ use houston_domain::health::{Check, HealthStatus};
 use houston_domain::id::{AgentableId, RunId, RunToken, WorkerId};
 use houston_domain::message::{MessageStatus, Source};
 use houston_domain::run::RunStatus;
-use houston_store::claim::Claimed;
+use houston_store::claim::{Claimed, Crashes};
 use houston_store::lease::LeaseConnection;
 use houston_worker::Monitor;
 
-use crate::rig::{Rig, assert_status, eventually, simulated};
+use crate::rig::{Rig, assert_status, eventually};
 use crate::watchdog::hang;
+use crate::workers::simulated;
 
 /// Makes everything of an agentable, and of its runs, older.
 fn age(rig: &Rig, agentable: AgentableId, by: &str) {
@@ -51,7 +52,7 @@ async fn idler(rig: &Rig, since: &str) -> LeaseConnection {
 
 async fn claim(rig: &Rig, agentable: AgentableId, worker: WorkerId) -> Claimed {
     let token: RunToken = rig.ids.next();
-    rig.store.claim_run(agentable, worker, token, rig.ids.next()).await.unwrap().unwrap()
+    rig.store.claim_run(agentable, worker, token, rig.ids.next(), Crashes::default()).await.unwrap().unwrap()
 }
 
 fn lock(rig: &Rig, agentable: AgentableId) -> String {

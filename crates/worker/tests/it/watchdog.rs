@@ -11,7 +11,8 @@ use houston_engine::config::WatchdogConfig;
 use houston_tools::{CallContext, InvalidInput, Plan, SharedTool, Tool};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, assert_status, config, simulated};
+use crate::rig::{Rig, assert_status};
+use crate::workers::{config, simulated};
 
 /// A tool that never answers.
 struct Hang(ToolDefinition);
