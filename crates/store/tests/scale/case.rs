@@ -243,6 +243,13 @@ fn reads() -> Vec<Case> {
         case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
+        case(
+            "store::health::request::forget_keys",
+            "none is old",
+            &["86400", "5000"],
+            &["idempotency_keys_by_age"],
+            [5, 20],
+        ),
         case("store::api_key::like", "", &["'hou_00000007'"], &["api_keys_by_prefix"], [5, 10]),
     ]
 }

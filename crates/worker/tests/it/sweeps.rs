@@ -343,3 +343,30 @@ async fn a_monitor_broken_off_anywhere_leaves_a_state_the_next_one_mends() {
     idler.resign().await.unwrap();
     worker.drain().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idempotency_keys_are_forgotten_after_a_day_some_at_a_time() {
+    let rig = Rig::start().await;
+    for (name, count, by) in [("old", 25, "25 hours"), ("young", 3, "23 hours")] {
+        let keys = format!(
+            "insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, created_at)
+             select '{}', '{name} ' || n, '', gen_random_uuid(), now() - interval '{by}' from generate_series(1, {count}) n",
+            rig.tenant.0
+        );
+        rig.servers.sql(&keys).unwrap();
+    }
+    let mut monitor = rig.monitor();
+    // Two batches of ten.
+    (monitor.config.tick.batch, monitor.config.tick.batches) = (1, 2);
+    let left = || {
+        rig.servers.sql(
+            "select split_part(key, ' ', 1), count(*) from houston.idempotency_keys group by 1 order by 1",
+        )
+    };
+    let checks = monitor.look().await.unwrap();
+    let forgotten = of(&checks, "idempotency_keys");
+    assert_eq!(forgotten.detail, "20 idempotency keys older than 1 d were forgotten");
+    assert_eq!(left().unwrap(), "old|5\nyoung|3");
+    look_twice(&monitor, &rig.monitor(), "idempotency_keys").await;
+    assert_eq!(left().unwrap(), "young|3");
+}
