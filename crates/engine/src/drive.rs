@@ -122,7 +122,11 @@ impl Engine {
     async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder, broke_down: bool) {
         let mut pause = Duration::from_millis(50);
         while let Err(error) = self.store.abandon(agentable, token, broke_down).await {
-            tracing::warn!(%error, "could not let go of a run, trying again");
+            if error.is_transient() {
+                tracing::debug!(%error, "could not let go of a run, trying again");
+            } else {
+                tracing::warn!(%error, "could not let go of a run, trying again");
+            }
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),
                 () = holder.lost.cancelled() => return,

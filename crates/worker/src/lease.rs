@@ -172,6 +172,7 @@ impl<'k> Incarnation<'k> {
 
     /// Connects and registers, trying until it works or the process is done.
     async fn register(&self) -> Option<LeaseConnection> {
+        let mut is_told = false;
         loop {
             let sent = boot_millis();
             let attempt = async {
@@ -183,6 +184,9 @@ impl<'k> Incarnation<'k> {
                 Ok(connection) => {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(connection);
+                }
+                Err(error) if std::mem::replace(&mut is_told, true) => {
+                    tracing::debug!(%error, "still could not register the worker");
                 }
                 Err(error) => tracing::warn!(%error, "could not register the worker, trying again"),
             }
