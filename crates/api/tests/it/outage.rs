@@ -41,7 +41,7 @@ async fn who_gets_no_connection_in_time_is_told_to_come_back() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let state = State { store: Store::open(&config).unwrap(), ..app.state.clone() };
-    tokio::spawn(serve(listener, state, app.stop.clone()));
+    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, app.stop.clone()));
     let path = app.path("");
     let key = format!("Bearer {KEY}");
     let headers = [("authorization", key.as_str())];

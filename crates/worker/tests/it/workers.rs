@@ -17,6 +17,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rig::{Rig, monitor_config, open, redis};
 
+const LEASE: LeaseConfig = LeaseConfig {
+    ttl_s: 30,
+    renew_s: 5,
+    look_ms: 100,
+    trust_s: 25,
+    max_crashes: 3,
+    max_claims: 20,
+    doubt_ms: 500,
+};
+
 /// A worker of the rig, with its own pool and connections.
 pub(crate) struct TestWorker {
     pub(crate) running: Running,
@@ -100,15 +110,7 @@ impl Rig {
             bus,
             ids: Arc::clone(&self.worker_ids),
             name: "test".into(),
-            lease: LeaseConfig {
-                ttl_s: 30,
-                renew_s: 5,
-                look_ms: 100,
-                trust_s: 25,
-                max_crashes: 3,
-                max_claims: 20,
-                doubt_ms: 500,
-            },
+            lease: LEASE,
             sweep: SweepConfig {
                 every_ms: self.sweep_ms,
                 without_redis_ms: 200,
