@@ -105,8 +105,8 @@ const EPOCH: (&str, &str) = ("l.run_id, l.epoch,", "l.run_id, p_epoch,");
 /// Of the migrations, the latest statement that makes `commit_step`, changed as `mutation` wants it.
 fn weakened(mutation: Mutation) -> Option<String> {
     const HEAD: &str = "create or replace function houston.commit_step(";
-    let sql =
-        MIGRATOR.iter().map(|migration| migration.sql.as_str()).filter(|sql| sql.contains(HEAD)).last()?;
+    let mut all = MIGRATOR.iter().map(|migration| migration.sql.as_str());
+    let sql = all.rfind(|sql| sql.contains(HEAD))?;
     let function = &sql[sql.find(HEAD)?..];
     let function = &function[..function.find("$$;")? + "$$;".len()];
     let guard = match mutation {
