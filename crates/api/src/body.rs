@@ -87,7 +87,18 @@ fn refusal(error: &serde_json::Error, mut pointer: String) -> ApiError {
     if let Some(field) = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         pointer = format!("{pointer}/{field}");
     }
-    ApiError::InvalidRequest { errors: vec![Fault::at(pointer, detail)] }
+    ApiError::InvalidRequest { errors: vec![Fault::at(pointer, in_plain_words(detail))] }
+}
+
+/// What was sent for one of a few names, and the names, without the parser's own words.
+fn in_plain_words(detail: String) -> String {
+    let unknown = detail.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected "));
+    match unknown {
+        Some((sent, allowed)) => {
+            format!("{sent} is not allowed; allowed: {}", allowed.trim_start_matches("one of "))
+        }
+        None => detail,
+    }
 }
 
 /// Postgres stores every character but this one.
@@ -120,6 +131,7 @@ pub(crate) fn check_line(pointer: &str, text: &str, most_chars: usize) -> Result
 
 #[cfg(test)]
 mod tests {
+    use houston_domain::agentable::DoubleTexting;
     use serde::Deserialize;
 
     use super::*;
@@ -132,6 +144,8 @@ mod tests {
         #[expect(dead_code, reason = "only its type matters")]
         #[serde(default)]
         list: Vec<u8>,
+        #[expect(dead_code, reason = "only its type matters")]
+        policy: Option<DoubleTexting>,
     }
 
     fn fault(body: &str) -> (String, String) {
@@ -151,6 +165,13 @@ mod tests {
         let (pointer, detail) = fault(r#"{"name": "a", "nmae": 1}"#);
         assert!(pointer == "/nmae" && detail.contains("unknown field `nmae`"), "{pointer} {detail}");
         assert_eq!(fault("[]").0, "");
+        assert_eq!(
+            fault(r#"{"name": "a", "policy": "merge"}"#),
+            (
+                "/policy".into(),
+                "`merge` is not allowed; allowed: `enqueue`, `interrupt`, `reject`, `rollback`".into()
+            )
+        );
     }
 
     #[test]

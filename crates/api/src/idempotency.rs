@@ -1,4 +1,5 @@
-//! `Idempotency-Key`: the same request sent again is answered the same, byte for byte, and makes nothing twice.
+//! `Idempotency-Key`: the same request sent again is answered the same, byte for byte, and makes nothing twice. The
+//! health monitor forgets keys after a day (`requests.idempotency_key_s`).
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue};

@@ -82,6 +82,8 @@ impl System {
                 context: orchestrator.context,
                 delayed: orchestrator.retry.delayed,
                 max_crashes: orchestrator.lease.max_crashes,
+                max_claims: orchestrator.lease.max_claims,
+                doubt_ms: orchestrator.lease.doubt_ms,
                 hand_over_ms: orchestrator.worker.hand_over_ms,
                 watchdog: orchestrator.watchdog,
             },

@@ -6,8 +6,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
 
-/// What is logged when nobody says otherwise.
-const DEFAULT: &str = "info,sqlx=warn,hyper=warn,apalis=warn,tokio_cron_scheduler=warn";
+/// What is logged when nobody says otherwise. A pool whose Postgres is away warns once for each connection and each
+/// caller that waits for one: whoever asked for it says what came of that.
+const DEFAULT: &str = "info,sqlx=warn,sqlx::pool=error,sqlx_core::pool=error,hyper=warn,apalis=warn,\
+                       tokio_cron_scheduler=warn";
 
 /// Starts logging. A filter that cannot be read is told of, and the default is used.
 pub(crate) fn start(filter: Option<&str>, format: Option<LogFormat>) {
@@ -27,4 +29,19 @@ pub(crate) fn start(filter: Option<&str>, format: Option<LogFormat>) {
     } else {
         builder.with_ansi(terminal).with_target(false).try_init()
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::level_filters::LevelFilter;
+
+    use super::*;
+
+    #[test]
+    fn the_default_can_be_read_and_quietens_the_pool() {
+        let filter: EnvFilter = DEFAULT.parse().unwrap();
+        let shown = filter.to_string();
+        assert!(shown.contains("sqlx_core::pool=error") && shown.contains("sqlx::pool=error"), "{shown}");
+        assert_eq!(filter.max_level_hint(), Some(LevelFilter::INFO));
+    }
 }

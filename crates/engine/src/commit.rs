@@ -155,7 +155,7 @@ impl Driving<'_> {
         done
     }
 
-    fn lane(&self) -> Lane {
+    pub(crate) fn lane(&self) -> Lane {
         self.setup.agent_type.urgency.into()
     }
 }

@@ -13,8 +13,12 @@ pub struct Config {
     pub context: ContextConfig,
     /// Retries across attempts.
     pub delayed: DelayedRetry,
-    /// Claims in a row without a committed step before a message is given up.
+    /// Workers that die in a row with a run, without a committed step between, before its message is given up.
     pub max_crashes: i32,
+    /// Claims in a row without a committed step before a message is given up, whatever became of the workers.
+    pub max_claims: i32,
+    /// How long such a message waits for a worker that was taken for dead and lives, in ms.
+    pub doubt_ms: u64,
     /// How long a model call, or tools that may be repeated, may go on once the process was told to stop, in ms.
     pub hand_over_ms: u64,
     /// What cuts an attempt off.

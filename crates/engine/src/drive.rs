@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use houston_domain::agent::step::Next;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
 use houston_domain::run::RunStatus;
-use houston_store::claim::Claimed;
+use houston_queue::Lane;
+use houston_store::claim::{Claimed, Crashes};
 use houston_store::step::Commit;
 use tracing::Instrument;
 
@@ -20,6 +20,11 @@ use crate::error::Halt;
 use crate::failure::refusal;
 use crate::holder::Holder;
 
+/// Claims of one hint, while Postgres fails; after that the sweep finds the run.
+const CLAIMS: u32 = 5;
+/// The longest pause before the next.
+const CLAIMS_WITHIN: Duration = Duration::from_millis(500);
+
 /// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driven {
@@ -27,8 +32,13 @@ pub enum Driven {
     NotClaimed,
     /// The run is over.
     Ended(RunStatus),
-    /// The next attempt is due then.
-    Retrying(DateTime<Utc>),
+    /// The next attempt is due.
+    Retrying {
+        /// So long from now on, by the database's clock.
+        after: Duration,
+        /// The lane of the agentable's kind.
+        lane: Lane,
+    },
     /// Another worker goes on.
     HandedOver,
     /// The lock was lost; whoever has it goes on.
@@ -49,14 +59,8 @@ impl Engine {
             return Ok(Driven::NotClaimed);
         }
         let token: RunToken = self.ids.next();
-        let claimed = match self.store.claim_run(agentable, holder.worker, token, self.ids.next()).await {
-            Ok(Some(claimed)) => claimed,
-            Ok(None) => return Ok(Driven::NotClaimed),
-            Err(error) => {
-                // It may have been granted all the same.
-                self.abandon(agentable, token, holder).await;
-                return Err(error);
-            }
+        let Some(claimed) = self.claim(agentable, holder, token).await? else {
+            return Ok(Driven::NotClaimed);
         };
         self.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
@@ -68,28 +72,61 @@ impl Engine {
                 // A renewal that arrives at the last moment keeps the lease: then nobody else may take the run
                 // before this worker has let go of it. Taken over, the lock has another token.
                 if !holder.lost.is_cancelled() {
-                    self.abandon(agentable, token, holder).await;
+                    self.abandon(agentable, token, holder, false).await;
                 }
                 Ok(Driven::Lost)
             }
             Ok(Err(Halt::Landed)) => Ok(Driven::HandedOver),
             Ok(Err(Halt::Store(error))) => {
-                self.abandon(agentable, token, holder).await;
+                self.abandon(agentable, token, holder, true).await;
                 Err(error)
             }
             Err(_panic) => {
                 tracing::error!(%agentable, "a run panicked");
-                self.abandon(agentable, token, holder).await;
+                self.abandon(agentable, token, holder, true).await;
                 Ok(Driven::Lost)
             }
         }
     }
 
-    /// Lets go of a run that broke down here: while this worker lives, nobody else could take it.
-    async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder) {
+    /// Claims, and tries again when Postgres was away for a moment: a hint is rung once.
+    async fn claim(
+        &self,
+        agentable: AgentableId,
+        holder: &Holder,
+        token: RunToken,
+    ) -> houston_store::Result<Option<Claimed>> {
+        let doubt = Duration::from_millis(self.config.doubt_ms);
+        let crashes = Crashes { max: self.config.max_crashes, doubt };
+        let mut tries = 0;
+        loop {
+            let message = self.ids.next();
+            let error = match self.store.claim_run(agentable, holder.worker, token, message, crashes).await {
+                Ok(claimed) => return Ok(claimed),
+                Err(error) => error,
+            };
+            // It may have been granted all the same. This waits until Postgres is back.
+            self.abandon(agentable, token, holder, false).await;
+            tries += 1;
+            let is_over = holder.lost.is_cancelled() || holder.drain.is_cancelled();
+            if is_over || tries == CLAIMS || !error.is_transient() {
+                return Err(error);
+            }
+            tracing::debug!(%error, "could not claim a run, trying again");
+            // All that waited for Postgres are here at once.
+            tokio::time::sleep(CLAIMS_WITHIN.mul_f64(self.chance())).await;
+        }
+    }
+
+    /// Lets go of a run: while this worker lives, nobody else could take it. `broke_down`: because of the run.
+    async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder, broke_down: bool) {
         let mut pause = Duration::from_millis(50);
-        while let Err(error) = self.store.abandon(agentable, token).await {
-            tracing::warn!(%error, "could not let go of a run, trying again");
+        while let Err(error) = self.store.abandon(agentable, token, broke_down).await {
+            if error.is_transient() {
+                tracing::debug!(%error, "could not let go of a run, trying again");
+            } else {
+                tracing::warn!(%error, "could not let go of a run, trying again");
+            }
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),
                 () = holder.lost.cancelled() => return,
@@ -144,7 +181,8 @@ impl Driving<'_> {
     /// Drives until something ends the drive.
     async fn go(&mut self, first: bool) -> Result<Driven, Halt> {
         if first {
-            if self.claimed.crash_count > self.engine.config.max_crashes {
+            let config = &self.engine.config;
+            if self.claimed.deaths >= config.max_crashes || self.claimed.claims > config.max_claims {
                 return Box::pin(self.dead_letter()).await;
             }
             // What was posted after somebody asked to end the run is for the next one.

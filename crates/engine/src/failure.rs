@@ -23,7 +23,7 @@ impl Driving<'_> {
         let now = self.now();
         let since = self.claimed.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
         let run = Failing { failed: self.claimed.failed_attempts, since, now };
-        match self.engine.config.delayed.next_attempt(error, &run, self.chance()) {
+        match self.engine.config.delayed.next_attempt(error, &run, self.engine.chance()) {
             Some(planned) => self.wait(error, planned, since).await,
             None => self.give_up(error).await,
         }
@@ -55,7 +55,8 @@ impl Driving<'_> {
         step.then = Then::Retry { event, at, counts, ending };
         let done = self.commit(step).await?;
         // One that was cancelled meanwhile waits for nothing.
-        Ok(Driven::Retrying(if done.cancel_seq.is_some() { self.now() } else { at }))
+        let due = if done.cancel_seq.is_some() { self.now() } else { at };
+        Ok(Driven::Retrying { after: (due - self.now()).to_std().unwrap_or_default(), lane: self.lane() })
     }
 
     async fn give_up(&mut self, error: &ModelError) -> Result<Driven, Halt> {
@@ -74,7 +75,8 @@ impl Driving<'_> {
 
     /// Gives up on a message that took its worker down too often.
     pub(crate) async fn dead_letter(&mut self) -> Result<Driven, Halt> {
-        tracing::error!(run = %self.claimed.run, crashes = self.claimed.crash_count - 1, "message given up");
+        let (deaths, claims) = (self.claimed.deaths, self.claimed.claims);
+        tracing::error!(run = %self.claimed.run, deaths, claims, "message given up");
         let status = RunStatus::DeadLettered;
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
@@ -100,11 +102,13 @@ impl Driving<'_> {
             show(step, &error.settled(ending.is_none_or(RunStatus::answers)));
         }
     }
+}
 
+impl Engine {
     /// A number in 0..1 for jitter.
-    fn chance(&self) -> f64 {
+    pub(crate) fn chance(&self) -> f64 {
         let mut random = [0; 4];
-        self.engine.ids.fill(&mut random);
+        self.ids.fill(&mut random);
         f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX)
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Failure};
 pub enum Lane {
     /// A person waits.
     Interactive,
-    /// Nobody watches: tasks, retries, check-ins.
+    /// Nobody watches: tasks, check-ins.
     Background,
     /// Houston's own chores.
     Maintenance,

@@ -1,5 +1,7 @@
 //! Claiming a run: the only way to get an epoch, and with it the right to write.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
@@ -18,6 +20,21 @@ pub struct Fence {
     pub epoch: i64,
     /// Random, because an asynchronous failover can hand out the same epoch twice.
     pub token: RunToken,
+}
+
+/// When a message is given up because workers die with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crashes {
+    /// Deaths in a row, without a committed step between.
+    pub max: i32,
+    /// How long the last of them may turn out to be none.
+    pub doubt: Duration,
+}
+
+impl Default for Crashes {
+    fn default() -> Self {
+        Self { max: 3, doubt: Duration::from_secs(5) }
+    }
 }
 
 /// A run that was claimed.
@@ -43,8 +60,10 @@ pub struct Claimed {
     pub attempt: i32,
     /// Iterations committed by earlier attempts.
     pub iterations: i32,
+    /// How many workers died with it in a row, without a committed step between.
+    pub deaths: i32,
     /// How many claims in a row, this one included, have not committed a step yet.
-    pub crash_count: i32,
+    pub claims: i32,
     /// How many attempts failed.
     pub failed_attempts: i32,
     /// Where the stream stood when somebody asked to cancel the run.
@@ -62,7 +81,9 @@ pub struct Claimed {
 impl Store {
     /// Claims the open run of `agentable`, reads its unread messages into the history when it is new, and
     /// commits the event of the attempt. `None` when another worker holds it, when nothing is open, when the
-    /// next attempt is not due, or when as many runs of its user are held as may be.
+    /// next attempt is not due, or when as many runs of its user are held as may be; when one more death would be the
+    /// last, while `worker` drives another of which that is true: each of them is driven without the others, so that
+    /// the one to blame shows; and when it is to be given up and that is still in doubt.
     ///
     /// # Errors
     /// What the database says.
@@ -72,22 +93,26 @@ impl Store {
         worker: WorkerId,
         token: RunToken,
         next_message: MessageId,
+        crashes: Crashes,
     ) -> Result<Option<Claimed>> {
         let row = sqlx::query!(
             r#"-- store::claim::run
             select epoch as "epoch!", tenant_id as "tenant_id!", user_id as "user_id!", kind as "kind!",
                    title as "title!", description as "description!", parent_id, run_id as "run_id!",
-                   attempt as "attempt!", iterations as "iterations!", crash_count as "crash_count!",
-                   failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
+                   attempt as "attempt!", iterations as "iterations!", deaths as "deaths!",
+                   claims as "claims!", failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
                    takeover as "takeover!", error_content, error_metadata
-              from houston.claim_run($1, $2, $3, $4, $5, $6, $7)"#,
+              from houston.claim_run($1, $2, $3, $4, $5, $6, $7, $8,
+                   make_interval(secs => $9))"#,
             agentable.0,
             worker.0,
             token.0,
             next_message.0,
             self.fairness.running(),
             self.fairness.messages(),
-            self.fairness.bytes()
+            self.fairness.bytes(),
+            crashes.max,
+            crashes.doubt.as_secs_f64()
         )
         .fetch_optional(&self.pool)
         .await?;
@@ -102,7 +127,8 @@ impl Store {
             run: RunId(row.run_id),
             attempt: row.attempt,
             iterations: row.iterations,
-            crash_count: row.crash_count,
+            deaths: row.deaths,
+            claims: row.claims,
             failed_attempts: row.failed_attempts,
             cancel_seq: row.cancel_seq,
             usage: usage(&row.usage),

@@ -16,6 +16,7 @@ pub struct LeaseConnection {
     connection: PgConnection,
     worker: WorkerId,
     lease: Duration,
+    locked: bool,
 }
 
 /// The advisory lock of a worker: the random half of its id.
@@ -31,20 +32,45 @@ fn seconds(duration: Duration) -> f64 {
 }
 
 impl LeaseConnection {
-    /// Connects, and takes the advisory lock of `worker`.
+    /// Connects, and takes the advisory lock of `worker`, unless a connection of its that broke still has it.
     ///
     /// # Errors
     /// What the database says.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
-        let mut connection = connect_options(url, "houston lease")?.connect().await?;
-        sqlx::query!(
+        let connection = connect_options(url, "houston lease")?.connect().await?;
+        let mut this = Self { connection, worker, lease, locked: false };
+        this.lock().await?;
+        Ok(this)
+    }
+
+    async fn lock(&mut self) -> Result<()> {
+        self.locked = sqlx::query_scalar!(
             r#"-- store::lease::lock
             select pg_try_advisory_lock($1) as "locked!""#,
-            advisory_key(worker)
+            advisory_key(self.worker)
         )
-        .fetch_one(&mut connection)
+        .fetch_one(&mut self.connection)
         .await?;
-        Ok(Self { connection, worker, lease })
+        Ok(())
+    }
+
+    /// Whether this connection has the advisory lock; else it is tried for at each renewal.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// Whether the worker's row is still there: it was not reaped.
+    ///
+    /// # Errors
+    /// That the connection broke, and with it the advisory lock.
+    pub async fn look(&mut self) -> Result<bool> {
+        let is_there = sqlx::query_scalar!(
+            r#"-- store::lease::look
+            select exists (select from houston.workers where id = $1) as "is_there!""#,
+            self.worker.0
+        );
+        Ok(is_there.fetch_one(&mut self.connection).await?)
     }
 
     /// Whose lease it carries.
@@ -77,6 +103,9 @@ impl LeaseConnection {
     /// # Errors
     /// What the database says.
     pub async fn renew(&mut self) -> Result<bool> {
+        if !self.locked {
+            self.lock().await?;
+        }
         let done = sqlx::query!(
             "-- store::lease::renew
             update houston.workers
@@ -90,15 +119,50 @@ impl LeaseConnection {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Takes the row away: what the worker held is free.
+    /// Takes the row away and lets go of what the worker holds. It lives: nothing is held against its runs.
     ///
     /// # Errors
     /// What the database says.
     pub async fn resign(mut self) -> Result<()> {
-        sqlx::query!("-- store::lease::resign\ndelete from houston.workers where id = $1", self.worker.0)
-            .execute(&mut self.connection)
-            .await?;
+        let worker = self.worker;
+        self.let_go(worker).await?;
         self.connection.close().await?;
+        Ok(())
+    }
+
+    /// Lets go of everything that `worker`, an earlier id of this process, holds, and takes back that runs died with
+    /// it: it was taken for dead, or lost its lease, and lives. Once or twice, all is the same.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn let_go(&mut self, worker: WorkerId) -> Result<()> {
+        sqlx::query!(
+            "-- store::lease::let_go
+            with gone as (delete from houston.workers where id = $1),
+            held as (
+                select l.agentable_id from houston.runs r
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
+                 where r.worker_id = $1 and r.status = 'running'
+                 order by l.agentable_id for no key update of l)
+            update houston.run_locks l set holder = null, wake = true, woken_at = clock_timestamp()
+              from held where l.agentable_id = held.agentable_id",
+            worker.0
+        )
+        .execute(&mut self.connection)
+        .await?;
+        // After that: who claimed one of them meanwhile has written the death down.
+        sqlx::query!(
+            "-- store::lease::acquit
+            with wronged as (
+                select agentable_id from houston.run_locks
+                 where died_with <> '{}' and $1 = any (died_with)
+                 order by agentable_id for no key update)
+            update houston.run_locks l set died_with = array_remove(l.died_with, $1)
+              from wronged where l.agentable_id = wronged.agentable_id",
+            worker.0
+        )
+        .execute(&mut self.connection)
+        .await?;
         Ok(())
     }
 }

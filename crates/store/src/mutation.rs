@@ -102,10 +102,11 @@ const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
 /// How the migration writes the epoch: a zombie that may write would write its own.
 const EPOCH: (&str, &str) = ("l.run_id, l.epoch,", "l.run_id, p_epoch,");
 
-/// Of the migrations, the statement that makes `commit_step`, changed as `mutation` wants it.
+/// Of the migrations, the latest statement that makes `commit_step`, changed as `mutation` wants it.
 fn weakened(mutation: Mutation) -> Option<String> {
-    const HEAD: &str = "create function houston.commit_step(";
-    let sql = MIGRATOR.iter().map(|migration| migration.sql.as_str()).find(|sql| sql.contains(HEAD))?;
+    const HEAD: &str = "create or replace function houston.commit_step(";
+    let mut all = MIGRATOR.iter().map(|migration| migration.sql.as_str());
+    let sql = all.rfind(|sql| sql.contains(HEAD))?;
     let function = &sql[sql.find(HEAD)?..];
     let function = &function[..function.find("$$;")? + "$$;".len()];
     let guard = match mutation {
@@ -115,8 +116,7 @@ fn weakened(mutation: Mutation) -> Option<String> {
     };
     let changed = function.replacen(GUARD, guard, 1);
     let written = changed.replace(EPOCH.0, EPOCH.1);
-    (changed != function && written != changed)
-        .then(|| written.replacen("create function", "create or replace function", 1))
+    (changed != function && written != changed).then_some(written)
 }
 
 impl Store {

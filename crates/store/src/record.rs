@@ -88,18 +88,22 @@ impl Store {
         Ok(held.unwrap_or(false))
     }
 
-    /// Lets go of a lock without ending anything: the next claim takes the run over, and counts a crash. By the
-    /// token alone, since a claim whose answer was lost leaves nothing else.
+    /// Lets go of a lock without ending anything: the next claim takes the run over. By the token alone, since a
+    /// claim whose answer was lost leaves nothing else. `broke_down`: driving it fails by itself, and counts like the
+    /// death of a worker; else nothing is held against it.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn abandon(&self, agentable: AgentableId, token: RunToken) -> Result<()> {
+    pub async fn abandon(&self, agentable: AgentableId, token: RunToken, broke_down: bool) -> Result<()> {
         sqlx::query!(
             "-- store::record::abandon
-            update houston.run_locks set holder = null, wake = true, woken_at = clock_timestamp()
+            update houston.run_locks
+               set holder = null, wake = true, woken_at = clock_timestamp(),
+                   died_with = case when $3 then died_with || run_token else died_with end
              where agentable_id = $1 and run_token = $2 and holder is not null",
             agentable.0,
-            token.0
+            token.0,
+            broke_down
         )
         .execute(&self.pool)
         .await?;

@@ -88,14 +88,17 @@ impl Store {
         Ok(page(found.collect(), usize::try_from(limit).unwrap_or(0)))
     }
 
-    /// Agentables whose run a dead worker has left behind, `limit` at most.
+    /// Agentables whose run a dead worker has left behind, `limit` at most. What nobody holds any more is awake:
+    /// [`Self::due`] finds it.
     ///
     /// # Errors
     /// What the database says.
     pub async fn orphans(&self, limit: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::sweep::orphans
-            select a.id, a.kind from houston.runs r join houston.agentables a on a.id = r.agentable_id
+            select a.id, a.kind from houston.runs r
+              join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder is not null
+              join houston.agentables a on a.id = r.agentable_id
              where r.status = 'running'
                and not exists (select from houston.workers w
                                 where w.id = r.worker_id and w.alive_until > clock_timestamp())

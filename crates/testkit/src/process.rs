@@ -197,6 +197,18 @@ impl Process {
         }
     }
 
+    /// Waits until it says where it serves HTTP. Told to listen at port 0, it takes one that nobody else has.
+    ///
+    /// # Errors
+    ///
+    /// When it ended, or `patience` did, before that; the message has the log.
+    pub fn wait_for_address(&self, patience: Duration) -> io::Result<SocketAddr> {
+        const GREETING: &str = "serving on http://";
+        let line = self.wait_for_line(patience, |line| line.contains(GREETING))?;
+        let address = line.split(GREETING).nth(1).and_then(|address| address.trim().parse().ok());
+        address.ok_or_else(|| io::Error::other(format!("no address in the greeting `{line}`")))
+    }
+
     /// Waits until `GET path` at `address` is answered with 200.
     ///
     /// # Errors

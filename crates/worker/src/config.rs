@@ -13,10 +13,16 @@ pub struct LeaseConfig {
     pub ttl_s: u64,
     /// Seconds between renewals.
     pub renew_s: u64,
+    /// Ms between two looks at the connection that carries the lease: one that broke is replaced at once.
+    pub look_ms: u64,
     /// Seconds for which a worker trusts its last renewal, by its own boot-time clock; less than `ttl_s`.
     pub trust_s: u64,
-    /// Claims in a row without a committed step before a message is given up.
+    /// Workers that die in a row with a run, without a committed step between, before its message is given up.
     pub max_crashes: i32,
+    /// Claims in a row without a committed step before a message is given up, whatever became of the workers.
+    pub max_claims: i32,
+    /// How long such a message waits for a worker that was taken for dead and lives, in ms.
+    pub doubt_ms: u64,
 }
 
 impl LeaseConfig {
@@ -38,6 +44,8 @@ pub struct SweepConfig {
     pub without_redis_ms: u64,
     /// For dead workers and cancelled runs, in ms.
     pub reap_every_ms: u64,
+    /// How long the connection of a worker's lease must have been gone before the worker is dead, in ms.
+    pub suspect_ms: u64,
     /// Agentables per sweep.
     pub limit: i64,
 }

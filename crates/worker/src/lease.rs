@@ -11,9 +11,13 @@ use houston_queue::{Hint, Lane};
 use houston_store::lease::LeaseConnection;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::LeaseConfig;
+
+/// How long Postgres may take to answer before the connection counts as broken.
+const WITHIN: Duration = Duration::from_secs(5);
 
 /// Milliseconds since the machine started, sleep included.
 fn boot_millis() -> u64 {
@@ -57,13 +61,50 @@ impl Keeper {
 
     /// One incarnation after the other, until the process is done.
     async fn keep(self, current: &watch::Sender<Option<Holder>>) {
+        let mut former = Vec::new();
         while !self.done.is_cancelled() {
             let incarnation = Incarnation::new(&self);
-            incarnation.live(current).await;
+            match incarnation.live(current, &mut former).await {
+                End::Done(connection) => resign(connection).await,
+                End::Lost => former.push(incarnation.holder.worker),
+                End::Never => {}
+            }
             current.send_replace(None);
             incarnation.holder.lost.cancel();
         }
     }
+}
+
+/// How a life ended.
+enum End {
+    /// The process is done.
+    Done(LeaseConnection),
+    /// The lease was lost, and the process lives: nobody else can tell that it dropped its runs.
+    Lost,
+    /// The process was done before it had a lease.
+    Never,
+}
+
+async fn resign(connection: LeaseConnection) {
+    if let Err(error) = connection.resign().await {
+        tracing::warn!(%error, "could not give the lease back; it runs out by itself");
+    }
+}
+
+/// Lets go of what this process held before it lost its lease; what does not work is tried again.
+async fn settle(connection: &mut LeaseConnection, former: &mut Vec<WorkerId>) {
+    while let Some(worker) = former.last() {
+        match tokio::time::timeout(WITHIN, connection.let_go(*worker)).await {
+            Ok(Ok(())) => former.pop(),
+            Ok(Err(error)) => return tracing::debug!(%error, "could not let go of earlier runs yet"),
+            Err(_) => return tracing::debug!("no answer to letting go of earlier runs yet"),
+        };
+    }
+}
+
+/// Whether the connection still stands, and nobody took the worker for dead. No answer counts as a broken one.
+async fn stands(connection: &mut LeaseConnection) -> bool {
+    matches!(tokio::time::timeout(Duration::from_secs(1), connection.look()).await, Ok(Ok(true)))
 }
 
 /// One life of the worker under one id.
@@ -98,40 +139,40 @@ impl<'k> Incarnation<'k> {
         LeaseConnection::open(&self.keeper.url, self.holder.worker, self.ttl()).await
     }
 
-    /// Registers, renews, and ends when the lease is lost or no longer needed.
-    async fn live(&self, current: &watch::Sender<Option<Holder>>) {
-        let Some(mut connection) = self.register().await else { return };
+    /// Registers, lets go of what this process held under `former` ids, renews, and ends when the lease is lost or no
+    /// longer needed.
+    async fn live(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> End {
+        let Some(mut connection) = self.register().await else { return End::Never };
         tracing::info!(worker = %self.holder.worker, name = self.keeper.name, "worker registered");
         current.send_replace(Some(self.holder.clone()));
         let renew = Duration::from_secs(self.keeper.config.renew_s);
+        let mut renewed = Instant::now();
         loop {
+            settle(&mut connection, former).await;
             tokio::select! {
-                () = self.keeper.done.cancelled() => break,
-                () = tokio::time::sleep(renew) => {}
+                () = self.keeper.done.cancelled() => return End::Done(connection),
+                () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
+            }
+            if renewed.elapsed() < renew && connection.is_locked() && stands(&mut connection).await {
+                continue;
             }
             match self.renew(&mut connection).await {
-                Some(true) => {}
+                Some(true) => renewed = Instant::now(),
                 Some(false) => {
                     tracing::error!(worker = %self.holder.worker, "the worker was taken for dead, beginning anew");
-                    return;
+                    return End::Lost;
                 }
                 None => {
                     tracing::error!(worker = %self.holder.worker, "the lease ran out, beginning anew");
-                    // Other workers cannot tell that its runs were dropped: the row must go.
-                    if let Ok(Ok(connection)) = tokio::time::timeout(renew, self.connect()).await {
-                        let _ = connection.resign().await;
-                    }
-                    return;
+                    return End::Lost;
                 }
             }
-        }
-        if let Err(error) = connection.resign().await {
-            tracing::warn!(%error, "could not give the lease back; it runs out by itself");
         }
     }
 
     /// Connects and registers, trying until it works or the process is done.
     async fn register(&self) -> Option<LeaseConnection> {
+        let mut is_told = false;
         loop {
             let sent = boot_millis();
             let attempt = async {
@@ -143,6 +184,9 @@ impl<'k> Incarnation<'k> {
                 Ok(connection) => {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(connection);
+                }
+                Err(error) if std::mem::replace(&mut is_told, true) => {
+                    tracing::debug!(%error, "still could not register the worker");
                 }
                 Err(error) => tracing::warn!(%error, "could not register the worker, trying again"),
             }
@@ -157,7 +201,7 @@ impl<'k> Incarnation<'k> {
     async fn renew(&self, connection: &mut LeaseConnection) -> Option<bool> {
         while (self.holder.trusted)() {
             let sent = boot_millis();
-            match tokio::time::timeout(Duration::from_secs(5), connection.renew()).await {
+            match tokio::time::timeout(WITHIN, connection.renew()).await {
                 Ok(Ok(true)) => {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(true);
@@ -166,7 +210,7 @@ impl<'k> Incarnation<'k> {
                 Ok(Err(error)) => tracing::debug!(%error, "lease renewal failed, connecting anew"),
                 Err(_) => tracing::debug!("lease renewal got no answer, connecting anew"),
             }
-            match tokio::time::timeout(Duration::from_secs(5), self.connect()).await {
+            match tokio::time::timeout(WITHIN, self.connect()).await {
                 Ok(Ok(fresh)) => *connection = fresh,
                 _ => tokio::time::sleep(Duration::from_millis(250)).await,
             }

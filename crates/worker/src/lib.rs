@@ -3,6 +3,8 @@
 //! # Invariants
 //! - The lease is renewed from an OS thread with a connection of its own. Past its trust, by the boot-time clock,
 //!   runs are dropped; after a loss the process goes on under a fresh id.
+//! - A worker that lives is held against no run: when it lets go, and when it was taken for dead and finds out, the
+//!   runs it held are free of it. Those that may have killed two are driven one at a time.
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
 //!   nothing but the time.
 //! - A cancel is heard from the bus, from `NOTIFY`, and at last from the reaper's look into Postgres.

@@ -1,5 +1,6 @@
 //! Finding dead workers early, and runs somebody asked to cancel while neither Redis nor `NOTIFY` could say so.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,27 +8,52 @@ use houston_engine::Engine;
 use houston_store::Store;
 use houston_store::lease::Suspect;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::{LeaseConfig, SweepConfig};
 use crate::lease::Current;
 
-/// Reaps `every` so often until stopped; rings `sweep` when somebody was found dead. `settled` so long after a
-/// restart of Postgres, the living have their advisory locks back.
+/// How long what takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// Between two looks.
+    every: Duration,
+    /// So long after a restart of Postgres, the living have their advisory locks back.
+    settled: Duration,
+    /// How long somebody must have looked dead.
+    suspected: Duration,
+}
+
+impl Times {
+    pub(crate) fn of(sweep: SweepConfig, lease: LeaseConfig) -> Self {
+        Self {
+            every: Duration::from_millis(sweep.reap_every_ms),
+            settled: lease.settled(),
+            suspected: Duration::from_millis(sweep.suspect_ms),
+        }
+    }
+}
+
+/// Who looks dead, and since when.
+type Suspects = HashMap<Suspect, Instant>;
+
+/// Reaps again and again until stopped; rings `sweep` when somebody was found dead.
 pub(crate) async fn run(
     store: Store,
     engine: Arc<Engine>,
     current: Current,
-    (every, settled): (Duration, Duration),
+    times: Times,
     sweep: Arc<Notify>,
     stop: CancellationToken,
 ) {
-    let mut suspects: Vec<Suspect> = Vec::new();
+    let mut suspects = Suspects::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(times.every) => {}
         }
-        match reap(&store, settled, &mut suspects).await {
+        match reap(&store, times, &mut suspects).await {
             Ok(true) => sweep.notify_one(),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "could not look for dead workers"),
@@ -41,12 +67,13 @@ pub(crate) async fn run(
     }
 }
 
-/// Reaps those whose lease has run out, and those that looked dead the last time, too, and have not renewed
-/// since: a worker whose connection broke takes its advisory lock again within a renewal.
-async fn reap(store: &Store, settled: Duration, suspects: &mut Vec<Suspect>) -> houston_store::Result<bool> {
-    let now = store.suspects(settled).await?;
-    let confirmed: Vec<Suspect> = now.iter().filter(|suspect| suspects.contains(suspect)).copied().collect();
-    *suspects = now;
+/// Reaps those whose lease has run out, and those that have looked dead for so long and have not renewed since: a
+/// worker that lives and whose connection broke has connected anew, and renewed, before.
+async fn reap(store: &Store, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
+    let (found, now) = (store.suspects(times.settled).await?, Instant::now());
+    *suspects = found.into_iter().map(|suspect| (suspect, *suspects.get(&suspect).unwrap_or(&now))).collect();
+    let dead = suspects.iter().filter(|(_, since)| now - **since >= times.suspected);
+    let confirmed: Vec<Suspect> = dead.map(|(suspect, _)| *suspect).collect();
     if !confirmed.is_empty() {
         houston_store::fault!("C16")?;
     }

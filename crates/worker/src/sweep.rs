@@ -34,12 +34,22 @@ impl Sweeper {
         if mutation::is(Mutation::Sweep) {
             return;
         }
-        let mut after = None;
+        let (mut after, mut failing) = (None, false);
         loop {
             match self.sweep(after).await {
-                Ok(last) => after = last,
+                Ok(last) => {
+                    after = last;
+                    if std::mem::take(&mut failing) {
+                        tracing::info!("postgres answers again, the sweep goes on");
+                    }
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "the sweep failed");
+                    // Once an outage.
+                    if std::mem::replace(&mut failing, true) {
+                        tracing::debug!(%error, "the sweep still fails");
+                    } else {
+                        tracing::warn!(%error, "the sweep failed, trying again until it does not");
+                    }
                     after = None;
                 }
             }

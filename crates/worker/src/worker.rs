@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use houston_domain::id::Ids;
 use houston_engine::{Driven, Engine};
@@ -159,7 +158,7 @@ impl Worker {
             self.store.clone(),
             Arc::clone(&self.engine),
             current.clone(),
-            (Duration::from_millis(self.sweep.reap_every_ms), self.lease.settled()),
+            reaper::Times::of(self.sweep, self.lease),
             now,
             done.clone(),
         ));
@@ -187,12 +186,7 @@ impl Worker {
         tracker: TaskTracker,
     ) -> Result<(), Error> {
         let (engine, holder) = (Arc::clone(&self.engine), current.clone());
-        let bell = Bell {
-            local: backend.local_hints(),
-            ids: Arc::clone(&self.ids),
-            tracker: tracker.clone(),
-            stop: stop.clone(),
-        };
+        let bell = Bell { local: backend.local_hints(), tracker: tracker.clone(), stop: stop.clone() };
         let handler = move |hint: Hint| {
             let (engine, holder, bell) = (Arc::clone(&engine), holder.clone(), bell.clone());
             async move { take(&engine, &holder, &bell, hint).await }.boxed()
@@ -234,21 +228,20 @@ fn ring(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send +
 #[derive(Clone)]
 struct Bell {
     local: LocalHints,
-    ids: Arc<Ids>,
     tracker: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Bell {
-    fn ring_at(&self, due: DateTime<Utc>, hint: Hint) {
+    fn ring_after(&self, wait: Duration, lane: Lane, hint: Hint) {
         // A moment late rather than early: the database's clock decides what is due.
-        let wait = (due - self.ids.clock().now()).to_std().unwrap_or_default() + Duration::from_millis(5);
+        let wait = wait + Duration::from_millis(5);
         let (local, stop) = (self.local.clone(), self.stop.clone());
         self.tracker.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => {
-                    let _ = local.try_send(Lane::Background, hint);
+                    let _ = local.try_send(lane, hint);
                 }
             }
         });
@@ -267,7 +260,7 @@ async fn take(engine: &Engine, current: &Current, bell: &Bell, hint: Hint) {
         return;
     }
     match driven {
-        Ok(Driven::Retrying(due)) => bell.ring_at(due, hint),
+        Ok(Driven::Retrying { after, lane }) => bell.ring_after(after, lane, hint),
         Ok(Driven::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
         Ok(driven) => tracing::debug!(agentable = %hint.agentable(), ?driven, "drive ended"),
         Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),

@@ -49,6 +49,22 @@ pub(crate) async fn built(package: &str, name: &str) -> Result<PathBuf> {
     Ok(repository::target().join("debug").join(name))
 }
 
+/// The program with no setting of the caller's environment.
+pub(crate) fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    without_settings(&mut command);
+    command
+}
+
+/// Takes away what the caller's environment says to Houston.
+pub(crate) fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOUSTON_") {
+            command.env_remove(name);
+        }
+    }
+}
+
 impl Installation {
     /// Starts `program` on `servers` with these variables, and no other setting of the caller's environment.
     pub(crate) async fn start(
@@ -57,12 +73,7 @@ impl Installation {
         variables: &[(&str, String)],
     ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("houston-xtask-").tempdir()?;
-        let mut command = Command::new(program);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("HOUSTON_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = command(program);
         command
             .args(["dev", "--address", "127.0.0.1:0"])
             .env("HOUSTON_FOLDER", folder.path())

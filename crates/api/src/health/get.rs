@@ -1,5 +1,9 @@
-//! `GET /v1/health`: what the health monitor found when it last looked, here or outside. It reads one small table;
-//! it looks at nothing itself.
+//! `GET /v1/health`: how each check of the health monitor stood when it last looked, here or outside. It reads one
+//! small table; it looks at nothing itself.
+//!
+//! A key belongs to a tenant, and what a check has found is about all of them: how many runs failed, how long work
+//! waits. So this says which checks there are, how bad it is, and since when; the counts are for who operates the
+//! installation, and `houston monitor` shows them.
 
 use std::sync::Arc;
 
@@ -26,25 +30,21 @@ struct Health {
 struct Shown {
     id: String,
     status: HealthStatus,
-    detail: String,
     since: Time,
 }
 
 impl From<Check> for Shown {
     fn from(check: Check) -> Self {
-        Self { id: check.id, status: check.status, detail: check.detail, since: Time(check.since) }
+        Self { id: check.id, status: check.status, since: Time(check.since) }
     }
 }
 
 pub(crate) async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let mut health = app.store().health().await?;
     if health.checks.is_empty() {
-        health.checks.push(Check {
-            id: "monitor".to_owned(),
-            status: HealthStatus::Red,
-            detail: "nobody has ever looked: start a worker, or run `houston monitor`".to_owned(),
-            since: app.now(),
-        });
+        // Nobody has ever looked: there is no worker, and no `houston monitor` either.
+        let (id, detail) = ("monitor".to_owned(), String::new());
+        health.checks.push(Check { id, status: HealthStatus::Red, detail, since: app.now() });
     }
     Ok(Json(Health {
         status: worst(&health.checks),

@@ -1,7 +1,13 @@
-use houston_domain::event::Live;
+use std::process::Command;
+use std::time::Duration;
 
-use crate::app::App;
-use crate::http::End;
+use houston_api::{State, serve};
+use houston_domain::event::Live;
+use houston_store::Store;
+use tokio::net::TcpListener;
+
+use crate::app::{App, KEY};
+use crate::http::{End, PATIENCE, request};
 use crate::worker::Worker;
 
 #[tokio::test]
@@ -21,4 +27,46 @@ async fn a_stream_survives_postgres() {
     worker.claim().await.answer("hi").await;
     let (rest, end) = stream.rest().await;
     assert_eq!((rest.last().unwrap().kind(), end), ("RUN_FINISHED", End::Clean));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_no_connection_in_time_is_told_to_come_back() {
+    let app = App::start().await;
+    // A server with a single connection, which a request holds that waits for a lock.
+    let config = houston_store::Config {
+        url: app.servers.database_url().to_owned(),
+        max_connections: 1,
+        acquire_timeout: Duration::from_millis(100),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let state = State { store: Store::open(&config).unwrap(), ..app.state.clone() };
+    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, app.stop.clone()));
+    let path = app.path("");
+    let key = format!("Bearer {KEY}");
+    let headers = [("authorization", key.as_str())];
+    let ask = || request(address, "GET", &path, &headers, "");
+    assert_eq!(ask().await.status, 200);
+    let held = "begin; lock table houston.agentables in access exclusive mode; select pg_sleep(600); commit";
+    let mut locker =
+        Command::new("psql").args([app.servers.database_url(), "-qtA", "-c", held]).spawn().unwrap();
+    let until = async |what: &str| {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while app.servers.sql(&format!("select count(*) from pg_locks where {what}")).unwrap() != "1" {
+            assert!(tokio::time::Instant::now() < deadline, "it never happened: {what}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    until("granted and relation = 'houston.agentables'::regclass and mode = 'AccessExclusiveLock'").await;
+    let (first, refused) = tokio::join!(ask(), async {
+        until("not granted").await;
+        ask().await
+    });
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(refused.header("retry-after"), "1");
+    let problem = refused.refused(503, "unavailable");
+    assert!(problem["detail"].is_string(), "{problem}");
+    assert_eq!(first.status, 503, "a lock that is busy for too long is no other");
+    locker.kill().unwrap();
+    locker.wait().unwrap();
 }

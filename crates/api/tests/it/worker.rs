@@ -9,7 +9,7 @@ use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-use houston_store::claim::Claimed;
+use houston_store::claim::{Claimed, Crashes};
 use houston_store::lease::LeaseConnection;
 use houston_store::step::{Commit, Done, Ending, NewMessage, Step, Then};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl<'a> Worker<'a> {
             .app
             .state
             .store
-            .claim_run(agentable, self.id, ids.next(), message)
+            .claim_run(agentable, self.id, ids.next(), message, Crashes::default())
             .await
             .unwrap()
             .expect("something to claim");

@@ -101,7 +101,7 @@ fn shown(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// As `GET /v1/health` says it.
+/// As `GET /v1/health` says it, and what was found: whoever runs this operates the installation.
 fn json(checks: &[Check]) -> String {
     let checks_shown: Vec<_> = checks
         .iter()

@@ -55,6 +55,10 @@ fn leases(settings: &Settings) -> Option<Broken> {
     if lease.renew_s == 0 || lease.renew_s >= lease.trust_s {
         return broken("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s");
     }
+    if lease.look_ms * 2 > settings.orchestrator.sweep.suspect_ms {
+        let reason = format!("must be twice lease.look_ms ({}) at least", lease.look_ms);
+        return broken("orchestrator.sweep.suspect_ms", reason);
+    }
     None
 }
 
@@ -62,7 +66,11 @@ fn leases(settings: &Settings) -> Option<Broken> {
 fn least(settings: &Settings) -> Option<Broken> {
     let orchestrator = &settings.orchestrator;
     let (limits, fairness, worker) = (&orchestrator.limits, &orchestrator.fairness, &orchestrator.worker);
+    let lease = &orchestrator.lease;
     let (key, _) = [
+        ("orchestrator.lease.look_ms", lease.look_ms),
+        ("orchestrator.lease.max_crashes", u64::try_from(lease.max_crashes).unwrap_or(0)),
+        ("orchestrator.lease.max_claims", u64::try_from(lease.max_claims).unwrap_or(0)),
         ("orchestrator.limits.max_iterations", u64::from(limits.max_iterations)),
         ("orchestrator.limits.max_same_tool", u64::from(limits.max_same_tool)),
         ("orchestrator.worker.slots", worker.slots as u64),

@@ -1,6 +1,5 @@
 //! The processes of one case.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,10 +64,13 @@ impl House {
 
     /// An API, ready.
     pub(crate) fn serve(&mut self, struck: bool) -> (String, Client) {
-        let address = free_port();
-        let name = self.start("serve", &["serve", "--address", &address.to_string()], struck);
+        let name = self.start("serve", &["serve", "--address", "127.0.0.1:0"], struck);
         let process = self.process(&name);
-        tokio::task::block_in_place(|| process.wait_for_ready(address, "/readyz", PATIENCE).unwrap());
+        let address = tokio::task::block_in_place(|| {
+            let address = process.wait_for_address(PATIENCE).unwrap();
+            process.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+            address
+        });
         (name, Client::new(address, self.plot.ground().key.clone()))
     }
 
@@ -120,9 +122,4 @@ impl Drop for House {
             }
         }
     }
-}
-
-/// A port nobody has just now.
-fn free_port() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }

@@ -162,7 +162,8 @@ fn rows(house: &House) {
     let is_empty = |what: &str, sql: &str| assert_eq!(house.plot.sql(sql), "", "{what}");
     is_empty(
         "locks",
-        "select * from houston.run_locks where holder is not null or wake or run_open or crash_count <> 0",
+        "select * from houston.run_locks
+          where holder is not null or wake or run_open or crash_count <> 0 or died_with <> '{}'",
     );
     is_empty("runs", "select * from houston.runs where status not in ('completed', 'message_sent')");
     is_empty("calls without response", "select * from houston.tool_calls where response is null");

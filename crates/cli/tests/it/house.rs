@@ -1,6 +1,6 @@
 //! One installation made of processes: `serve` and any number of `work`, on throw-away servers.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -34,9 +34,12 @@ pub(crate) fn houston() -> Command {
     Command::new(env!("CARGO_BIN_EXE_houston"))
 }
 
-/// A port nobody has just now.
-pub(crate) fn free_port() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+/// Starts an API in this environment and waits until it is ready.
+pub(crate) fn serve(mut command: Command) -> (SocketAddr, Process) {
+    let mut process = Process::spawn(command.args(["serve", "--address", "127.0.0.1:0"])).unwrap();
+    let address = process.wait_for_address(PATIENCE).unwrap();
+    process.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+    (address, process)
 }
 
 impl House {
@@ -51,11 +54,7 @@ impl House {
         };
         run(&["migrate"]);
         let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
-        let address = free_port();
-        let mut command = environment(houston(), &servers, folder.path());
-        command.args(["serve", "--address", &address.to_string()]);
-        let mut serve = Process::spawn(&mut command).unwrap();
-        serve.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+        let (address, serve) = serve(environment(houston(), &servers, folder.path()));
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { servers: Mutex::new(servers), folder, key, address, client, _serve: serve }
@@ -83,12 +82,7 @@ impl House {
 
     /// Starts one more API, and waits until it answers.
     pub(crate) fn serve(&self) -> (SocketAddr, Process) {
-        let address = free_port();
-        let mut command = environment(houston(), &self.servers.lock().unwrap(), self.folder.path());
-        command.args(["serve", "--address", &address.to_string()]);
-        let mut process = Process::spawn(&mut command).unwrap();
-        process.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
-        (address, process)
+        serve(environment(houston(), &self.servers.lock().unwrap(), self.folder.path()))
     }
 
     /// `psql` with these statements, of the Postgres that runs.

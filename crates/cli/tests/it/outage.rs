@@ -5,7 +5,7 @@ use std::time::Duration;
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 
-use crate::house::{House, PATIENCE, environment, free_port, houston};
+use crate::house::{House, PATIENCE, environment, houston};
 
 /// How many lines of a log say it.
 fn count(log: &str, words: &str) -> usize {
@@ -17,11 +17,7 @@ async fn redis_away_at_the_start_is_told_once_and_work_is_done() {
     let house = House::start();
     house.servers.lock().unwrap().kill_redis().unwrap();
     let worker = house.worker();
-    let address = free_port();
-    let mut command = environment(houston(), &house.servers.lock().unwrap(), house.folder.path());
-    command.args(["serve", "--address", &address.to_string()]);
-    let mut serve = Process::spawn(&mut command).unwrap();
-    serve.wait_for_ready(address, "/readyz", PATIENCE).unwrap();
+    let (address, serve) = house.serve();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let ready = client.get(format!("http://{address}/readyz")).send().await.unwrap();
     let ready = ready.text().await.unwrap();
@@ -177,4 +173,21 @@ async fn hints_of_a_newer_release_cost_the_older_one_a_sweep_and_nothing_else() 
     let last = house.post(&goal, "2", "hello").await;
     assert_eq!(house.answered(&last).await["status"], "answered");
     assert_eq!(house.said(&goal).await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_away_later_is_told_once_and_so_is_its_return() {
+    let house = House::start();
+    let worker = house.worker_with(&[
+        ("HOUSTON_LOG", "info,houston_worker=debug"),
+        ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "200"),
+    ]);
+    tokio::task::block_in_place(|| {
+        house.servers.lock().unwrap().kill_postgres().unwrap();
+        worker.wait_for_line(PATIENCE, |line| line.contains("the sweep still fails")).unwrap();
+        house.servers.lock().unwrap().restart_postgres().unwrap();
+        worker.wait_for_line(PATIENCE, |line| line.contains("postgres answers again")).unwrap();
+    });
+    assert_eq!(count(&worker.log(), "the sweep failed"), 1, "{}", worker.log());
+    assert!(count(&worker.log(), "could not register the worker") <= 1, "{}", worker.log());
 }

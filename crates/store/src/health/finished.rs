@@ -38,21 +38,14 @@ impl Store {
             return Ok(0);
         }
         sqlx::query!(
-            "-- store::health::finished::keep_notes
-            update houston.notes n
-               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u
-                                                          where u.user_id = a.user_id and u.kind = 'user_agent'))
-              from houston.agentables a where a.id = any ($1) and n.agentable_id = a.id",
-            &ids
-        )
-        .execute(&mut *tx)
-        .await?;
-        sqlx::query!(
-            "-- store::health::finished::keep_learnings
-            update houston.learnings n
-               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u
-                                                          where u.user_id = a.user_id and u.kind = 'user_agent'))
-              from houston.agentables a where a.id = any ($1) and n.agentable_id = a.id",
+            "-- store::health::finished::bequeath
+            with heirs as (
+                select a.id, coalesce(a.parent_id, (select u.id from houston.agentables u
+                                                     where u.user_id = a.user_id and u.kind = 'user_agent')) as heir
+                  from houston.agentables a where a.id = any ($1)),
+            notes as (
+                update houston.notes n set agentable_id = h.heir from heirs h where n.agentable_id = h.id)
+            update houston.learnings n set agentable_id = h.heir from heirs h where n.agentable_id = h.id",
             &ids
         )
         .execute(&mut *tx)

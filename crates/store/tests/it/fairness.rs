@@ -4,7 +4,7 @@ use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentableId, UserId};
 use houston_domain::run::RunStatus;
 use houston_store::agentable::NewAgentable;
-use houston_store::claim::Claimed;
+use houston_store::claim::{Claimed, Crashes};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
@@ -16,7 +16,7 @@ use crate::fresh::{Fresh, goal};
 use crate::step::{ending, finished};
 
 /// `count` goals of one user, the first being that of `of`.
-async fn goals_of(fresh: &Fresh, of: AgentableId, count: usize) -> Vec<AgentableId> {
+pub(crate) async fn goals_of(fresh: &Fresh, of: AgentableId, count: usize) -> Vec<AgentableId> {
     let user: UserId = fresh.store.agentable(fresh.tenant, "goal", of).await.unwrap().user;
     let mut goals = vec![of];
     while goals.len() < count {
@@ -35,7 +35,7 @@ async fn goals_of(fresh: &Fresh, of: AgentableId, count: usize) -> Vec<Agentable
     goals
 }
 
-async fn post_to(fresh: &Fresh, goal: AgentableId, content: &str) -> Result<Posted, Error> {
+pub(crate) async fn post_to(fresh: &Fresh, goal: AgentableId, content: &str) -> Result<Posted, Error> {
     let metadata = Value::Object(serde_json::Map::new());
     let post = NewPost {
         id: fresh.ids.next(),
@@ -51,7 +51,11 @@ async fn post_to(fresh: &Fresh, goal: AgentableId, content: &str) -> Result<Post
 }
 
 async fn claim(fresh: &Fresh, goal: AgentableId) -> Option<Claimed> {
-    fresh.store.claim_run(goal, fresh.worker, fresh.ids.next(), fresh.ids.next()).await.unwrap()
+    fresh
+        .store
+        .claim_run(goal, fresh.worker, fresh.ids.next(), fresh.ids.next(), Crashes::default())
+        .await
+        .unwrap()
 }
 
 async fn end(fresh: &Fresh, claimed: &Claimed) -> Done {
@@ -118,11 +122,15 @@ async fn whoever_has_waited_longest_is_next_and_runs_of_the_dead_take_no_place()
     lease.register("dead").await.unwrap();
     for nth in &order[..2] {
         let token = fresh.ids.next();
-        let claimed = fresh.store.claim_run(goals[*nth], dead, token, fresh.ids.next()).await.unwrap();
+        let claimed = fresh
+            .store
+            .claim_run(goals[*nth], dead, token, fresh.ids.next(), Crashes::default())
+            .await
+            .unwrap();
         assert!(claimed.is_some());
     }
     assert!(claim(&fresh, goals[5]).await.is_none(), "both places are taken");
-    lease.resign().await.unwrap();
+    fresh.sql(&format!("delete from houston.workers where id = '{}'", dead.0));
     let orphans: HashSet<_> =
         fresh.store.orphans(10).await.unwrap().into_iter().map(|due| due.agentable).collect();
     assert_eq!(orphans, HashSet::from([goals[3], goals[1]]));

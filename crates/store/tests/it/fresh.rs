@@ -8,7 +8,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, TenantId, WorkerId};
 use houston_domain::model::Usage;
 use houston_store::agentable::NewAgentable;
-use houston_store::claim::Claimed;
+use houston_store::claim::{Claimed, Crashes};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
@@ -100,7 +100,10 @@ impl Fresh {
     }
 
     pub(crate) async fn claim(&self) -> Option<Claimed> {
-        self.store.claim_run(self.goal, self.worker, self.ids.next(), self.ids.next()).await.unwrap()
+        self.store
+            .claim_run(self.goal, self.worker, self.ids.next(), self.ids.next(), Crashes::default())
+            .await
+            .unwrap()
     }
 
     pub(crate) fn step(&self, claimed: &Claimed, then: Then) -> Step {

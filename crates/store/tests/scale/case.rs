@@ -57,7 +57,7 @@ impl Case {
 /// Takes the lock of a goal, for a commit.
 fn claimed(goal: u32) -> String {
     format!(
-        "select epoch from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144) \\gset\n",
+        "select epoch from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144, 3, '5 s') \\gset\n",
         id("goal", goal),
         id("worker", WORKER)
     )
@@ -143,7 +143,12 @@ fn writes() -> Vec<Case> {
     };
     let claim = |goal: &str| {
         let claimant = [id("worker", WORKER), TOKEN.to_owned(), "gen_random_uuid()".to_owned()];
-        [goal.to_owned()].into_iter().chain(claimant).chain(SHARES.map(str::to_owned)).collect()
+        [goal.to_owned()]
+            .into_iter()
+            .chain(claimant)
+            .chain(SHARES.map(str::to_owned))
+            .chain(["3".to_owned(), "5".to_owned()])
+            .collect()
     };
     let claiming = |when, goal, [rows, blocks]: [u64; 2]| Case {
         name: "store::claim::run",
@@ -237,7 +242,14 @@ fn reads() -> Vec<Case> {
         case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
         case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
-        case("store::record::abandon", "", &[&driven, TOKEN], &["run_locks_pkey"], [5, 20]),
+        case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
+        case(
+            "store::health::request::forget_keys",
+            "none is old",
+            &["86400", "5000"],
+            &["idempotency_keys_by_age"],
+            [5, 20],
+        ),
         case("store::api_key::like", "", &["'hou_00000007'"], &["api_keys_by_prefix"], [5, 10]),
     ]
 }

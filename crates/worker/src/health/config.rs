@@ -16,6 +16,8 @@ pub struct MonitorConfig {
     pub work: WorkAges,
     /// How long a lease may have been over.
     pub leases: LeaseAges,
+    /// What is remembered of requests.
+    pub requests: RequestConfig,
     /// How many runs may fail.
     pub outcomes: OutcomeConfig,
     /// What the servers must have left.
@@ -68,6 +70,14 @@ pub struct WorkAges {
 pub struct LeaseAges {
     /// Until it is red that nobody reaped it.
     pub red_s: u64,
+}
+
+/// What is remembered of requests, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestConfig {
+    /// An idempotency key, from its first use.
+    pub idempotency_key_s: u64,
 }
 
 /// How many runs may fail.

@@ -1,6 +1,7 @@
 //! Leases of the dead: reaped, and what they held is free.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -16,7 +17,8 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         );
         Ok(if overdue > 0 {
             Finding::red(format!(
-                "{told}; {overdue} of the leases had been over for more than {limit_s} s: no worker reaps"
+                "{told}; {overdue} of the leases had been over for more than {}: no worker reaps",
+                Span(limit_s)
             ))
         } else if reaped + released.len() > 0 {
             Finding::warn(told)

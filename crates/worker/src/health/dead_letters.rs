@@ -1,6 +1,7 @@
 //! Messages that were given up because they took their worker down again and again.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -10,7 +11,8 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         Ok(Finding::none_or(count, "none", |count| {
             format!(
-                "{count} messages were given up within {window_s} s: see the workers' logs for what killed them"
+                "{count} messages were given up within {}: see the workers' logs for what killed them",
+                Span(window_s)
             )
         }))
     })

@@ -1,6 +1,7 @@
 //! How many of the latest runs failed.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -8,8 +9,10 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let config = monitor.config.outcomes;
         let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
         let told = format!(
-            "{} of the {} latest runs within {} s failed",
-            found.failed, found.ended, config.window_s
+            "{} of the {} latest runs within {} failed",
+            found.failed,
+            found.ended,
+            Span(config.window_s)
         );
         let too_many =
             found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;

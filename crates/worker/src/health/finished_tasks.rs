@@ -1,6 +1,7 @@
 //! Tasks that ended long ago are deleted.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 /// Tasks one transaction deletes: each has rows in nine tables.
@@ -19,8 +20,8 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             }
         }
         Ok(Finding::ok(format!(
-            "{deleted} tasks that ended {} s ago or earlier were deleted",
-            after.as_secs()
+            "{deleted} tasks that ended {} ago or earlier were deleted",
+            Span(after.as_secs())
         )))
     })
 }

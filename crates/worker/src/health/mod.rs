@@ -12,12 +12,14 @@ mod dead_leases;
 mod dead_letters;
 mod failed_runs;
 mod finished_tasks;
+mod idempotency_keys;
 mod kinds;
 mod overdue_work;
 mod paused_tasks;
 mod queue_depth;
 mod redis;
 mod schema;
+mod span;
 mod stale_goals;
 mod stale_tasks;
 mod stuck_runs;
@@ -87,7 +89,7 @@ type Looked<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type Look = for<'m> fn(&'m Monitor) -> Looked<'m>;
 
 /// All checks. The servers first: what follows needs them; then what mends; then what counts what is left.
-const CHECKS: [(&str, Look); 16] = [
+const CHECKS: [(&str, Look); 17] = [
     ("schema", schema::look),
     ("clock", clock::look),
     ("connections", connections::look),
@@ -104,6 +106,7 @@ const CHECKS: [(&str, Look); 16] = [
     ("dead_letters", dead_letters::look),
     ("failed_runs", failed_runs::look),
     ("finished_tasks", finished_tasks::look),
+    ("idempotency_keys", idempotency_keys::look),
 ];
 
 impl Monitor {

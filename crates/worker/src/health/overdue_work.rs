@@ -1,6 +1,7 @@
 //! Work that waits although somebody could take it: rung again.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -11,9 +12,10 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         monitor.ring(forgotten.iter().chain(late.iter().map(|late| &late.due)));
         let longest_s = late.first().map_or(0, |late| late.waited_s);
         let told = format!(
-            "{} agentables have waited for a worker for more than {} s, the longest for {longest_s} s; they were rung again",
+            "{} agentables have waited for a worker for more than {}, the longest for {}; they were rung again",
             late.len(),
-            config.late_s
+            Span(config.late_s),
+            Span(u64::try_from(longest_s).unwrap_or(0))
         );
         Ok(if u64::try_from(longest_s).is_ok_and(|longest_s| longest_s > config.red_s) {
             Finding::red(format!("{told}: are there enough workers?"))

@@ -1,6 +1,7 @@
 //! Tasks that wait for their next attempt: tried again when it is due, given up after a day.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -14,7 +15,7 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let waiting =
             format!("{} runs wait for their next attempt, {} of them are due", retries.waiting, retries.due);
         Ok(Finding::none_or(expired.len(), &waiting, |count| {
-            format!("{count} tasks waited for more than {after_s} s and are given up; {waiting}")
+            format!("{count} tasks waited for more than {} and are given up; {waiting}", Span(after_s))
         }))
     })
 }

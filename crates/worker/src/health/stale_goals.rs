@@ -3,6 +3,7 @@
 use houston_domain::intervention::Intervention;
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -14,7 +15,10 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             .await?;
         monitor.ring(&stale);
         Ok(Finding::none_or(stale.len(), "no open run of a goal is forgotten", |count| {
-            format!("{count} goals did not change for more than {after_s} s: their runs are being ended")
+            format!(
+                "{count} goals did not change for more than {}: their runs are being ended",
+                Span(after_s)
+            )
         }))
     })
 }

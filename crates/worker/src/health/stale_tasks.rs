@@ -3,6 +3,7 @@
 use houston_domain::intervention::Intervention;
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -14,7 +15,7 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             .await?;
         monitor.ring(&stale);
         Ok(Finding::none_or(stale.len(), "no open task is forgotten", |count| {
-            format!("{count} tasks did not change for more than {after_s} s and are ended as completed")
+            format!("{count} tasks did not change for more than {} and are ended as completed", Span(after_s))
         }))
     })
 }

@@ -1,6 +1,7 @@
 //! Attempts that go on for ever: a heartbeat is no progress.
 
 use super::config::seconds;
+use super::span::Span;
 use super::{Finding, Looked, Monitor};
 
 pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
@@ -10,7 +11,7 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let stopped = monitor.sweep(|batch| monitor.store.stop_stuck(seconds(after_s), batch)).await?;
         monitor.drop_stuck(&stopped);
         Ok(Finding::none_or(stopped.len(), "no attempt goes on for too long", |count| {
-            format!("{count} attempts went on for more than {after_s} s: their runs are being ended")
+            format!("{count} attempts went on for more than {}: their runs are being ended", Span(after_s))
         }))
     })
 }

@@ -3,6 +3,7 @@ use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
 
 use crate::rig::{Rig, assert_status, eventually};
+use crate::workers::{config, simulated};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_note_is_created_and_told_of() {
@@ -132,5 +133,34 @@ async fn a_run_cancelled_before_any_worker_saw_it_takes_its_message_along() {
     assert_status(&rig.ended(posted.run).await, RunStatus::Cancelled);
     assert_eq!(rig.message(posted.id).await.status, Some(MessageStatus::Failed));
     assert!(rig.said(rig.goal).await.is_empty());
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_too_many_calls_of_one_turn_the_first_are_carried_out_and_the_model_is_told() {
+    let rig = Rig::start().await;
+    let mut config = config();
+    config.context.max_tool_calls = 2;
+    let worker = rig.worker_of(config, simulated(), vec![]);
+    let calls: String =
+        (1..=3).map(|n| format!(r#" tool=create_note args={{"title":"n{n}","content":"c"}}"#)).collect();
+    let posted = rig.post(rig.goal, &format!("/sim{calls}")).await;
+    assert_status(&rig.ended(posted.run).await, RunStatus::MessageSent);
+    let titles = "select string_agg(title, ' ' order by title) from houston.notes";
+    assert_eq!(rig.servers.sql(titles).unwrap(), "n1 n2");
+    let refused: Vec<bool> = rig
+        .events(rig.goal)
+        .await
+        .iter()
+        .filter_map(|event| match &event.event {
+            Event::ToolReturned { content, is_error, .. } => {
+                assert_eq!(*is_error, content.contains("a turn may have 2 calls"), "{content}");
+                Some(*is_error)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(refused, [false, false, true]);
+    rig.history(rig.goal).await;
     worker.drain().await;
 }

@@ -39,7 +39,12 @@ fn model(server: &ModelServer, first_byte: Duration) -> Arc<dyn Model> {
 }
 
 fn direct(server: &ModelServer, first_byte: Duration) -> Arc<dyn Model> {
-    let http = Http::new(Timeouts { first_byte, ..Timeouts::default() }, &|_| None).unwrap();
+    patient(server, Timeouts { first_byte, ..Timeouts::default() })
+}
+
+/// The model of `server`, without retries within a call.
+pub(crate) fn patient(server: &ModelServer, timeouts: Timeouts) -> Arc<dyn Model> {
+    let http = Http::new(timeouts, &|_| None).unwrap();
     let choice = Choice {
         base_url: Some(server.url()),
         key: Some(Secret::new("sk-test")),
@@ -116,7 +121,7 @@ async fn each_of_the_ten_codes_has_its_attempts_and_ends_in_one_message() {
                 (model, "hello")
             }
             Cause::Nobody(model) => (model, "hello"),
-            Cause::Simulated(orders) => (crate::rig::simulated(), orders),
+            Cause::Simulated(orders) => (crate::workers::simulated(), orders),
         };
         let worker = rig.worker_with(model, vec![]);
         let posted = rig.post(goal, text).await;
@@ -151,7 +156,7 @@ async fn each_of_the_ten_codes_has_its_attempts_and_ends_in_one_message() {
     }
 }
 
-fn says(text: &str) -> Reply {
+pub(crate) fn says(text: &str) -> Reply {
     Reply::tool("send_message", json!({"content": text}))
 }
 

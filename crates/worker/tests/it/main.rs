@@ -14,7 +14,11 @@ mod health;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
+mod lease;
+#[cfg(test)]
 mod race;
+#[cfg(test)]
+mod retry;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
@@ -25,3 +29,5 @@ mod sweeps;
 mod texting;
 #[cfg(test)]
 mod watchdog;
+#[cfg(test)]
+mod workers;

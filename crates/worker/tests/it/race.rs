@@ -66,7 +66,7 @@ async fn only_one_of_many_claims_is_granted_and_a_zombie_cannot_write() {
     let worker = lease.worker();
     let claims = futures_util::future::join_all((0..16).map(|_| {
         let token: RunToken = rig.ids.next();
-        rig.store.claim_run(rig.goal, worker, token, rig.ids.next())
+        rig.store.claim_run(rig.goal, worker, token, rig.ids.next(), houston_store::claim::Crashes::default())
     }))
     .await;
     let granted: Vec<_> = claims.into_iter().filter_map(|claim| claim.unwrap()).collect();

@@ -6,12 +6,13 @@ use houston_domain::health::{Check, HealthStatus};
 use houston_domain::id::{AgentableId, RunId, RunToken, WorkerId};
 use houston_domain::message::{MessageStatus, Source};
 use houston_domain::run::RunStatus;
-use houston_store::claim::Claimed;
+use houston_store::claim::{Claimed, Crashes};
 use houston_store::lease::LeaseConnection;
 use houston_worker::Monitor;
 
-use crate::rig::{Rig, assert_status, eventually, simulated};
+use crate::rig::{Rig, assert_status, eventually};
 use crate::watchdog::hang;
+use crate::workers::simulated;
 
 /// Makes everything of an agentable, and of its runs, older.
 fn age(rig: &Rig, agentable: AgentableId, by: &str) {
@@ -51,7 +52,7 @@ async fn idler(rig: &Rig, since: &str) -> LeaseConnection {
 
 async fn claim(rig: &Rig, agentable: AgentableId, worker: WorkerId) -> Claimed {
     let token: RunToken = rig.ids.next();
-    rig.store.claim_run(agentable, worker, token, rig.ids.next()).await.unwrap().unwrap()
+    rig.store.claim_run(agentable, worker, token, rig.ids.next(), Crashes::default()).await.unwrap().unwrap()
 }
 
 fn lock(rig: &Rig, agentable: AgentableId) -> String {
@@ -341,4 +342,31 @@ async fn a_monitor_broken_off_anywhere_leaves_a_state_the_next_one_mends() {
     }
     idler.resign().await.unwrap();
     worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idempotency_keys_are_forgotten_after_a_day_some_at_a_time() {
+    let rig = Rig::start().await;
+    for (name, count, by) in [("old", 25, "25 hours"), ("young", 3, "23 hours")] {
+        let keys = format!(
+            "insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, created_at)
+             select '{}', '{name} ' || n, '', gen_random_uuid(), now() - interval '{by}' from generate_series(1, {count}) n",
+            rig.tenant.0
+        );
+        rig.servers.sql(&keys).unwrap();
+    }
+    let mut monitor = rig.monitor();
+    // Two batches of ten.
+    (monitor.config.tick.batch, monitor.config.tick.batches) = (1, 2);
+    let left = || {
+        rig.servers.sql(
+            "select split_part(key, ' ', 1), count(*) from houston.idempotency_keys group by 1 order by 1",
+        )
+    };
+    let checks = monitor.look().await.unwrap();
+    let forgotten = of(&checks, "idempotency_keys");
+    assert_eq!(forgotten.detail, "20 idempotency keys older than 1 d were forgotten");
+    assert_eq!(left().unwrap(), "old|5\nyoung|3");
+    look_twice(&monitor, &rig.monitor(), "idempotency_keys").await;
+    assert_eq!(left().unwrap(), "young|3");
 }

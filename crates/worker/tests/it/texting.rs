@@ -13,7 +13,8 @@ use houston_store::message::Posted;
 use houston_tools::{CallContext, InvalidInput, Plan, Tool};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, assert_status, eventually, simulated};
+use crate::rig::{Rig, assert_status, eventually};
+use crate::workers::simulated;
 
 /// A tool that never ends of itself. Told to stop, it may take a moment to do so in order.
 pub(crate) struct Endless {

@@ -8,10 +8,15 @@ use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_engine::Config;
 use houston_engine::config::WatchdogConfig;
+use houston_llm::Timeouts;
+use houston_testkit::model_server::script::{always, in_turn};
+use houston_testkit::model_server::{Gate, ModelServer, Reply};
 use houston_tools::{CallContext, InvalidInput, Plan, SharedTool, Tool};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, assert_status, config, simulated};
+use crate::failure::{patient, says};
+use crate::rig::{Rig, assert_status};
+use crate::workers::{config, simulated};
 
 /// A tool that never answers.
 struct Hang(ToolDefinition);
@@ -78,5 +83,46 @@ async fn a_tool_that_outlives_its_own_time_out_fails_and_the_run_goes_on() {
     });
     assert!(told.unwrap().contains("hang did not answer within"));
     rig.history(rig.goal).await;
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_falls_silent_in_mid_answer_is_asked_anew() {
+    let rig = Rig::start().await;
+    let never = Gate::new();
+    let whole = says("Hello, dear reader!").in_pieces(6);
+    let server = ModelServer::start(in_turn([whole.clone().held_after(4, &never), whole])).await.unwrap();
+    let timeouts = Timeouts { idle: Duration::from_millis(300), ..Timeouts::default() };
+    let worker = rig.worker_with(patient(&server, timeouts), vec![]);
+    let posted = rig.post(rig.goal, "hello").await;
+    let run = rig.ended(posted.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert_eq!((run.attempt, server.journal().calls()), (2, 2));
+    let events = rig.events(rig.goal).await;
+    let told = events.iter().find_map(|event| match &event.event {
+        Event::RetryScheduled { code, message, .. } => Some((code.as_str(), message.as_str())),
+        _ => None,
+    });
+    let (code, message) = told.unwrap();
+    assert_eq!(code, "TIMEOUT");
+    assert!(message.contains("silence in mid-answer"), "{message}");
+    assert_eq!(rig.said(rig.goal).await, ["Hello, dear reader!"]);
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_without_end_is_cut_off_at_so_many_bytes() {
+    let rig = Rig::start().await;
+    let mut config = config();
+    config.context.max_answer_bytes = 1000;
+    let server = ModelServer::start(always(Reply::text("word ".repeat(400)).in_pieces(100))).await.unwrap();
+    let worker = rig.worker_of(config, patient(&server, Timeouts::default()), vec![]);
+    let posted = rig.post(rig.goal, "hello").await;
+    let run = rig.ended(posted.run).await;
+    assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
+    assert_eq!(run.error_code.as_deref(), Some("INVALID_RESPONSE"));
+    let told = rig.store.messages(rig.tenant, rig.goal, None, 10).await.unwrap();
+    assert!(told[0].message.content.contains("longer than 1000 bytes"), "{:?}", told[0].message);
+    assert!(rig.said(rig.goal).await.is_empty(), "none of it is kept");
     worker.drain().await;
 }

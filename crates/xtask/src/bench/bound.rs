@@ -98,8 +98,8 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
     let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
-    let claim =
-        [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()", "10", "100", "262144"];
+    let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];
+    let claim = [&claim[..], &["10", "100", "262144", "3", "5"]].concat();
     let claim = statement("store::claim::run", &claim)?;
     let context = statement("store::history::context", &[":agentable::uuid", "20"])?;
     let commit = commit_values(sample);

@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -19,7 +18,7 @@ use super::spread::Spread;
 use crate::child::quietly;
 use crate::console::{Progress, tell};
 use crate::http::Connection;
-use crate::installation::goal;
+use crate::installation::{self, goal};
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -106,12 +105,7 @@ impl Pair {
     fn start(program: &Path, servers: &TestServers, redis: &str, model: &str) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("houston-xtask-").tempdir()?;
         let command = |arguments: &[&str]| {
-            let mut command = Command::new(program);
-            for (name, _) in std::env::vars_os() {
-                if name.to_string_lossy().starts_with("HOUSTON_") {
-                    command.env_remove(name);
-                }
-            }
+            let mut command = installation::command(program);
             command
                 .args(arguments)
                 .env("HOUSTON_FOLDER", folder.path())
@@ -126,9 +120,7 @@ impl Pair {
         quietly(&mut command(&["migrate"]))?;
         let key = quietly(&mut command(&["key", "create", "--tenant", "bench"]))?.trim().to_owned();
         let mut serve = Process::spawn(&mut command(&["serve", "--address", "127.0.0.1:0"]))?;
-        let line = serve.wait_for_line(PATIENCE, |line| line.contains("serving on http://"))?;
-        let address = line.split("http://").nth(1).and_then(|address| address.trim().parse().ok());
-        let address = address.context("no address in the greeting")?;
+        let address = serve.wait_for_address(PATIENCE)?;
         serve.wait_for_ready(address, "/livez", PATIENCE)?;
         let work = Process::spawn(&mut command(&["work"]))?;
         work.wait_for_line(PATIENCE, |line| line == "working")?;

@@ -65,7 +65,7 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE, "10"])?;
     let claim = text(
         "store::claim::run",
-        &[goal, &worker, "gen_random_uuid()", "gen_random_uuid()", "10", "100", "262144"],
+        &[goal, &worker, "gen_random_uuid()", "gen_random_uuid()", "10", "100", "262144", "3", "5"],
     )?;
     tell("idle scale: sweeps, then claims");
     let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;

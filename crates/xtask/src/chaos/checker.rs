@@ -13,8 +13,8 @@ use super::witness::{EventRow, Evidence};
 
 /// How many violations of a rule are told in words.
 const TOLD: usize = 10;
-/// What a message may cost that takes its worker down: the claim that wrote its call down, and three more.
-const POISON_LIMIT: usize = 4;
+/// What a message may cost that takes its worker down.
+const POISON_LIMIT: usize = 3;
 
 /// What was found about one rule.
 #[derive(Debug, Default)]

@@ -14,13 +14,13 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::model::Mind;
-use super::node::{Node, Servers, Start, without_settings};
+use super::node::{Node, Servers, Start};
 use super::plan::{APIS, NODES, name};
 use super::wish::POISON;
 use crate::child::quietly;
 use crate::console::tell;
 use crate::http::Connection;
-use crate::installation::goal;
+use crate::installation::{goal, without_settings};
 use crate::psql::Psql;
 use crate::{programs, repository};
 

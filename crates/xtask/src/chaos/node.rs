@@ -13,6 +13,7 @@ use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
 use houston_testkit::process::Process;
 
 use super::plan::Link;
+use crate::installation::without_settings;
 
 /// Where the servers really are.
 #[derive(Debug, Clone)]
@@ -164,15 +165,6 @@ impl Node {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes away what the caller's environment says to Houston.
-pub(crate) fn without_settings(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("HOUSTON_") {
-            command.env_remove(name);
-        }
     }
 }
 

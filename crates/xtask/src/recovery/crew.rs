@@ -15,7 +15,7 @@ use super::Plan;
 use crate::bench::database::ask;
 use crate::child::quietly;
 use crate::http::Connection;
-use crate::installation::goal;
+use crate::installation::{self, goal};
 
 /// How long a process may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,9 +57,7 @@ impl<'s> Crew<'s> {
         quietly(&mut houston(&["migrate"]))?;
         let key = quietly(&mut houston(&["key", "create", "--tenant", "recovery"]))?.trim().to_owned();
         let mut serve = Process::spawn(&mut houston(&["serve", "--address", "127.0.0.1:0"]))?;
-        let line = serve.wait_for_line(PATIENCE, |line| line.contains("serving on http://"))?;
-        let address = line.split("http://").nth(1).and_then(|rest| rest.trim().parse().ok());
-        let address = address.context("no address in the greeting")?;
+        let address = serve.wait_for_address(PATIENCE)?;
         serve.wait_for_ready(address, "/readyz", PATIENCE)?;
         let mut crew =
             Self { program, servers, model, plan, _serve: serve, workers: Vec::new(), asked_at: None };
@@ -163,12 +161,7 @@ impl<'s> Crew<'s> {
 
 /// A Houston on these servers, with the settings it comes with.
 fn command(program: &Path, servers: &TestServers, model: &ModelServer, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("HOUSTON_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = installation::command(program);
     command
         .args(arguments)
         .env("DATABASE_URL", servers.database_url())

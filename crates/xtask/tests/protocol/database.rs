@@ -5,13 +5,16 @@
 use crate::history::{Entry, Set};
 use crate::rules::Rules;
 
+/// Stands for a worker that was reaped, where it does not matter which.
+const NOBODY: u8 = u8::MAX;
+
 /// Who holds a lock or drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     Nobody,
     Worker(u8),
     /// A worker whose row was reaped: it never comes back.
-    Gone,
+    Gone(u8),
 }
 
 /// A worker's row.
@@ -35,9 +38,19 @@ pub(crate) struct Lock {
     /// The next attempt is not due yet.
     pub(crate) waiting: bool,
     pub(crate) failed_attempts: u8,
-    pub(crate) crash_count: u8,
+    /// `died_with`, in order.
+    pub(crate) died_with: Vec<Death>,
     pub(crate) run: u8,
     pub(crate) open: bool,
+}
+
+/// Something a run is held responsible for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Death {
+    /// Of a worker that may turn out to live.
+    Suspected(u8),
+    /// Of a process that has started again since, or a claim that broke down.
+    Certain,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +100,7 @@ pub(crate) struct Claimed {
     pub(crate) epoch: u8,
     pub(crate) run: u8,
     pub(crate) again: bool,
-    pub(crate) crash_count: u8,
+    pub(crate) deaths: u8,
     pub(crate) cancelled: bool,
     pub(crate) takeover: bool,
 }
@@ -119,7 +132,7 @@ impl Database {
             wake: false,
             waiting: false,
             failed_attempts: 0,
-            crash_count: 0,
+            died_with: Vec::new(),
             run: 0,
             open: false,
         };
@@ -140,7 +153,6 @@ impl Database {
     pub(crate) fn post(&mut self, rules: &Rules) {
         if !self.lock.open {
             self.lock.failed_attempts = 0;
-            self.lock.crash_count = 0;
             self.lock.waiting = false;
             self.open_run();
         }
@@ -161,7 +173,7 @@ impl Database {
     pub(crate) fn is_dead(&self, holder: Holder, leases: &[Lease]) -> bool {
         match holder {
             Holder::Worker(worker) => leases[usize::from(worker)] != Lease::Alive,
-            Holder::Gone | Holder::Nobody => true,
+            Holder::Gone(_) | Holder::Nobody => true,
         }
     }
 
@@ -189,25 +201,52 @@ impl Database {
             self.lock.read = u8::try_from(posted).unwrap();
         }
         self.lock.epoch += 1;
+        // Who has not let go is dead, or so it seems.
+        if let Holder::Worker(dead) | Holder::Gone(dead) = self.lock.holder {
+            self.lock.died_with.push(Death::Suspected(dead));
+        }
         self.lock.holder = Holder::Worker(worker);
-        self.lock.crash_count += 1;
         self.lock.waiting = false;
         self.lock.wake = wake || (unread.is_some() && fresh.is_none());
         Some(Claimed {
             epoch: self.lock.epoch,
             run: self.lock.run,
             again,
-            crash_count: self.lock.crash_count,
+            deaths: u8::try_from(self.lock.died_with.len()).unwrap(),
             cancelled: cancel.is_some(),
             takeover,
         })
     }
 
     /// `abandon`: by the token alone.
-    pub(crate) fn abandon(&mut self, epoch: u8) {
+    pub(crate) fn abandon(&mut self, epoch: u8, broke_down: bool) {
         if self.lock.epoch == epoch && self.lock.holder != Holder::Nobody {
             self.lock.holder = Holder::Nobody;
             self.lock.wake = true;
+            if broke_down {
+                self.lock.died_with.push(Death::Certain);
+            }
+        }
+    }
+
+    /// `let_go`: a worker that was reaped lives. Returns whether a death was taken back.
+    pub(crate) fn let_go(&mut self, worker: u8) -> bool {
+        if self.lock.holder == Holder::Gone(worker) {
+            self.lock.holder = Holder::Nobody;
+            self.lock.wake = true;
+        }
+        let before = self.lock.died_with.len();
+        self.lock.died_with.retain(|death| *death != Death::Suspected(worker));
+        self.lock.died_with.len() < before
+    }
+
+    /// A process that died starts again, under another id.
+    pub(crate) fn is_dead_for_good(&mut self, worker: u8) {
+        for death in self.lock.died_with.iter_mut().filter(|death| **death == Death::Suspected(worker)) {
+            *death = Death::Certain;
+        }
+        if self.lock.holder == Holder::Gone(worker) {
+            self.lock.holder = Holder::Gone(NOBODY);
         }
     }
 
@@ -224,10 +263,10 @@ impl Database {
     pub(crate) fn reap(&mut self, worker: u8) {
         let row = Holder::Worker(worker);
         if self.lock.holder == row {
-            self.lock.holder = Holder::Gone;
+            self.lock.holder = Holder::Gone(worker);
         }
         for run in self.runs.iter_mut().filter(|run| run.worker == row) {
-            run.worker = Holder::Gone;
+            run.worker = Holder::Gone(NOBODY);
         }
     }
 

@@ -21,7 +21,7 @@
 //! * Tools: two of one turn side by side; effect, checkable, idempotent; responses one by one; what is done
 //!   stays done after a crash, what is missing goes by its class, all results in one entry.
 //! * Cancels at any moment, heard at any moment; the model's failure, now and for good; the wait for a retry;
-//!   messages given up after too many crashes; hand-over; a crash or a breakdown at every point.
+//!   messages given up after too many deaths, of which those of the living are taken back; hand-over; a crash or a breakdown at every point.
 //!
 //! # What is not
 //!
@@ -29,6 +29,8 @@
 //! * The random token beside the epoch: a failover that loses a committed epoch. Time: a lease may run out at
 //!   any moment, and a worker's own deadline (`trusted`) is never trusted to stop it.
 //! * A process that starts again before its old row was reaped: to the others it is one more worker.
+//! * Runs that are about to be given up and driven one at a time; their wait for a worker that may live; the last
+//!   net of too many claims.
 //! * Tools that are rows of Houston's: effect and results are one commit, like an answer. A `read` is repeated as
 //!   an `idempotent` call is. Of a `checkable` one, asking and executing are one moment: nothing here says that
 //!   a zombie and its successor could not both ask, then both execute.

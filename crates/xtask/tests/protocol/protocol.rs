@@ -49,7 +49,7 @@ impl Protocol {
         world.workers[worker].duty = if answered {
             Duty::Loading(Drive::begin(claimed, &self.scenario))
         } else {
-            Duty::Abandoning { epoch: claimed.epoch }
+            Duty::Abandoning { epoch: claimed.epoch, broke_down: false }
         };
     }
 
@@ -204,8 +204,14 @@ impl Protocol {
                 world.workers[nth].lease = Lease::Alive;
             }
             Action::Renew(nth) | Action::Start(nth) => {
-                if world.workers[nth].duty != Duty::Down {
+                let id = u8::try_from(nth).unwrap();
+                if world.workers[nth].duty == Duty::Down {
+                    world.database.is_dead_for_good(id);
+                } else {
                     self.seen.see(Witness::LivingReaped);
+                    if world.database.let_go(id) {
+                        self.seen.see(Witness::Acquitted);
+                    }
                 }
                 world.workers[nth].lease = Lease::Alive;
                 world.workers[nth].duty = Duty::Idle;
@@ -245,9 +251,9 @@ impl Model for Protocol {
                 self.claim(&mut world, nth, false);
             }
             Action::Abandon(nth) => {
-                if let Duty::Abandoning { epoch } = world.workers[nth].duty {
+                if let Duty::Abandoning { epoch, broke_down } = world.workers[nth].duty {
                     self.seen.see(Witness::Abandoned);
-                    world.database.abandon(epoch);
+                    world.database.abandon(epoch, broke_down);
                 }
                 world.workers[nth].duty = Duty::Idle;
             }
@@ -268,7 +274,7 @@ impl Model for Protocol {
             Action::BreakDown(nth) => {
                 world.left.breakdowns -= 1;
                 if let Some(drive) = world.workers[nth].duty.drive() {
-                    world.workers[nth].duty = Duty::Abandoning { epoch: drive.epoch };
+                    world.workers[nth].duty = Duty::Abandoning { epoch: drive.epoch, broke_down: true };
                 }
             }
             Action::Expire(_) | Action::Renew(_) | Action::Reap(_) | Action::Start(_) | Action::Crash(_) => {

@@ -48,7 +48,7 @@ pub(crate) struct Scenario {
     /// What the first turn of each run asks for; empty: it answers at once.
     pub(crate) tools: &'static [Class],
     pub(crate) budget: Budget,
-    /// Claims in a row without a committed step, after which a message is given up.
+    /// Workers that die with a run in a row, without a committed step between, until its message is given up.
     pub(crate) max_crashes: u8,
     /// Failures of the model after which there is no further attempt.
     pub(crate) max_failures: u8,
@@ -94,8 +94,15 @@ use Witness as W;
 /// Three workers fight for one run with an effect in it.
 pub(crate) fn takeover() -> Scenario {
     let budget = Budget { crashes: 1, expiries: 2, ..NONE };
-    let reaches =
-        &[W::Takeover, W::ZombieRefused, W::LeaseCameBack, W::LivingReaped, W::LateHint, W::OutcomeUnknown];
+    let reaches = &[
+        W::Takeover,
+        W::ZombieRefused,
+        W::LeaseCameBack,
+        W::LivingReaped,
+        W::LateHint,
+        W::OutcomeUnknown,
+        W::Acquitted,
+    ];
     Scenario { workers: 3, ..Scenario::of("takeover", &[Effect], budget, reaches) }
 }
 

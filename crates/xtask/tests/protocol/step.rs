@@ -116,7 +116,10 @@ impl Database {
         }
         let opened = over && unread.is_some();
         let lock = &mut self.lock;
-        lock.crash_count = 0;
+        // Neither looking for messages nor handing over is progress.
+        if !matches!(step, Step::Read | Step::HandOver) {
+            lock.died_with.clear();
+        }
         lock.last_write = write;
         lock.read = if unread.is_some() && !released { u8::try_from(until).unwrap() } else { from };
         lock.wake = match step {

@@ -58,6 +58,8 @@ witnesses! {
     GaveUp,
     /// A message took its workers down too often.
     DeadLettered,
+    /// A worker a run seemed to have died with turned out to live.
+    Acquitted,
     /// A drained worker handed its run over.
     HandedOver,
     /// A commit that had landed was sent again.

@@ -43,6 +43,7 @@ pub(crate) enum Duty {
     /// A claim was granted, or a run broke down here, and the lock is to be let go.
     Abandoning {
         epoch: u8,
+        broke_down: bool,
     },
     /// Claimed; the history is yet to be read.
     Loading(Drive),
@@ -94,7 +95,7 @@ impl Drive {
             write: 0,
             cancelled: claimed.cancelled,
             unread: claimed.again,
-            given_up: claimed.crash_count > scenario.max_crashes,
+            given_up: claimed.deaths >= scenario.max_crashes,
             called: false,
             open: 0,
         }

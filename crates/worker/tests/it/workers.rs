@@ -1,0 +1,178 @@
+//! The workers of a rig, which share nothing but its servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::agent::limits::Limits;
+use houston_domain::agentable::AgentType;
+use houston_domain::retry::DelayedRetry;
+use houston_engine::config::{ContextConfig, WatchdogConfig};
+use houston_engine::{Config, Engine, Parts};
+use houston_llm::{Model, Simulated};
+use houston_queue::{DeltaBus, HintSender};
+use houston_tools::{Registry, SharedTool, builtin};
+use houston_worker::{LeaseConfig, MonitorConfig, Running, SweepConfig, Worker, WorkerConfig};
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{Rig, monitor_config, open, redis};
+
+const LEASE: LeaseConfig = LeaseConfig {
+    ttl_s: 30,
+    renew_s: 5,
+    look_ms: 100,
+    trust_s: 25,
+    max_crashes: 3,
+    max_claims: 20,
+    doubt_ms: 500,
+};
+
+/// A worker of the rig, with its own pool and connections.
+pub(crate) struct TestWorker {
+    pub(crate) running: Running,
+    pub(crate) stop: CancellationToken,
+    pub(crate) kill: CancellationToken,
+}
+
+pub(crate) fn agent_types() -> Vec<AgentType> {
+    [
+        include_str!("../../../../jobs/agents/goal.toml"),
+        include_str!("../../../../jobs/agents/task.toml"),
+        include_str!("../../../../jobs/agents/user_agent.toml"),
+    ]
+    .map(|text| toml::from_str(text).unwrap())
+    .to_vec()
+}
+
+impl Rig {
+    pub(crate) fn worker(&self) -> TestWorker {
+        self.worker_with(simulated(), vec![])
+    }
+
+    pub(crate) fn worker_with(&self, model: Arc<dyn Model>, tools: Vec<SharedTool>) -> TestWorker {
+        self.worker_of(config(), model, tools)
+    }
+
+    /// A worker whose health monitor looks each so many seconds.
+    pub(crate) fn ticking_worker(&self, every_s: u64) -> TestWorker {
+        let mut monitor = monitor_config();
+        monitor.tick.every_s = every_s;
+        self.build(config(), simulated(), vec![], monitor)
+    }
+
+    pub(crate) fn worker_of(
+        &self,
+        config: Config,
+        model: Arc<dyn Model>,
+        tools: Vec<SharedTool>,
+    ) -> TestWorker {
+        self.build(config, model, tools, monitor_config())
+    }
+
+    fn build(
+        &self,
+        config: Config,
+        model: Arc<dyn Model>,
+        tools: Vec<SharedTool>,
+        monitor: MonitorConfig,
+    ) -> TestWorker {
+        let mut registry = Registry::default();
+        let extra: Vec<String> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
+        for tool in builtin::all().into_iter().chain(tools) {
+            registry.add(tool).unwrap();
+        }
+        let mut types = agent_types();
+        for agent_type in &mut types {
+            agent_type.tools.extend(extra.iter().cloned());
+        }
+        let (store, redis) = (open(&self.servers), redis(&self.servers));
+        let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
+        let hints = HintSender::start(Some(redis.clone()), &self.tracker, self.gone.clone());
+        let engine = Arc::new(
+            Engine::new(Parts {
+                store: store.clone(),
+                bus: bus.clone(),
+                hints: hints.clone(),
+                ids: Arc::clone(&self.worker_ids),
+                config,
+                agent_types: types,
+                tools: registry,
+                models: BTreeMap::from([("agent".to_owned(), model)]),
+            })
+            .unwrap(),
+        );
+        let worker = Worker {
+            engine,
+            store,
+            database_url: self.servers.database_url().to_owned(),
+            redis: Some(redis),
+            hints,
+            bus,
+            ids: Arc::clone(&self.worker_ids),
+            name: "test".into(),
+            lease: LEASE,
+            sweep: SweepConfig {
+                every_ms: self.sweep_ms,
+                without_redis_ms: 200,
+                reap_every_ms: self.reap_every_ms,
+                suspect_ms: 1500,
+                limit: 500,
+            },
+            worker: WorkerConfig {
+                slots: self.slots,
+                background_percent: 50,
+                maintenance_percent: 25,
+                database_connections: 20,
+                hand_over_ms: 1200,
+                drain_s: 5,
+            },
+            monitor,
+        };
+        let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
+        let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
+        TestWorker { running, stop, kill }
+    }
+}
+
+impl TestWorker {
+    /// Drains and waits for the end.
+    pub(crate) async fn drain(self) {
+        self.stop.cancel();
+        self.running.ended().await.unwrap();
+    }
+}
+
+pub(crate) fn simulated() -> Arc<dyn Model> {
+    Arc::new(Simulated::new().with_delay(Duration::ZERO))
+}
+
+pub(crate) fn config() -> Config {
+    Config {
+        limits: Limits {
+            max_iterations: 20,
+            max_same_tool: 5,
+            max_duration_s: 600,
+            max_history_entries: 0,
+            max_output_tokens: 1000,
+        },
+        context: ContextConfig {
+            notes: 20,
+            max_tool_result_bytes: 262_144,
+            max_tool_calls: 32,
+            max_answer_bytes: 1_048_576,
+        },
+        delayed: DelayedRetry {
+            rate_limited: 5,
+            network: 3,
+            other: 2,
+            base_ms: 50,
+            max_ms: 200,
+            patience_s: 3600,
+        },
+        max_crashes: 3,
+        max_claims: 20,
+        doubt_ms: 500,
+        hand_over_ms: 1200,
+        watchdog: WatchdogConfig { grace_s: 30 },
+    }
+}
