@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Block;
@@ -22,6 +23,9 @@ pub struct Usage {
     /// Of the output, spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
+    /// What the provider itself says this cost, in US dollars; most say nothing. Of a sum: of those that said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Decimal>,
 }
 
 impl std::ops::AddAssign for Usage {
@@ -31,6 +35,7 @@ impl std::ops::AddAssign for Usage {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
         self.reasoning_tokens += other.reasoning_tokens;
+        self.cost = self.cost.into_iter().chain(other.cost).reduce(Decimal::saturating_add);
     }
 }
 

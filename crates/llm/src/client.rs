@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::answer::AnswerStream;
 use crate::error;
 use crate::http::Http;
+use crate::limits;
 use crate::model::{Description, EventStream, Model, Request};
 use crate::provider::AuthStyle;
 use crate::secret::Secret;
@@ -44,6 +45,11 @@ impl Caller {
     /// Makes an error fit to be shown: says whose it is, and hides the key if the provider quoted it.
     pub(crate) fn own(&self, mut error: ModelError) -> ModelError {
         error.message = format!("{}: {}", self.description.provider, error.message);
+        if error.code == ModelErrorCode::ModelNotFound
+            && let Some(nearest) = limits::nearest(&self.description.provider, &self.description.model)
+        {
+            error.message.push_str(&format!(" (the nearest known model is {nearest})"));
+        }
         if let Some(key) = &self.key {
             key.scrub(&mut error.message);
         }

@@ -20,10 +20,11 @@
 //! - A key is in no error, no log and no `Debug`. Values come from the caller: nothing here reads the
 //!   environment.
 //! - Nothing a provider sends is read without a bound, in size and in time.
+//! - Money is decimal; a model whose price nobody knows costs `None`, never 0 ([`price`]).
 //!
 //! # Deliberately absent
 //! - Other wires than two (Responses, Gemini, Cohere and NDJSON come as further folders of [`wire`]), fallback
-//!   and routing between models, and prices.
+//!   and routing between models.
 //! - Retries across runs: they wait in Postgres.
 //! - Sampling parameters, reasoning budgets and images: several current models refuse the first two.
 //! - HTTP/2, see [`Http::new`].
@@ -49,7 +50,9 @@ pub mod detect;
 mod error;
 pub mod guard;
 pub mod http;
+pub mod limits;
 pub mod model;
+pub mod price;
 pub mod provider;
 #[cfg(test)]
 mod recordings;
@@ -67,7 +70,9 @@ pub use budget::BudgetPolicy;
 pub use detect::detect;
 pub use guard::{BreakerStatus, Guards};
 pub use http::{Http, Timeouts};
+pub use limits::Capabilities;
 pub use model::{Description, Event, EventStream, Model, Request, SystemPart};
+pub use price::Price;
 pub use provider::{AuthStyle, Choice, Lookup, PROVIDERS, Provider, connect, parse_choice};
 pub use retry::{RetryPolicy, Retrying};
 pub use secret::Secret;

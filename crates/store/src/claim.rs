@@ -137,5 +137,6 @@ fn usage(tokens: &[i64]) -> Usage {
         cache_read_tokens: at(2),
         cache_write_tokens: at(3),
         reasoning_tokens: at(4),
+        cost: None,
     }
 }

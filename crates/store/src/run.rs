@@ -80,6 +80,7 @@ impl Store {
                 cache_read_tokens: tokens(r.cache_read_tokens),
                 cache_write_tokens: tokens(r.cache_write_tokens),
                 reasoning_tokens: tokens(r.reasoning_tokens),
+                cost: None,
             },
             model: r.model,
             error_code: r.error_code,

@@ -192,6 +192,7 @@ impl ReportedUsage {
             cache_read_tokens: read,
             cache_write_tokens: self.prompt_tokens_details.cache_write_tokens.min(input_tokens - read),
             reasoning_tokens: reasoning.min(output_tokens),
+            ..Usage::default()
         }
     }
 }
