@@ -1,4 +1,4 @@
-"""Writes what models cost and can do as JSON: dump_prices.py LITELLM_WHEEL DATE PRICES MODELS
+"""Writes what models cost and can do as JSON: dump_prices.py LITELLM_WHEEL PRICES MODELS
 
 Prices come from the installed genai-prices, limits and capabilities from the table in litellm's wheel. Both are cut
 down to the providers Houston knows. One model per line, so that a change is one line of a diff.
@@ -183,7 +183,7 @@ def limits(file, wheel, date):
 
 
 if __name__ == "__main__":
-    _, wheel, date, prices_file, models_file = sys.argv
-    datetime.date.fromisoformat(date)
-    prices(prices_file, date)
-    limits(models_file, wheel, date)
+    _, litellm, prices_file, models_file = sys.argv
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    prices(prices_file, today)
+    limits(models_file, litellm, today)

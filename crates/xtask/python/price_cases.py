@@ -1,4 +1,4 @@
-"""Writes calls and what genai-prices says they cost, one JSON object a line: price_cases.py FILE [RECORDINGS [DATASET]]
+"""Writes calls and what genai-prices says they cost, one JSON object a line: price_cases.py FILE [--recordings FOLDER] [--dataset FILE]
 
 The bodies are made up from the package's own description of each API flavour, the same ones at every run: every
 provider, flavour and model, with caches, tiers, prices that change on a day or by the hour, and terms of billing. With
@@ -6,11 +6,12 @@ recordings, what the providers' recorded answers say is priced too; with a datas
 `tests/dataset/usages.json`, the bodies in it.
 """
 
+import argparse
 import datetime
+import itertools
 import json
 import pathlib
 import random
-import sys
 
 from dump_prices import PROVIDERS
 from genai_prices import calc_price, extract_usage, types
@@ -160,11 +161,13 @@ def dataset(file):
 
 
 if __name__ == "__main__":
-    _, out, *more = sys.argv
-    with open(out, "w", encoding="utf-8") as lines:
-        for said in made_up():
-            lines.write(json.dumps(said) + "\n")
-        for said in recorded(more[0]) if more else []:
-            lines.write(json.dumps(said) + "\n")
-        for said in dataset(more[1]) if len(more) > 1 else []:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("file")
+    arguments.add_argument("--recordings")
+    arguments.add_argument("--dataset")
+    arguments = arguments.parse_args()
+    more = recorded(arguments.recordings) if arguments.recordings else []
+    others = dataset(arguments.dataset) if arguments.dataset else []
+    with open(arguments.file, "w", encoding="utf-8") as lines:
+        for said in itertools.chain(made_up(), more, others):
             lines.write(json.dumps(said) + "\n")
