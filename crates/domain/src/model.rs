@@ -23,7 +23,8 @@ pub struct Usage {
     /// Of the output, spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
-    /// What the provider itself says this cost, in US dollars; most say nothing. Of a sum: of those that said it.
+    /// What it cost in US dollars: what the provider itself said; else, once it is priced, what its list says.
+    /// `None` when that is not known. Of a sum: what is known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
 }

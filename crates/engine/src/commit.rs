@@ -42,6 +42,7 @@ impl Driving<'_> {
             iterations: self.open_step - 1,
             usage,
             model: (usage != Usage::default()).then(|| self.setup.model.description().to_string()),
+            call: None,
             then,
         }
     }
@@ -50,6 +51,7 @@ impl Driving<'_> {
     pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
+        step.call = self.call.take();
         let mut pause = Duration::from_millis(20);
         loop {
             match self.engine.store.commit(&self.claimed.fence, &step).await {
@@ -99,6 +101,7 @@ impl Driving<'_> {
     ) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
+        step.call = self.call.take();
         let (mut tx, mut pause) = (Some(tx), Duration::from_millis(20));
         loop {
             let open = match tx.take() {

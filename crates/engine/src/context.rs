@@ -13,12 +13,14 @@ use houston_domain::tool_call::ToolResponse;
 use houston_llm::SystemPart;
 use houston_store::Store;
 use houston_store::claim::Claimed;
+use houston_store::cost::ModelCall;
 
 use crate::engine::{Engine, Setup};
 use crate::error::Halt;
 use crate::holder::Holder;
 use crate::live::Entered;
 use crate::prompt::compose::compose;
+use crate::spending::Counted;
 
 /// One run in the hands of this worker.
 pub(crate) struct Driving<'e> {
@@ -33,8 +35,12 @@ pub(crate) struct Driving<'e> {
     pub(crate) next_message: MessageId,
     /// The iteration that is open in the streams, from 1.
     pub(crate) open_step: u32,
-    /// Tokens of the run so far, all attempts.
+    /// Tokens of the run so far, all attempts, and what they cost.
     pub(crate) usage: Usage,
+    /// The call whose answer the next step takes.
+    pub(crate) call: Option<ModelCall>,
+    /// What is known of the conversation's length.
+    pub(crate) counted: Option<Counted>,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
     /// When the claim was answered, by this machine.
@@ -58,6 +64,8 @@ impl<'e> Driving<'e> {
             next_message: claimed.next_message,
             open_step: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
             usage: claimed.usage,
+            call: None,
+            counted: None,
             claimed,
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
@@ -92,6 +100,11 @@ impl<'e> Driving<'e> {
         let context = self
             .retrying(|store| Box::pin(async move { store.run_context(agentable, run, notes).await }))
             .await?;
+        if self.claimed.attempt > 1 {
+            let spent =
+                self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
+            self.usage.cost = spent.run;
+        }
         let now = self.now();
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);

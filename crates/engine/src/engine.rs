@@ -6,7 +6,7 @@ use std::sync::Arc;
 use houston_domain::agent::RunPolicy;
 use houston_domain::agentable::{AgentType, Reply, Urgency};
 use houston_domain::id::Ids;
-use houston_llm::Model;
+use houston_llm::{Model, Price};
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
 use houston_tools::{Offer, Registry};
@@ -25,6 +25,8 @@ pub struct Setup {
     pub offer: Offer,
     /// The model it asks.
     pub model: Arc<dyn Model>,
+    /// What its calls cost, if anybody knows.
+    pub price: Option<Price>,
 }
 
 /// An agent type that cannot be set up.
@@ -149,7 +151,8 @@ fn set_up(
         reply: if able { agent_type.reply } else { Reply::Text },
         limits: config.limits.with(agent_type.limits),
     };
-    Ok(Setup { agent_type, policy, offer, model })
+    let price = Price::find(&model.description().provider, &model.description().model);
+    Ok(Setup { agent_type, policy, offer, model, price })
 }
 
 impl std::fmt::Debug for Engine {

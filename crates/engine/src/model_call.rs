@@ -29,6 +29,9 @@ impl Driving<'_> {
     /// Calls the model and commits what it answered. What comes after the call is boxed: a run that waits for its
     /// model should not hold room for committing.
     pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<Driven>, Halt> {
+        if let Some(over) = self.judge_budget(&self.request()).await? {
+            return Box::pin(self.stop_for_budget(&over)).await.map(ControlFlow::Break);
+        }
         self.entered.live.begin(self.next_message);
         let outcome = tokio::select! {
             biased;
@@ -42,9 +45,12 @@ impl Driving<'_> {
         match outcome {
             Outcome::Answered(turn) => {
                 houston_store::fault!("C8")?;
-                let usage = turn.usage;
+                let mut usage = turn.usage;
+                self.call = Some(self.price(&mut usage));
                 self.usage += usage;
-                match self.run.on_model(*turn) {
+                let taken = self.run.on_model(*turn);
+                self.count_conversation(&usage);
+                match taken {
                     Ok(turn) => Box::pin(self.commit_turn(turn, reasoning, message, usage)).await,
                     Err(empty) => {
                         let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
@@ -59,13 +65,17 @@ impl Driving<'_> {
         }
     }
 
-    async fn call_model(&self) -> Outcome {
-        let request = Request {
+    fn request(&self) -> Request<'_> {
+        Request {
             system: &self.system,
             entries: self.run.history(),
             tools: self.setup.offer.definitions(),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
-        };
+        }
+    }
+
+    async fn call_model(&self) -> Outcome {
+        let request = self.request();
         let stream = match self.setup.model.stream(&request).await {
             Ok(stream) => stream,
             Err(error) => return Outcome::Failed(error),

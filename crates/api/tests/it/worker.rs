@@ -92,6 +92,7 @@ impl Driven<'_> {
             iterations: self.iteration,
             usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
             model: Some("simulated/fast".into()),
+            call: None,
             then,
         };
         match self.app.state.store.commit(&self.claimed.fence, &step).await.unwrap() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::clock::SystemClock;
@@ -378,6 +379,7 @@ pub(crate) fn config() -> Config {
             max_history_entries: 0,
             max_output_tokens: 1000,
         },
+        budget: Budget::default(),
         context: ContextConfig {
             notes: 20,
             max_tool_result_bytes: 262_144,
@@ -406,6 +408,7 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
         name: "Ann".into(),
         time_zone: "UTC".into(),
         created_at: now,
+        cost: houston_store::cost::Cost::NOTHING,
     };
     let new = |id, kind| NewAgentable {
         id,
