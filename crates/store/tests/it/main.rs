@@ -2,6 +2,7 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod cost;
 mod fairness;
 #[cfg(test)]
 mod fresh;
