@@ -1,6 +1,4 @@
-use chrono::Utc;
 use houston_domain::agent::budget::Spent;
-use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::id::UserId;
 use houston_domain::model::Usage;
 use houston_store::Error;
@@ -110,7 +108,7 @@ async fn days_are_kept_apart_and_other_tenants_see_nothing() {
     assert_eq!(total, known("0.75", 0));
     let costs: Vec<Cost> = days.iter().map(|day| day.cost).collect();
     assert_eq!(costs, [known("0.5", 0), known("0.25", 0)]);
-    assert!(days[0].day > days[1].day && days[0].day <= SystemClock.now().with_timezone(&Utc).date_naive());
+    assert!(days[0].day > days[1].day);
 
     let other = fresh.store.ensure_tenant(fresh.ids.next(), "other").await.unwrap();
     assert!(matches!(fresh.store.model_calls(other, claimed.run).await, Err(Error::NotFound { .. })));

@@ -16,6 +16,8 @@ mod race;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod spending;
+#[cfg(test)]
 mod storm;
 #[cfg(test)]
 mod sweeps;
