@@ -7,7 +7,8 @@ use std::time::Duration;
 use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelError;
 use houston_llm::{
-    Choice, Guards, Http, Model, RetryPolicy, Timeouts, Unavailable, connect, detect, parse_choice,
+    Choice, Description, Guards, Http, Model, Price, RetryPolicy, Timeouts, Unavailable, connect, detect,
+    limits, parse_choice,
 };
 
 use crate::config::Settings;
@@ -87,5 +88,11 @@ fn tell(model: &dyn Model, found: bool) -> String {
         (false, false) => "",
     };
     let tools = if description.supports_tools { "" } else { ", without tools" };
-    format!("{description}{tools}{why}")
+    let Description { provider, model, .. } = description;
+    let price = match (Price::find(provider, model), limits::nearest(provider, model)) {
+        (None, Some(nearest)) => format!(", of unknown price (the nearest known model is {nearest})"),
+        (None, None) => ", of unknown price".to_owned(),
+        (Some(_), _) => String::new(),
+    };
+    format!("{description}{tools}{price}{why}")
 }

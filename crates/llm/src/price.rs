@@ -2,6 +2,15 @@
 //!
 //! A model that nobody knows has no price, which is something else than a price of nothing.
 //!
+//! ```
+//! # use houston_llm::Price;
+//! # use houston_domain::model::Usage;
+//! let usage = Usage { input_tokens: 1_000, output_tokens: 100, ..Usage::default() };
+//! let price = Price::find("openai", "gpt-5-mini").unwrap();
+//! assert_eq!(price.cost(&usage, "2026-11-22T12:00:00Z".parse().unwrap()).unwrap().to_string(), "0.00045");
+//! assert!(Price::find("ollama", "gpt-oss:20b").is_none());
+//! ```
+//!
 //! The table is genai-prices' (see [`source`]), with all of its meaning: names and patterns, prices that begin on a
 //! day or hold at some hours, tiers, parts of the input that a cache served or took, audio, fees per call. `cargo
 //! xtask prices` fetches it anew; `cargo xtask prices-test` compares this with its Python package.

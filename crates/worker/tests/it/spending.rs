@@ -1,14 +1,21 @@
 //! What runs cost, and budgets that end them, with a model that is paid for by its list.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, Budget};
 use houston_domain::event::Event;
 use houston_domain::id::AgentableId;
 use houston_domain::message::{Message, MessageStatus, Source};
+use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_engine::Config;
-use houston_llm::{Choice, Http, Model, Secret, Timeouts, connect};
+use houston_llm::{
+    Choice, Description, Event as ModelEvent, EventStream, Http, Model, Request, Secret, Simulated, Timeouts,
+    connect,
+};
 use houston_store::cost::Cost;
 use houston_testkit::model_server::script::{after_faults, always, in_turn};
 use houston_testkit::model_server::{ModelServer, Reply};
@@ -163,6 +170,43 @@ async fn a_model_nobody_knows_the_price_of_costs_unknown_and_is_refused_where_th
     assert_eq!((run.error_code.as_deref(), server.journal().calls()), (Some(BUDGET_EXCEEDED), 1));
     assert!(run.error_message.unwrap().contains("refuse_unpriced"));
     refuses.drain().await;
+}
+
+/// A model whose provider says itself what a call cost, as OpenRouter does.
+struct Telling(Description);
+
+impl Model for Telling {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        Box::pin(async move {
+            let inner = Simulated::new().with_delay(Duration::ZERO).stream(request).await?;
+            let told = inner.map(|event| match event {
+                Ok(ModelEvent::Done(mut turn)) => {
+                    turn.usage.cost = dollars("0.0421");
+                    Ok(ModelEvent::Done(turn))
+                }
+                other => other,
+            });
+            Ok(Box::pin(told) as EventStream)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_provider_itself_says_comes_before_its_list() {
+    let rig = Rig::start().await;
+    for name in [PRICED, UNPRICED] {
+        let goal = rig.new_goal().await;
+        let worker = rig.worker_with(Arc::new(Telling(Choice::new("openai", name).description())), vec![]);
+        let posted = rig.post(goal, "hello").await;
+        let run = rig.ended(posted.run).await;
+        let calls = rig.store.model_calls(rig.tenant, posted.run).await.unwrap();
+        assert_eq!((run.cost, calls.len(), calls[0].call.reported), (known("0.0421"), 1, true), "{name}");
+        worker.drain().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
