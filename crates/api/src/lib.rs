@@ -50,6 +50,7 @@ mod auth;
 mod body;
 mod config;
 mod connection;
+mod cost;
 mod envelope;
 mod error;
 mod events;

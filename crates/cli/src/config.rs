@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use figment::error::Kind;
 use figment::providers::{Env, Format, Toml};
+use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
@@ -123,6 +124,8 @@ pub(crate) enum LogFormat {
 pub(crate) struct Orchestrator {
     /// The bounds of a run.
     pub(crate) limits: Limits,
+    /// What may be spent.
+    pub(crate) budget: Budget,
     /// What enters prompt and history.
     pub(crate) context: ContextConfig,
     /// Both tiers.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::clock::SystemClock;
+use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::ModelError;
 use houston_llm::{
-    Candidate, Choice, Fallback, Guards, Http, Model, Provider, RetryPolicy, Strategy, Timeouts, Unavailable,
-    connect, detect_all, parse_choice,
+    Candidate, Choice, Description, Fallback, Guards, Http, Model, Price, Provider, RetryPolicy, Strategy,
+    Timeouts, Unavailable, connect, detect_all, limits, parse_choice,
 };
 
 use crate::config::{AUTO, Loaded, Orchestrator, ProviderSettings, Routed, USE_CASES, Wanted};
@@ -124,7 +124,7 @@ impl<'s> Workshop<'s> {
         let longest_wait = if several { self.policy.delay } else { self.policy.longest_wait };
         let policy = RetryPolicy { longest_wait: longest_wait.min(self.policy.longest_wait), ..self.policy };
         let guarded = connected.into_iter().map(|model| {
-            let candidate = Candidate::known(model.description().clone(), self.quality);
+            let candidate = Candidate::known(model.description().clone(), self.quality, SystemClock.now());
             (candidate, self.guards.guard(model, policy))
         });
         let guarded: Vec<_> = guarded.collect();
@@ -175,7 +175,13 @@ fn tell(models: &[(Candidate, Arc<dyn Model>)], wanted: &Routed) -> String {
     let found = wanted.models.iter().any(|model| model == AUTO);
     let shown = models.iter().map(|(Candidate { description, .. }, _)| {
         let tools = if description.supports_tools { "" } else { ", without tools" };
-        format!("{description}{tools}")
+        let Description { provider, model, .. } = description;
+        let price = match (Price::find(provider, model), limits::nearest(provider, model)) {
+            (None, Some(nearest)) => format!(", of unknown price (the nearest known model is {nearest})"),
+            (None, None) => ", of unknown price".to_owned(),
+            (Some(_), _) => String::new(),
+        };
+        format!("{description}{tools}{price}")
     });
     let shown: Vec<String> = shown.collect();
     let simulated = models.iter().any(|(candidate, _)| candidate.description.simulated);

@@ -79,6 +79,7 @@ impl System {
             ids: Arc::clone(&self.ids),
             config: EngineConfig {
                 limits: orchestrator.limits,
+                budget: orchestrator.budget,
                 context: orchestrator.context,
                 delayed: orchestrator.retry.delayed,
                 max_crashes: orchestrator.lease.max_crashes,

@@ -23,7 +23,8 @@ pub struct Usage {
     /// Of the output, spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
-    /// In US dollars, when the provider itself says what it charged.
+    /// What it cost in US dollars: what the provider itself said; else, once it is priced, what its list says.
+    /// `None` when that is not known. Of a sum: what is known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
 }
@@ -35,7 +36,7 @@ impl std::ops::AddAssign for Usage {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
         self.reasoning_tokens += other.reasoning_tokens;
-        self.cost = self.cost.into_iter().chain(other.cost).reduce(|sum, cost| sum + cost);
+        self.cost = self.cost.into_iter().chain(other.cost).reduce(Decimal::saturating_add);
     }
 }
 

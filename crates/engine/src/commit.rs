@@ -43,6 +43,7 @@ impl Driving<'_> {
             iterations: self.open_step - 1,
             usage,
             model: (usage != Usage::default()).then(|| self.answering.to_string()),
+            call: None,
             then,
         }
     }
@@ -51,6 +52,7 @@ impl Driving<'_> {
     pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
+        step.call = self.call.take();
         let mut pause = Duration::from_millis(20);
         loop {
             match self.engine.store.commit(&self.claimed.fence, &step).await {
@@ -100,6 +102,7 @@ impl Driving<'_> {
     ) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
+        step.call = self.call.take();
         let (mut tx, mut pause) = (Some(tx), Duration::from_millis(20));
         loop {
             let open = match tx.take() {

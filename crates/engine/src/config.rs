@@ -1,5 +1,6 @@
 //! The engine's share of `jobs/orchestrator.toml`.
 
+use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::retry::DelayedRetry;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// The bounds of a run, before its agent type changes them.
     pub limits: Limits,
+    /// What may be spent.
+    pub budget: Budget,
     /// What enters the prompt and the history.
     pub context: ContextConfig,
     /// Retries across attempts.

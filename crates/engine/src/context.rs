@@ -14,6 +14,7 @@ use houston_domain::tool_call::ToolResponse;
 use houston_llm::{ContextBudget, Description, Switch, SystemPart};
 use houston_store::Store;
 use houston_store::claim::Claimed;
+use houston_store::cost::ModelCall;
 
 use crate::engine::{Engine, Setup};
 use crate::error::Halt;
@@ -34,7 +35,7 @@ pub(crate) struct Driving<'e> {
     pub(crate) next_message: MessageId,
     /// The iteration that is open in the streams, from 1.
     pub(crate) open_step: u32,
-    /// Tokens of the run so far, all attempts.
+    /// Tokens of the run so far, all attempts, and what they cost.
     pub(crate) usage: Usage,
     /// Who answered last.
     pub(crate) answering: Description,
@@ -44,6 +45,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) budget: ContextBudget,
     /// See [`cache_key`].
     pub(crate) cache_key: String,
+    /// The call whose answer the next step takes.
+    pub(crate) call: Option<ModelCall>,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
     /// When the claim was answered, by this machine.
@@ -71,6 +74,7 @@ impl<'e> Driving<'e> {
             switches: Vec::new(),
             budget: ContextBudget::default(),
             cache_key: cache_key(claimed.fence.agentable),
+            call: None,
             claimed,
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
@@ -105,6 +109,11 @@ impl<'e> Driving<'e> {
         let context = self
             .retrying(|store| Box::pin(async move { store.run_context(agentable, run, notes).await }))
             .await?;
+        if self.claimed.attempt > 1 {
+            let spent =
+                self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
+            self.usage.cost = spent.run;
+        }
         let now = self.now();
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
         self.budget = ContextBudget::default();

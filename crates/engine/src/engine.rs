@@ -13,6 +13,7 @@ use houston_tools::{Offer, Registry};
 
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
+use crate::spending::Prices;
 
 /// One agent type with all it refers to.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Setup {
     pub offer: Offer,
     /// The model it asks.
     pub model: Arc<dyn Model>,
+    /// What its calls cost, if anybody knows.
+    pub prices: Prices,
 }
 
 /// An agent type that cannot be set up.
@@ -149,7 +152,8 @@ fn set_up(
         reply: if able { agent_type.reply } else { Reply::Text },
         limits: config.limits.with(agent_type.limits),
     };
-    Ok(Setup { agent_type, policy, offer, model })
+    let prices = Prices::of(&*model);
+    Ok(Setup { agent_type, policy, offer, model, prices })
 }
 
 impl std::fmt::Debug for Engine {

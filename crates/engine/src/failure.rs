@@ -151,6 +151,7 @@ pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, tex
         iterations: u32::try_from(claimed.iterations).unwrap_or(0),
         usage: Usage::default(),
         model: None,
+        call: None,
         then: Then::End { event, ending },
     };
     show(&mut step, &error);

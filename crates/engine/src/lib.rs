@@ -46,6 +46,7 @@ pub mod live;
 mod model_call;
 pub mod prompt;
 mod release;
+mod spending;
 mod tool_call;
 mod turn;
 

@@ -39,6 +39,9 @@ impl Driving<'_> {
         let mut budget = std::mem::take(&mut self.budget);
         let tokens = budget.tokens(&self.request(None), &self.answering.provider);
         self.budget = budget;
+        if let Some(over) = self.judge_budget(tokens).await? {
+            return Box::pin(self.stop_for_budget(&over)).await.map(ControlFlow::Break);
+        }
         let mut author = Author::default();
         self.entered.live.begin(self.next_message);
         let outcome = tokio::select! {
@@ -56,7 +59,8 @@ impl Driving<'_> {
         match outcome {
             Outcome::Answered(turn) => {
                 houston_store::fault!("C8")?;
-                let usage = turn.usage;
+                let mut usage = turn.usage;
+                self.call = Some(self.price(&mut usage));
                 self.usage += usage;
                 let answered = self.run.on_model(*turn);
                 self.budget.reported(&usage, self.run.history().len());

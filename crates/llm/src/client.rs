@@ -13,6 +13,7 @@ use crate::answer::AnswerStream;
 use crate::error;
 use crate::framing::Framing;
 use crate::http::Http;
+use crate::limits;
 use crate::model::{Description, EventStream, Model, Request};
 use crate::provider::{AuthStyle, Provider, nearest};
 use crate::secret::{self, Fingerprint, Secret};
@@ -73,7 +74,11 @@ impl Caller {
 
     /// The known model of the provider whose name is nearest to the one that was not found.
     fn nearest_model(&self) -> Option<&'static str> {
-        let row = Provider::named(&self.description.provider).ok()?;
+        let Description { provider, model, .. } = &self.description;
+        if let Some(nearest) = limits::nearest(provider, model) {
+            return Some(nearest);
+        }
+        let row = Provider::named(provider).ok()?;
         nearest(row.models.iter().copied(), &self.description.model, LEAST_LIKE)
             .filter(|name| *name != self.description.model)
     }

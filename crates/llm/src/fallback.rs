@@ -152,6 +152,10 @@ impl Model for Fallback {
         &self.description
     }
 
+    fn candidates(&self) -> Vec<&Description> {
+        self.candidates.iter().map(|candidate| &candidate.description).collect()
+    }
+
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(self.ask(request))
     }

@@ -20,10 +20,9 @@
 //! - A key is in no error, no log and no `Debug`. Values come from the caller: nothing here reads the
 //!   environment.
 //! - Nothing a provider sends is read without a bound, in size and in time.
+//! - Money is decimal; a model whose price nobody knows costs `None`, never 0 ([`price`]).
 //!
 //! # Deliberately absent
-//! - Other wires than four (Cohere and NDJSON come as further folders of [`wire`]), fallback and routing between
-//!   models, and prices.
 //! - Tools on the provider's side: none is asked for. What they leave in an answer is kept and goes back.
 //! - Retries across runs: they wait in Postgres.
 //! - Sampling parameters, reasoning budgets and images: several current models refuse the first two.
@@ -59,9 +58,11 @@ mod framing;
 pub mod fuzzing;
 pub mod guard;
 pub mod http;
+pub mod limits;
 pub mod model;
 mod ndjson;
 pub mod pace;
+pub mod price;
 pub mod provider;
 #[cfg(test)]
 mod recordings;
@@ -86,11 +87,13 @@ pub use detect::{detect, detect_all};
 pub use fallback::Fallback;
 pub use guard::{BreakerStatus, Guards};
 pub use http::{Http, Timeouts};
+pub use limits::Capabilities;
 pub use model::{AnswerSchema, Description, Event, EventStream, Model, Request, Switch, SystemPart};
 pub use pace::Paces;
+pub use price::Price;
 pub use provider::{Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, connect, parse_choice};
 pub use retry::{RetryPolicy, Retrying};
-pub use router::{Candidate, Capabilities, Need, Price, Strategy, estimate_cost};
+pub use router::{Candidate, Need, Rates, Strategy, estimate_cost};
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
 pub use unavailable::Unavailable;

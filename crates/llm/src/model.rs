@@ -22,6 +22,11 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Everyone who may answer, of a model that stands for several.
+    fn candidates(&self) -> Vec<&Description> {
+        vec![self.description()]
+    }
+
     /// Asks, and returns the answer while it is being written. Dropping the future or the stream cancels the
     /// call and closes its connection.
     ///

@@ -9,11 +9,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+use houston_domain::model::Usage;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::context_budget;
+use crate::limits::Capabilities;
 use crate::model::{Description, Request};
+use crate::price::Price;
 use crate::provider::Provider;
 use crate::tokens;
 
@@ -83,24 +87,10 @@ impl Need {
     }
 }
 
-/// What a model can do. `None`: nobody knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capabilities {
-    /// Tokens of question and answer together.
-    pub context_tokens: Option<u64>,
-    /// Tokens of the longest answer.
-    pub max_output_tokens: Option<u64>,
-    /// Whether it calls tools.
-    pub tools: Option<bool>,
-    /// Whether it sees images.
-    pub vision: Option<bool>,
-    /// Whether its provider binds an answer to a JSON schema.
-    pub json_schema: Option<bool>,
-}
-
-/// US dollars for a million tokens.
+/// US dollars for a million tokens of an ordinary request: enough to compare models by. What a call did cost is
+/// [`Price`]'s to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Price {
+pub struct Rates {
     /// Sent.
     pub input: Decimal,
     /// Received.
@@ -115,24 +105,38 @@ pub struct Candidate {
     /// What it can do.
     pub capabilities: Capabilities,
     /// What it costs; `None`: nobody knows, which is not nothing.
-    pub price: Option<Price>,
+    pub rates: Option<Rates>,
     /// How good it is, from 1 to 100.
     pub quality: u8,
 }
 
 impl Candidate {
-    /// What is known of a model: what its description says, and of `ranks` that of the longest beginning of its name.
-    /// The one place where tables of prices and limits come in.
+    /// What is known of a model: what its description and the vendored tables say, and of `ranks` that of the longest
+    /// beginning of its name. Prices are those at `now`.
     #[must_use]
-    pub fn known(description: Description, ranks: &BTreeMap<String, u8>) -> Self {
+    pub fn known(description: Description, ranks: &BTreeMap<String, u8>, now: DateTime<Utc>) -> Self {
+        let Description { provider, model, .. } = &description;
         // What runs on the user's own machine costs nothing a token.
-        let own = Provider::named(&description.provider).is_ok_and(|row| !row.needs_key);
+        let own = Provider::named(provider).is_ok_and(|row| !row.needs_key);
+        let own = own.then_some(Rates { input: Decimal::ZERO, output: Decimal::ZERO });
+        let listed = Capabilities::find(provider, model).unwrap_or_default();
         Self {
-            capabilities: Capabilities { tools: Some(description.supports_tools), ..Capabilities::default() },
-            price: own.then_some(Price { input: Decimal::ZERO, output: Decimal::ZERO }),
-            quality: rank(&description.model, ranks),
+            capabilities: Capabilities { tools: Some(description.supports_tools), ..listed },
+            rates: Price::find(provider, model).and_then(|price| Rates::of(&price, now)).or(own),
+            quality: rank(model, ranks),
             description,
         }
+    }
+}
+
+impl Rates {
+    fn of(price: &Price, now: DateTime<Utc>) -> Option<Self> {
+        /// Below the tiers of long requests.
+        const ORDINARY: u64 = 1_000;
+        let millions = |cost: Decimal| cost * Decimal::from(1_000_000 / ORDINARY);
+        let input = Usage { input_tokens: ORDINARY, ..Usage::default() };
+        let output = Usage { output_tokens: ORDINARY, ..Usage::default() };
+        Some(Self { input: millions(price.cost(&input, now)?), output: millions(price.cost(&output, now)?) })
     }
 }
 
@@ -223,7 +227,7 @@ pub fn order(
             continue;
         }
         let (tokens, answer) = (needs.input_tokens, needs.output_tokens);
-        match candidate.capabilities.context_tokens {
+        match candidate.capabilities.context_window {
             Some(window) if context_budget::left(tokens, answer, window) < 0 => {
                 tight.push((place, Lack::Context { tokens, window }));
             }
@@ -303,7 +307,7 @@ pub fn estimate_cost(request: &Request<'_>, candidate: &Candidate) -> Option<Dec
 }
 
 fn cost(input_tokens: u64, output_tokens: u64, candidate: &Candidate) -> Option<Decimal> {
-    let Price { input, output } = candidate.price?;
+    let Rates { input, output } = candidate.rates?;
     let million = Decimal::from(1_000_000);
     Some((Decimal::from(input_tokens) * input + Decimal::from(output_tokens) * output) / million)
 }

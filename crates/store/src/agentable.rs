@@ -6,6 +6,7 @@ use houston_domain::run::RunStatus;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
@@ -55,6 +56,8 @@ pub struct Agentable {
     pub run_open: bool,
     /// How that run stands or ended.
     pub run_status: Option<RunStatus>,
+    /// What all its model calls cost.
+    pub cost: Cost,
 }
 
 pub(crate) async fn insert(
@@ -124,7 +127,7 @@ impl Store {
         let a = sqlx::query!(
             r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
              where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
@@ -147,6 +150,7 @@ impl Store {
             run: a.run_id.map(RunId),
             run_open: a.run_open,
             run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
+            cost: Cost::of(a.cost, a.unpriced_calls),
         })
     }
 }

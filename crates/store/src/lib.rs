@@ -25,6 +25,7 @@
 pub mod agentable;
 pub mod api_key;
 pub mod claim;
+pub mod cost;
 pub mod error;
 pub mod event;
 pub mod fairness;

@@ -5,6 +5,7 @@ use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 
+use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
@@ -25,6 +26,8 @@ pub struct Run {
     pub iterations: i32,
     /// Tokens.
     pub usage: Usage,
+    /// What its model calls cost.
+    pub cost: Cost,
     /// The model it used last.
     pub model: Option<String>,
     /// Which error, when it failed.
@@ -54,7 +57,7 @@ impl Store {
         let r = sqlx::query!(
             r#"-- store::run::get
             select r.id, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
-                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.model, r.error_code,
+                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
                    r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at
               from houston.runs r join houston.agentables a on a.id = r.agentable_id
               join houston.run_locks l on l.agentable_id = r.agentable_id
@@ -82,6 +85,7 @@ impl Store {
                 reasoning_tokens: tokens(r.reasoning_tokens),
                 cost: None,
             },
+            cost: Cost::of(r.cost, r.unpriced_calls),
             model: r.model,
             error_code: r.error_code,
             error_message: r.error_message,

@@ -1,5 +1,4 @@
-//! Committing a step of a run behind the fence: history, messages, events, intents, responses, outcome and
-//! release, in one transaction.
+//! Committing a step of a run behind the fence, in one transaction: from history to outcome and release.
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
@@ -15,6 +14,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::claim::Fence;
+use crate::cost::ModelCall;
 use crate::error::{Error, Result};
 use crate::event::said;
 use crate::fairness::Fairness;
@@ -134,6 +134,8 @@ pub struct Step {
     pub usage: Usage,
     /// The model that was called, `provider/model`.
     pub model: Option<String>,
+    /// The model call whose answer it takes.
+    pub call: Option<ModelCall>,
     /// What happens to the lock.
     pub then: Then,
 }
@@ -276,10 +278,10 @@ pub(crate) async fn commit(
     let row = sqlx::query!(
         r#"-- store::step::commit
         select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened, cancelled_by, waiting,
-               waiting_kinds
+            waiting_kinds, case when outcome in ('committed', 'went_on') and $39::jsonb is not null
+                           then houston.count_call($1, $38, $4, at, $39) end as counted
           from houston.commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
-               $35, $36, $37)"#,
+               $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)"#,
         fence.agentable.0,
         fence.epoch,
         fence.token.0,
@@ -316,7 +318,9 @@ pub(crate) async fn commit(
         parts.retry_at,
         fairness.running(),
         fairness.messages(),
-        fairness.bytes()
+        fairness.bytes(),
+        step.run.0,
+        step.call.as_ref().map(Json) as Option<Json<&ModelCall>>
     )
     .fetch_one(connection)
     .await?;

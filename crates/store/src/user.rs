@@ -5,6 +5,7 @@ use houston_domain::id::{AgentableId, TenantId, UserId};
 use serde_json::Value;
 
 use crate::agentable::{NewAgentable, insert as insert_agentable};
+use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
@@ -22,6 +23,8 @@ pub struct User {
     pub time_zone: String,
     /// When they were made.
     pub created_at: DateTime<Utc>,
+    /// What all their model calls cost.
+    pub cost: Cost,
 }
 
 impl Store {
@@ -73,7 +76,7 @@ impl Store {
     pub async fn user(&self, tenant: TenantId, id: UserId) -> Result<User> {
         let user = sqlx::query!(
             "-- store::user::get
-            select id, external_id, name, time_zone, created_at from houston.users
+            select id, external_id, name, time_zone, created_at, total_llm_cost, unpriced_calls from houston.users
              where tenant_id = $1 and id = $2",
             tenant.0,
             id.0
@@ -87,6 +90,7 @@ impl Store {
             name: user.name,
             time_zone: user.time_zone,
             created_at: user.created_at,
+            cost: Cost::of(user.total_llm_cost, user.unpriced_calls),
         })
     }
 

@@ -23,6 +23,7 @@ mod commands;
 mod console;
 mod http;
 mod installation;
+mod price_data;
 mod proc;
 mod programs;
 mod providers;

@@ -7,6 +7,7 @@ use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_store::agentable::Agentable;
 use serde::{Deserialize, Serialize};
 
+use crate::cost::Cost;
 use crate::rfc3339::Time;
 
 /// An agentable as clients see it.
@@ -20,6 +21,8 @@ pub(crate) struct Shown {
     pub(crate) status: Option<String>,
     /// Its open run, or the latest one.
     pub(crate) run_id: Option<RunId>,
+    #[serde(flatten)]
+    pub(crate) cost: Cost,
     pub(crate) created_at: Time,
 }
 
@@ -38,6 +41,7 @@ impl Shown {
             description: agentable.description,
             status,
             run_id: agentable.run,
+            cost: agentable.cost.into(),
             created_at: Time(agentable.created_at),
         }
     }

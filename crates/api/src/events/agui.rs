@@ -6,6 +6,7 @@ use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use rust_decimal::Decimal;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -239,6 +240,9 @@ pub(crate) struct RunResult<'a> {
     /// Who asked, of a cancelled one; after `rollback`, its messages are rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cancelled_by: Option<&'a str>,
+    /// What it cost in US dollars, as far as that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<Decimal>,
 }
 
 /// How a run ended that did not fail.

@@ -197,7 +197,7 @@ fn run_end<'a>(
     usage: &Usage,
     (message, code): (Option<&'a str>, Option<&'a str>),
 ) -> Event<'a> {
-    let usage = TokenUsage::of(usage);
+    let (cost, usage) = (usage.cost.map(|cost| cost.normalize()), TokenUsage::of(usage));
     let outcome = match status {
         RunStatus::Failed | RunStatus::DeadLettered => {
             let message = message.or(status.notice()).unwrap_or("The run failed.");
@@ -207,7 +207,8 @@ fn run_end<'a>(
         _ => Outcome::Success,
     };
     let (thread_id, run_id) = (context.thread, committed.run_id);
-    let result = RunResult { status, cancelled_by: code.filter(|_| status == RunStatus::Cancelled) };
+    let cancelled_by = code.filter(|_| status == RunStatus::Cancelled);
+    let result = RunResult { status, cancelled_by, cost };
     Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage }
 }
 

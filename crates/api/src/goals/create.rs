@@ -51,6 +51,7 @@ pub(crate) async fn create(
         created_at: app.now(),
     };
     let shown = Shown {
+        cost: houston_store::cost::Cost::NOTHING.into(),
         id: id.shown(GOAL),
         user_id: goal.user,
         title: goal.title.to_owned(),

@@ -1,5 +1,6 @@
 //! `/v1/runs`: one orchestrator execution each, over crashes and hand-overs.
 
+pub(crate) mod calls;
 pub(crate) mod cancel;
 pub(crate) mod get;
 
@@ -9,6 +10,7 @@ use houston_domain::run::RunStatus;
 use houston_store::run::Run;
 use serde::Serialize;
 
+use crate::cost::Cost;
 use crate::place::Owner;
 use crate::rfc3339::Time;
 
@@ -22,6 +24,8 @@ struct Shown {
     attempt: i32,
     iterations: i32,
     usage: Usage,
+    #[serde(flatten)]
+    cost: Cost,
     model: Option<String>,
     error: Option<Failure>,
     cancel_requested: bool,
@@ -49,6 +53,7 @@ impl From<Run> for Shown {
             attempt: run.attempt,
             iterations: run.iterations,
             usage: run.usage,
+            cost: run.cost.into(),
             model: run.model,
             error: run.error_code.map(|code| Failure { code, message }),
             cancel_requested: run.cancel_requested,

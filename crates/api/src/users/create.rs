@@ -55,6 +55,7 @@ pub(crate) async fn create(
         name: body.name,
         time_zone: body.time_zone.unwrap_or_else(|| "UTC".to_owned()),
         created_at: app.now(),
+        cost: houston_store::cost::Cost::NOTHING,
     };
     let agent_id: AgentableId = app.state.ids.next();
     let kind = app.state.agent_types.get(USER_AGENT);

@@ -54,6 +54,7 @@ async fn a_run_is_streamed_as_it_happens_and_the_stream_ends_with_it() {
     assert_eq!(rest[3].data["outcome"]["type"], "success");
     assert_eq!(rest[3].data["result"]["status"], "message_sent");
     assert_eq!(rest[3].data["usage"][0]["totalTokens"], 15);
+    assert_eq!(rest[3].data["result"]["cost"], "0.0015");
 }
 
 #[tokio::test]

@@ -24,6 +24,52 @@ async fn a_run_shows_what_it_did() {
 }
 
 #[tokio::test]
+async fn costs_are_shown_as_decimals_of_calls_runs_agentables_and_users() {
+    let app = App::start().await;
+    let message = app.say("hello").await;
+    let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
+    let user = format!("/v1/users/{}", app.user);
+    let of = |shown: serde_json::Value, name: &str| (shown[name].clone(), shown["unpriced_calls"].clone());
+    assert_eq!(of(app.get(&run).await.ok(), "cost"), (json!("0"), json!(0)));
+    Worker::start(&app).await.claim().await.answer("hi").await;
+    assert_eq!(of(app.get(&run).await.ok(), "cost"), (json!("0.0015"), json!(0)));
+    let goal = app.get(&format!("/v1/goals/{}", app.goal)).await.ok();
+    assert_eq!(of(goal, "cost"), (json!("0.0015"), json!(0)));
+    assert_eq!(of(app.get(&user).await.ok(), "total_llm_cost"), (json!("0.0015"), json!(0)));
+
+    let calls = app.get(&format!("{run}/model_calls")).await.ok();
+    assert_eq!(calls["data"].as_array().unwrap().len(), 1);
+    let call = &calls["data"][0];
+    assert_eq!((&call["cost"], &call["cost_source"]), (&json!("0.0015"), &json!("provider")));
+    assert_eq!((&call["model"], &call["usage"]["input_tokens"]), (&json!("fast"), &json!(10)));
+    let costs = app.get(&format!("{user}/costs")).await.ok();
+    assert_eq!(of(costs.clone(), "total_llm_cost"), (json!("0.0015"), json!(0)));
+    let day = &costs["days"][0];
+    assert_eq!((&day["cost"], &day["model_calls"]), (&json!("0.0015"), &json!(1)));
+    assert!(day["day"].as_str().unwrap().parse::<chrono::NaiveDate>().is_ok());
+    let nobody = "user_00000000000000000000000000000000";
+    app.get(&format!("/v1/users/{nobody}/costs")).await.refused(404, "not_found");
+    app.get("/v1/runs/run_00000000000000000000000000000000/model_calls").await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn what_nobody_knows_the_cost_of_is_null_and_counted() {
+    let app = App::start().await;
+    let message = app.say("hello").await;
+    let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
+    let worker = Worker::start(&app).await;
+    let mut claimed = worker.claim().await;
+    claimed.unpriced = true;
+    claimed.answer("hi").await;
+    for path in [run, format!("/v1/goals/{}", app.goal)] {
+        let shown = app.get(&path).await.ok();
+        assert_eq!((&shown["cost"], &shown["unpriced_calls"]), (&json!(null), &json!(1)), "{path}");
+    }
+    let user = app.get(&format!("/v1/users/{}", app.user)).await.ok();
+    assert_eq!((&user["total_llm_cost"], &user["unpriced_calls"]), (&json!(null), &json!(1)));
+}
+
+#[tokio::test]
 async fn a_run_is_cancelled_once_however_often_it_is_asked_for() {
     let app = App::start().await;
     let message = app.say("hello").await;

@@ -10,6 +10,7 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_store::claim::{Claimed, Crashes};
+use houston_store::cost::ModelCall;
 use houston_store::lease::LeaseConnection;
 use houston_store::step::{Commit, Done, Ending, NewMessage, Step, Then};
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ pub(crate) struct Driven<'a> {
     iteration: u32,
     /// Whether the bus hears of it.
     pub(crate) loud: bool,
+    /// Whether nobody knows what its calls cost.
+    pub(crate) unpriced: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -58,7 +61,7 @@ impl<'a> Worker<'a> {
             .expect("something to claim");
         self.app.state.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let iteration = u32::try_from(claimed.iterations).unwrap() + 1;
-        Driven { app: self.app, claimed, message, iteration, loud: true }
+        Driven { app: self.app, claimed, message, iteration, loud: true, unpriced: false }
     }
 }
 
@@ -90,8 +93,15 @@ impl Driven<'_> {
             responses: vec![],
             cells: vec![],
             iterations: self.iteration,
-            usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+            usage: usage(),
             model: Some("simulated/fast".into()),
+            call: Some(ModelCall {
+                provider: "simulated".into(),
+                model: "fast".into(),
+                iteration: self.iteration,
+                usage: Usage { cost: usage().cost.filter(|_| !self.unpriced), ..usage() },
+                reported: true,
+            }),
             then,
         };
         match self.app.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
@@ -224,14 +234,13 @@ impl Driven<'_> {
         let ids = &self.app.state.ids;
         let (code, message) =
             (error.map(|(code, _)| code.to_owned()), error.map(|(_, text)| text.to_owned()));
-        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
         let iteration = Some(self.iteration);
         let go_on = Event::StepFinished { iteration: self.iteration, next_message_id: ids.next() };
         Then::Finish {
             event: Event::RunFinished {
                 status,
                 iteration,
-                usage,
+                usage: usage(),
                 message: message.clone(),
                 code: code.clone(),
             },
@@ -239,6 +248,11 @@ impl Driven<'_> {
             ending: Ending { status, next_run: ids.next(), error_code: code, error_message: message },
         }
     }
+}
+
+/// Of each of its model calls, and what each costs.
+fn usage() -> Usage {
+    Usage { input_tokens: 10, output_tokens: 5, cost: Some("0.00150".parse().unwrap()), ..Usage::default() }
 }
 
 fn shown(error: &ErrorMessage) -> NewMessage {

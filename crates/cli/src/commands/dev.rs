@@ -132,6 +132,7 @@ async fn demo_goal(store: &Store, ids: &Ids, tenant: TenantId) -> Result<(UserId
         name: "Demo".to_owned(),
         time_zone: "UTC".to_owned(),
         created_at: now,
+        cost: houston_store::cost::Cost::NOTHING,
     };
     let agentable = |id, kind, title, description, status| NewAgentable {
         id,

@@ -4,6 +4,7 @@
 //! history entry to commit. Whatever the order of answers, results, crashes and new messages, every prefix of
 //! those entries passes [`crate::history::validate`].
 
+pub mod budget;
 pub mod limits;
 pub mod partial_json;
 pub mod step;

@@ -5,7 +5,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::model::{ModelTurn, StopReason, Usage};
 
 use super::*;
-use crate::router::Capabilities;
+use crate::limits::Capabilities;
 
 /// What one model does with each call.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ fn fallback(models: &[&Arc<Scripted>]) -> Fallback {
         let candidate = Candidate {
             description: model.description.clone(),
             capabilities: Capabilities::default(),
-            price: None,
+            rates: None,
             quality: 50,
         };
         (candidate, Arc::clone(*model) as Arc<dyn Model>)
@@ -193,7 +193,7 @@ fn when_all_fail_each_is_named_and_what_may_pass_decides() {
 fn who_cannot_do_it_is_passed_over_and_a_conversation_too_long_for_all_is_not_sent() {
     let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
     let mut model = fallback(&[&a, &b]);
-    model.candidates[0].capabilities.context_tokens = Some(1000);
+    model.candidates[0].capabilities.context_window = Some(1000);
     let long = Request { input_tokens: Some(5000), ..Request::default() };
     let (events, _) = ask(&model, &long);
     assert_eq!(events[0], Event::Answering(Box::new(b.description.clone())));
@@ -204,7 +204,7 @@ fn who_cannot_do_it_is_passed_over_and_a_conversation_too_long_for_all_is_not_se
     assert_eq!(failure.code, Code::RateLimited);
     assert!(failure.message.contains("a/m: not asked: the conversation has about 5000"), "{failure}");
 
-    model.candidates[1].capabilities.context_tokens = Some(4000);
+    model.candidates[1].capabilities.context_window = Some(4000);
     let failure = ask(&model, &long).1.unwrap();
     assert_eq!((failure.code, b.calls()), (Code::ContextLengthExceeded, 2), "not asked");
     assert_eq!(

@@ -209,7 +209,7 @@ mod tests {
             let mut mutator = Mutator::new(examples, 7);
             let (mut answers, mut errors) = (0, 0);
             for _ in 0..1500 {
-                let bytes = mutator.next();
+                let bytes = mutator.mutated();
                 check_refusal(&bytes);
                 if check(*wire, &bytes).1.is_none() { answers += 1 } else { errors += 1 }
             }
@@ -222,7 +222,7 @@ mod tests {
     fn the_same_seed_makes_the_same_bytes() {
         let made = |seed| {
             let mut mutator = Mutator::new(corpus(Wire::Ollama), seed);
-            (0..20).map(|_| mutator.next()).collect::<Vec<_>>()
+            (0..20).map(|_| mutator.mutated()).collect::<Vec<_>>()
         };
         assert_eq!(made(1), made(1));
         assert_ne!(made(1), made(2));

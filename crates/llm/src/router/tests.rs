@@ -11,14 +11,14 @@ fn candidate(name: &str) -> Candidate {
     Candidate {
         description: description(name),
         capabilities: Capabilities::default(),
-        price: None,
+        rates: None,
         quality: UNRANKED,
     }
 }
 
 fn priced(name: &str, input: i64, output: i64, quality: u8) -> Candidate {
-    let price = Some(Price { input: Decimal::new(input, 2), output: Decimal::new(output, 2) });
-    Candidate { price, quality, ..candidate(name) }
+    let rates = Some(Rates { input: Decimal::new(input, 2), output: Decimal::new(output, 2) });
+    Candidate { rates, quality, ..candidate(name) }
 }
 
 fn names(strategy: Strategy, needs: &Needs<'_>, candidates: &[Candidate]) -> Vec<String> {
@@ -62,7 +62,7 @@ fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
     let all = [
         lacks(Capabilities { tools: Some(false), ..unknown }),
         lacks(Capabilities { vision: Some(false), ..unknown }),
-        lacks(Capabilities { context_tokens: Some(8000), ..unknown }),
+        lacks(Capabilities { context_window: Some(8000), ..unknown }),
         lacks(Capabilities { json_schema: Some(false), ..unknown }),
         candidate("unknown"),
     ];
@@ -84,7 +84,7 @@ fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
 #[test]
 fn a_context_that_may_be_too_small_is_tried_when_there_is_none_better() {
     let small = || Candidate {
-        capabilities: Capabilities { context_tokens: Some(8000), ..Capabilities::default() },
+        capabilities: Capabilities { context_window: Some(8000), ..Capabilities::default() },
         ..candidate("small")
     };
     for (tokens, asked) in [(6600, 1), (6800, 1), (8800, 1), (8801, 0)] {
@@ -103,21 +103,23 @@ fn a_request_costs_what_its_tokens_cost() {
     assert_eq!(estimate_cost(&request, &candidate), Some(Decimal::new(6, 2)), "10 k at $3, 2 k at $15");
     candidate.capabilities.max_output_tokens = Some(1000);
     assert_eq!(estimate_cost(&request, &candidate), Some(Decimal::new(45, 3)));
-    candidate.price = None;
+    candidate.rates = None;
     assert_eq!(estimate_cost(&request, &candidate), None);
 }
 
 #[test]
 fn the_rank_is_that_of_the_longest_beginning() {
     let ranks = BTreeMap::from([("gpt-5".to_owned(), 80), ("gpt-5-mini".to_owned(), 60)]);
-    let quality = |model: &str| Candidate::known(description(model), &ranks).quality;
+    let quality = |model: &str| Candidate::known(description(model), &ranks, DateTime::UNIX_EPOCH).quality;
     assert_eq!(
         (quality("gpt-5"), quality("openai/gpt-5-mini-2026"), quality("other"), quality("agpt-5")),
         (80, 60, UNRANKED, UNRANKED)
     );
     let own = Description { provider: "ollama".into(), ..description("qwen3:8b") };
-    assert!(Candidate::known(own, &ranks).price.is_some_and(|price| price.input.is_zero()));
-    assert_eq!(Candidate::known(description("gpt-5"), &ranks).price, None);
+    assert!(
+        Candidate::known(own, &ranks, DateTime::UNIX_EPOCH).rates.is_some_and(|price| price.input.is_zero())
+    );
+    assert_eq!(Candidate::known(description("gpt-5"), &ranks, DateTime::UNIX_EPOCH).rates, None);
 }
 
 fn able() -> impl Generate<Value = Option<bool>> {
@@ -127,15 +129,16 @@ fn able() -> impl Generate<Value = Option<bool>> {
 fn any_candidate() -> impl Generate<Value = Candidate> {
     let price = proptest::option::of((0..10_000i64, 0..10_000i64));
     (able(), able(), able(), proptest::option::of(1..200_000u64), price, 1..=100u8).prop_map(
-        |(tools, vision, json_schema, context_tokens, price, quality)| Candidate {
+        |(tools, vision, json_schema, context_window, price, quality)| Candidate {
             capabilities: Capabilities {
-                context_tokens,
+                context_window,
                 max_output_tokens: None,
                 tools,
                 vision,
                 json_schema,
+                ..Capabilities::default()
             },
-            price: price.map(|(input, output)| Price {
+            rates: price.map(|(input, output)| Rates {
                 input: Decimal::new(input, 3),
                 output: Decimal::new(output, 3),
             }),
@@ -182,7 +185,7 @@ proptest! {
             prop_assert!(!(needs.always.contains(&Need::Vision) && able.vision == Some(false)));
             prop_assert!(!(needs.always.contains(&Need::JsonSchema) && able.json_schema == Some(false)));
             let too_long =
-                able.context_tokens.is_some_and(|window| context_budget::is_clearly_over(needs.input_tokens, window));
+                able.context_window.is_some_and(|window| context_budget::is_clearly_over(needs.input_tokens, window));
             prop_assert!(!too_long);
         }
         prop_assert_eq!(&found, &order(strategy, &needs, &candidates, &|_| None), "the same for the same");

@@ -58,8 +58,12 @@ impl Peer {
 }
 
 fn fallback(strategy: Strategy, guards: &Guards, peers: &[&Peer]) -> Fallback {
-    let candidate =
-        |peer: &&Peer| (Candidate::known(peer.description(), &Default::default()), Arc::clone(&peer.model));
+    let candidate = |peer: &&Peer| {
+        (
+            Candidate::known(peer.description(), &Default::default(), chrono::DateTime::UNIX_EPOCH),
+            Arc::clone(&peer.model),
+        )
+    };
     Fallback::new(strategy, vec![], peers.iter().map(candidate).collect(), guards.paces()).unwrap()
 }
 

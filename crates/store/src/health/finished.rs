@@ -52,9 +52,10 @@ impl Store {
         .await?;
         sqlx::query!(
             "-- store::health::finished::delete
-            with calls as (
-                delete from houston.tool_calls t using houston.runs r
-                 where r.agentable_id = any ($1) and t.run_id = r.id),
+            with calls as (delete from houston.tool_calls t using houston.runs r
+                            where r.agentable_id = any ($1) and t.run_id = r.id),
+            model_calls as (delete from houston.model_calls c using houston.runs r
+                             where r.agentable_id = any ($1) and c.run_id = r.id),
             events as (delete from houston.events where agentable_id = any ($1)),
             messages as (delete from houston.messages where agentable_id = any ($1)),
             history as (delete from houston.history where agentable_id = any ($1)),

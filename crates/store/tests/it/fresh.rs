@@ -119,6 +119,7 @@ impl Fresh {
             iterations: 1,
             usage: Usage::default(),
             model: None,
+            call: None,
             then,
         }
     }
@@ -132,6 +133,7 @@ pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> Agentabl
         name: "Ann".into(),
         time_zone: "UTC".into(),
         created_at: now,
+        cost: houston_store::cost::Cost::NOTHING,
     };
     let new = |id, kind| NewAgentable {
         id,

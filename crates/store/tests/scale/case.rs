@@ -30,6 +30,10 @@ const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
 const SEQ: u32 = 5 * Crowd::LARGE.runs;
 /// Runs of a user, messages and bytes of a reading.
 const SHARES: [&str; 3] = ["10", "100", "262144"];
+/// A model call that was answered.
+const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "reported": true, "usage": {
+    "input_tokens": 1, "output_tokens": 1, "cache_read_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0,
+    "cost": "0.0001"}}"#;
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
 fn id(kind: &str, number: u32) -> String {
@@ -57,7 +61,7 @@ impl Case {
 /// Takes the lock of a goal, for a commit.
 fn claimed(goal: u32) -> String {
     format!(
-        "select epoch from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144, 3, '5 s') \\gset\n",
+        "select epoch, run_id from houston.claim_run({}, {}, {TOKEN}, gen_random_uuid(), 10, 100, 262144, 3, '5 s') \\gset\n",
         id("goal", goal),
         id("worker", WORKER)
     )
@@ -116,6 +120,8 @@ fn step(what: &str, then: &str, read: bool) -> Vec<String> {
         ["1", "array[1, 1, 0, 0, 0]::int8[]", "'fake/model'", "null", "null", "null"].map(str::to_owned),
     );
     arguments.extend(SHARES.map(str::to_owned));
+    arguments.push(":'run_id'".to_owned());
+    arguments.push(if responds { "null".to_owned() } else { format!("'{CALL}'") });
     arguments
 }
 
@@ -238,6 +244,14 @@ fn reads() -> Vec<Case> {
         case("store::message::list", "", &[&tenant, &idle, "1000", "100"], thread, [60, 150]),
         case("store::run::get", "", &[&tenant, &run], &["runs_pkey"], [10, 30]),
         case("store::run::lock_for_cancel", "", &[&tenant, &run], &["runs_pkey"], [10, 30]),
+        case(
+            "store::cost::spent",
+            "",
+            &[&idle, &run],
+            &["agentables_pkey", "runs_pkey", "spending_pkey"],
+            [10, 30],
+        ),
+        case("store::cost::calls", "", &[&tenant, &run], &["model_calls_pkey"], [10, 20]),
         case("store::run::cancel", "", &[&id("run", OPEN_RUNS + DRIVEN), "1"], &["runs_pkey"], [10, 40]),
         case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
         case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),

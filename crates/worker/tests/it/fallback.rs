@@ -34,8 +34,9 @@ fn fallback(servers: &[(&str, &ModelServer)], window: Option<u64>) -> Arc<dyn Mo
             ..Choice::new(*provider, "scripted")
         };
         let model = connect(&choice, &http, &|_| None).unwrap();
-        let mut candidate = Candidate::known(model.description().clone(), &BTreeMap::new());
-        candidate.capabilities.context_tokens = window;
+        let mut candidate =
+            Candidate::known(model.description().clone(), &BTreeMap::new(), chrono::DateTime::UNIX_EPOCH);
+        candidate.capabilities.context_window = window;
         models.push((candidate, guards.guard(model, AT_ONCE)));
     }
     Arc::new(Fallback::new(Strategy::Fallback, vec![], models, guards.paces()).unwrap())
@@ -142,10 +143,13 @@ async fn a_conversation_too_long_for_its_model_is_not_sent() {
     worker.drain().await;
 }
 
+/// The cache key and the tokens of each request.
+type Asked = Arc<Mutex<Vec<(Option<String>, Option<u64>)>>>;
+
 /// Keeps what it is asked.
 struct Curious {
     inner: Arc<dyn Model>,
-    asked: Arc<Mutex<Vec<(Option<String>, Option<u64>)>>>,
+    asked: Asked,
 }
 
 impl Model for Curious {

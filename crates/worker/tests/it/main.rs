@@ -22,6 +22,8 @@ mod retry;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod spending;
+#[cfg(test)]
 mod storm;
 #[cfg(test)]
 mod sweeps;

@@ -257,6 +257,7 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
         name: "Ann".into(),
         time_zone: "UTC".into(),
         created_at: now,
+        cost: houston_store::cost::Cost::NOTHING,
     };
     let new = |id, kind| NewAgentable {
         id,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
@@ -155,6 +156,7 @@ pub(crate) fn config() -> Config {
             max_history_entries: 0,
             max_output_tokens: 1000,
         },
+        budget: Budget::default(),
         context: ContextConfig {
             notes: 20,
             max_tool_result_bytes: 262_144,

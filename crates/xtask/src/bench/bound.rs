@@ -29,6 +29,10 @@ pub(crate) struct Bound {
 /// More than any machine does in a second: how many threads are made for each second of the loop.
 const MOST_PER_SECOND: usize = 2_000;
 
+/// The model call of a run, of which nobody knows what it cost.
+const CALL: &str = r#"{"provider": "bound", "model": "bound", "iteration": 1, "reported": false, "usage": {
+    "input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0}}"#;
+
 /// Measures it; `sample` is what a run of the service wrote.
 pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) -> Result<Option<Bound>> {
     let Ok(pgbench) = psql::program(servers, "pgbench") else {
@@ -110,7 +114,7 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
         script,
         "select t.id as agentable, gen_random_uuid() as token, w.id as worker
            from bound.threads t cross join bound.worker w cross join lateral ({post}) p where t.n = :n \\gset\n\
-         select c.\"epoch!\" as epoch from ({claim}) c \\gset\n{context};\n{commit};\n"
+         select c.\"epoch!\" as epoch, c.\"run_id!\" as run from ({claim}) c \\gset\n{context};\n{commit};\n"
     )?;
     Ok(script)
 }
@@ -144,6 +148,7 @@ fn commit_values(sample: &Sample) -> Vec<String> {
     values.extend([quote(&sample.last_event) + "::jsonb", "null".to_owned(), "gen_random_uuid()".to_owned()]);
     values.extend(["'completed'", "1", "array[10, 5, 0, 0, 0]::bigint[]", "'bound'"].map(str::to_owned));
     values.extend(["null", "null", "null", "10", "100", "262144"].map(str::to_owned));
+    values.extend([":run::uuid".to_owned(), quote(CALL) + "::jsonb"]);
     values
 }
 

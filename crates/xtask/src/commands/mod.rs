@@ -5,6 +5,8 @@ mod chaos;
 mod check;
 mod clients;
 mod prepare;
+mod prices;
+mod prices_test;
 mod providers_test;
 mod real_model;
 mod recovery;
@@ -27,6 +29,10 @@ pub(crate) enum Command {
     Check(check::Check),
     /// Refresh the prepared queries in crates/store/.sqlx
     Prepare(prepare::Prepare),
+    /// Fetch prices, limits and capabilities of models anew
+    Prices(prices::Prices),
+    /// Compare costs with those of genai-prices' Python package
+    PricesTest(prices_test::PricesTest),
     /// Measure latency, throughput, memory and storage on real servers
     Bench(bench::Bench),
     /// Make everything go wrong at once, and count what was lost, doubled or out of order
@@ -66,6 +72,8 @@ impl Command {
             Self::Test(command) => command.run().await,
             Self::Check(command) => command.run().await,
             Self::Prepare(command) => command.run().await,
+            Self::Prices(command) => command.run().await,
+            Self::PricesTest(command) => command.run().await,
             Self::Bench(command) => command.run().await,
             Self::Chaos(command) => command.run().await,
             Self::ProvidersTest(command) => command.run().await,

@@ -12,7 +12,7 @@ use crate::{child, programs, repository};
 /// Run all tests on a Postgres and a Redis of their own.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// Leave out what needs Node and npm packages: the tests with real stream clients
+    /// Leave out what needs packages of npm and pip: real stream clients, and genai-prices' own costs
     #[arg(long)]
     no_clients: bool,
     /// Play the crash points alone; then the filter names places or cases: `C7`, `C10-kill`
@@ -35,12 +35,16 @@ impl Test {
         // Before the servers, so that it is removed after they have stopped.
         let scratch = Scratch::new()?;
         // First, so that the closing line is that of all the other tests.
-        let mut crash_points = ExitCode::SUCCESS;
+        let mut before = ExitCode::SUCCESS;
         if self.crash_points || self.filter.is_empty() {
-            crash_points = child::code(child::run(self.crash_points(&scratch)).await?);
+            before = child::code(child::run(self.crash_points(&scratch)).await?);
         }
         if self.crash_points {
-            return Ok(crash_points);
+            return Ok(before);
+        }
+        if self.filter.is_empty() && !self.no_clients {
+            let compared = super::prices_test::compare_if_possible().await?;
+            before = if before == ExitCode::SUCCESS { compared } else { before };
         }
         let servers = programs::servers(|config| config.max_connections = CONNECTIONS)?;
         let mut runner = self.runner().await;
@@ -57,7 +61,7 @@ impl Test {
         // Its closing line stays the last one.
         let status = child::run(runner).await?;
         drop(servers);
-        Ok(if status.success() { crash_points } else { child::code(status) })
+        Ok(if status.success() { before } else { child::code(status) })
     }
 
     /// The cases that need crash points in the binary: a build of its own, which no other test sees. They bring their

@@ -114,7 +114,7 @@ impl ReportedUsage {
             cache_read_tokens: read,
             cache_write_tokens: write,
             reasoning_tokens: thinking.unwrap_or(0).min(output_tokens),
-            cost: None,
+            ..Usage::default()
         }
     }
 }

@@ -136,9 +136,8 @@ fn usage_is_read_from_every_place_and_made_sensible() {
             input_tokens: 7,
             output_tokens: 25,
             cache_read_tokens: 7,
-            cache_write_tokens: 0,
             reasoning_tokens: 20,
-            cost: None,
+            ..Usage::default()
         }
     );
     let nulls =

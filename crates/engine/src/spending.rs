@@ -1,0 +1,114 @@
+//! Money: what an answer cost, and whether the next one may be paid for.
+
+use chrono::{DateTime, Utc};
+use houston_domain::agent::budget::{BUDGET_EXCEEDED, OverBudget};
+use houston_domain::error_message::ErrorMessage;
+use houston_domain::event::Event;
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_domain::tool_call::ToolResponse;
+use houston_llm::{Description, Model, Price};
+use houston_store::cost::ModelCall;
+use houston_store::step::{Ending, Then};
+use rust_decimal::Decimal;
+
+use crate::context::Driving;
+use crate::drive::Driven;
+use crate::error::Halt;
+use crate::failure::show;
+
+/// Of what is estimated to be sent, so much more is reckoned with, in percent: see `houston_llm::context_budget`.
+const RESERVE_PERCENT: u64 = 10;
+
+/// What the models cost that may answer, if anybody knows.
+#[derive(Debug, Clone)]
+pub struct Prices(Vec<(Description, Option<Price>)>);
+
+impl Prices {
+    /// Of everyone `model` stands for.
+    pub(crate) fn of(model: &dyn Model) -> Self {
+        let priced = |one: &Description| (one.clone(), Price::find(&one.provider, &one.model));
+        Self(model.candidates().into_iter().map(priced).collect())
+    }
+
+    fn of_answering(&self, answering: &Description) -> Option<&Price> {
+        self.0.iter().find(|(one, _)| one == answering)?.1.as_ref()
+    }
+
+    /// What the dearest of them takes for `usage`; with `all`, `None` unless the price of each is known.
+    fn most(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
+        let costs = || self.0.iter().map(|(_, price)| price.as_ref().and_then(|price| price.cost(usage, at)));
+        if all && costs().any(|cost| cost.is_none()) {
+            return None;
+        }
+        costs().flatten().max()
+    }
+}
+
+impl Driving<'_> {
+    /// What an answer cost: what the provider says, else what its list says; `usage` is told. Of an answer that says
+    /// nothing of its tokens nobody knows.
+    pub(crate) fn price(&self, usage: &mut Usage) -> ModelCall {
+        let reported = usage.cost.is_some();
+        if !reported && usage.input_tokens + usage.output_tokens > 0 {
+            let price = self.setup.prices.of_answering(&self.answering);
+            usage.cost = price.and_then(|price| price.cost(usage, self.now()));
+        }
+        let description = &self.answering;
+        ModelCall {
+            provider: description.provider.clone(),
+            model: description.model.clone(),
+            iteration: self.open_step,
+            usage: *usage,
+            reported,
+        }
+    }
+
+    /// Whether the next call may be made, by all that was spent up to now.
+    /// `tokens` is how many it sends, about.
+    pub(crate) async fn judge_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Halt> {
+        let budget = self.engine.config.budget;
+        if !budget.is_set() {
+            return Ok(None);
+        }
+        let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
+        let spent = self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
+        let plain = Usage {
+            input_tokens: tokens.saturating_add(tokens / 100 * RESERVE_PERCENT),
+            output_tokens: u64::from(self.setup.policy.limits.max_output_tokens),
+            ..Usage::default()
+        };
+        // What goes into a cache may cost more.
+        let written = Usage { cache_write_tokens: plain.input_tokens, ..plain };
+        let (now, all) = (self.now(), budget.refuse_unpriced);
+        let next = self.setup.prices.most(&plain, now, all).max(self.setup.prices.most(&written, now, all));
+        Ok(budget.judge(&spent, next).err())
+    }
+
+    /// Ends the run before the call that might break a budget. It is not tried again: nothing would be cheaper.
+    pub(crate) async fn stop_for_budget(&mut self, over: &OverBudget) -> Result<Driven, Halt> {
+        tracing::info!(run = %self.claimed.run, %over, "a budget ends the run");
+        let (status, text) = (RunStatus::Failed, over.to_string());
+        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+        step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
+        show(&mut step, &ErrorMessage::permanent(self.claimed.run, BUDGET_EXCEEDED, &text));
+        let code = Some(BUDGET_EXCEEDED.to_owned());
+        step.then = Then::End {
+            event: Event::RunFinished {
+                status,
+                iteration: Some(self.open_step),
+                usage: self.usage,
+                message: Some(text.clone()),
+                code: code.clone(),
+            },
+            ending: Ending {
+                status,
+                next_run: self.engine.ids.next(),
+                error_code: code,
+                error_message: Some(text),
+            },
+        };
+        self.commit(step).await?;
+        Ok(Driven::Ended(status))
+    }
+}

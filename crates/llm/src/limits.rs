@@ -1,0 +1,220 @@
+//! What models take and can do, by vendored data: for routers, for context budgets, and for people who mistype a name.
+//!
+//! The table is litellm's (see [`source`]), cut down to what is used; how much input a model takes is filled in from
+//! the table of prices. `cargo xtask prices` fetches both anew. What a table does not mention is unknown, not absent.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use chrono::NaiveDate;
+use serde::Deserialize;
+
+use crate::price::{self, Source};
+
+const TEXT: &str = include_str!("../data/models.json");
+
+/// Publishers as OpenRouter and GitHub name them before a model's name, and the providers of the table.
+const PUBLISHERS: [(&str, &str); 4] =
+    [("mistralai", "mistral"), ("z-ai", "zai"), ("xai", "x-ai"), ("mistral-ai", "mistral")];
+
+/// What is known of a model; `None` where nobody says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Tokens of input it takes at most.
+    pub context_window: Option<u64>,
+    /// Tokens it writes at most in one answer.
+    pub max_output_tokens: Option<u64>,
+    /// Whether it calls tools.
+    pub tools: Option<bool>,
+    /// Whether it calls several at once.
+    pub parallel_tools: Option<bool>,
+    /// Whether it reads pictures.
+    pub vision: Option<bool>,
+    /// Whether its answers can be held to a JSON schema.
+    pub json_schema: Option<bool>,
+    /// Whether it thinks before it answers.
+    pub reasoning: Option<bool>,
+    /// Whether a stable beginning of the input is cheaper the second time.
+    pub prompt_caching: Option<bool>,
+    /// The day from which its provider no longer offers it.
+    pub retires: Option<NaiveDate>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    source: Source,
+    providers: Vec<Provider>,
+}
+
+#[derive(Deserialize)]
+struct Provider {
+    id: String,
+    models: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    id: String,
+    input: Option<u64>,
+    output: Option<u64>,
+    #[serde(default)]
+    supports: Vec<Feature>,
+    #[serde(default)]
+    lacks: Vec<Feature>,
+    retires: Option<NaiveDate>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Feature {
+    Tools,
+    ParallelTools,
+    Vision,
+    JsonSchema,
+    Reasoning,
+    PromptCaching,
+}
+
+struct Table {
+    source: Source,
+    /// By provider, then by the model's name.
+    models: BTreeMap<String, BTreeMap<String, Capabilities>>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(read);
+
+#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+fn read() -> Table {
+    let file: File = serde_json::from_str(TEXT).expect("data/models.json has the shape of `File`");
+    let of = |model: Model| (model.id.to_lowercase(), model.into());
+    let models = file.providers.into_iter().map(|one| (one.id, one.models.into_iter().map(of).collect()));
+    Table { source: file.source, models: models.collect() }
+}
+
+impl From<Model> for Capabilities {
+    fn from(model: Model) -> Self {
+        let says = |feature| {
+            let yes = model.supports.contains(&feature).then_some(true);
+            yes.or_else(|| model.lacks.contains(&feature).then_some(false))
+        };
+        Self {
+            context_window: model.input,
+            max_output_tokens: model.output,
+            tools: says(Feature::Tools),
+            parallel_tools: says(Feature::ParallelTools),
+            vision: says(Feature::Vision),
+            json_schema: says(Feature::JsonSchema),
+            reasoning: says(Feature::Reasoning),
+            prompt_caching: says(Feature::PromptCaching),
+            retires: model.retires,
+        }
+    }
+}
+
+/// Where the limits come from.
+#[must_use]
+pub fn source() -> &'static Source {
+    &TABLE.source
+}
+
+impl Capabilities {
+    /// What is known of a provider's model, both as they are called here; `None` when the model is not known at all.
+    /// Not cheap: keep it with the model.
+    #[must_use]
+    pub fn find(provider: &str, model: &str) -> Option<Self> {
+        let model = model.to_lowercase();
+        let listed = price::listed(provider, &model);
+        let found = price::provider_id(provider).and_then(|id| {
+            // Of a dated or aliased name, what is known of the model it is priced as.
+            let names = [Some(&*model), listed.map(|(name, _)| name)];
+            names.into_iter().flatten().find_map(|name| TABLE.models.get(id)?.get(name).copied())
+        });
+        let own = listed.and_then(|(_, context)| context);
+        if let Some(known) = found {
+            return Some(Self { context_window: known.context_window.or(own), ..known });
+        }
+        match published(&model) {
+            // A host may allow less than the publisher: its own word comes first.
+            Some(known) => Some(Self { context_window: own.or(known.context_window), ..known }),
+            None => listed.map(|_| Self { context_window: own, ..Self::default() }),
+        }
+    }
+}
+
+/// What is known of `publisher/model` at its publisher. Gateways write `4.5` where Anthropic writes `4-5`, and add
+/// `:free` and the like.
+fn published(name: &str) -> Option<Capabilities> {
+    let (publisher, model) = name.split_once('/')?;
+    let publisher =
+        PUBLISHERS.iter().find(|(theirs, _)| *theirs == publisher).map_or(publisher, |(_, ours)| ours);
+    let models = TABLE.models.get(publisher)?;
+    let model = model.split(':').next().unwrap_or(model);
+    models.get(model).or_else(|| models.get(&model.replace('.', "-"))).copied()
+}
+
+/// The known model of `provider` whose name is nearest to `model`, which is none of them; `None` when `model` is
+/// known, or nothing is known of the provider's models.
+#[must_use]
+pub fn nearest(provider: &str, model: &str) -> Option<&'static str> {
+    if Capabilities::find(provider, model).is_some() {
+        return None;
+    }
+    let model = model.to_lowercase();
+    let limited = price::provider_id(provider).and_then(|id| TABLE.models.get(id));
+    let limited = limited.into_iter().flat_map(|models| models.keys().map(String::as_str));
+    price::names(provider)
+        .into_iter()
+        .chain(limited)
+        .max_by(|a, b| strsim::jaro_winkler(a, &model).total_cmp(&strsim::jaro_winkler(b, &model)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::price::Price;
+    use crate::provider::PROVIDERS;
+
+    /// Nobody sells these: who runs them pays for power.
+    const UNPRICED: [&str; 2] = ["ollama", "local"];
+
+    #[test]
+    fn the_default_model_of_each_provider_is_known() {
+        for row in PROVIDERS.iter().filter(|row| row.wire.is_some()) {
+            let (provider, model) = (row.name, row.default_model);
+            let is_unpriced = UNPRICED.contains(&provider);
+            assert_eq!(
+                Price::find(provider, model).is_none(),
+                is_unpriced,
+                "the price of {provider}/{model}"
+            );
+            assert_eq!(Capabilities::find(provider, model).is_none(), is_unpriced, "{provider}/{model}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_model_comes_from_both_tables() {
+        let gpt = Capabilities::find("openai", "gpt-5-mini").unwrap();
+        assert_eq!((gpt.context_window, gpt.max_output_tokens), (Some(272_000), Some(128_000)));
+        assert_eq!((gpt.tools, gpt.vision, gpt.json_schema), (Some(true), Some(true), Some(true)));
+        assert!(gpt.retires.is_some());
+        // An alias, a gateway's name, and one that only the table of prices knows.
+        assert_eq!(Capabilities::find("azure", "GPT-5-mini").map(|known| known.tools), Some(Some(true)));
+        let routed = Capabilities::find("openrouter", "anthropic/claude-sonnet-4.5").unwrap();
+        assert_eq!((routed.tools, routed.prompt_caching), (Some(true), Some(true)));
+        assert!(Capabilities::find("openai", "gpt-of-my-own").is_none());
+        assert!(Capabilities::find("local", "default").is_none());
+    }
+
+    #[test]
+    fn a_mistyped_model_is_told_the_nearest_one() {
+        assert_eq!(nearest("openai", "gpt-5-mni"), Some("gpt-5-mini"));
+        assert_eq!(nearest("anthropic", "claude-sonet-5-5"), Some("claude-sonnet-5-5"));
+        assert_eq!(nearest("openai", "gpt-5-mini"), None);
+        assert_eq!(nearest("local", "whatever"), None);
+    }
+
+    #[test]
+    fn it_says_where_it_comes_from() {
+        assert_eq!((&*source().package, &*source().licence), ("litellm", "MIT"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The vendored prices, read when they are first asked for.
+//!
+//! `data/prices.json` is genai-prices' table, cut down to the providers that matter here; `cargo xtask prices` writes
+//! it anew. Only the providers that are asked for are read in.
+
+use std::sync::{LazyLock, OnceLock};
+
+use chrono::NaiveDate;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::price::clause::Clause;
+use crate::price::extract::Extractor;
+use crate::price::tariff::Tariff;
+use crate::price::unit::Units;
+
+const TEXT: &str = include_str!("../../data/prices.json");
+
+/// Where vendored data comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Source {
+    /// The package.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// When it was taken.
+    pub date: NaiveDate,
+    /// Under which licence.
+    pub licence: String,
+    /// Whose it is.
+    pub copyright: String,
+}
+
+/// Names of ours that the table has under another name.
+const OTHER_NAMES: [(&str, &str); 1] = [("zhipu", "zai")];
+
+/// The table.
+pub(crate) struct Table {
+    pub(crate) source: Source,
+    pub(crate) units: Units,
+    providers: Vec<Provider>,
+}
+
+/// One provider of it.
+pub(crate) struct Provider {
+    id: Box<str>,
+    /// Other names it goes by.
+    matches: Option<Clause>,
+    text: &'static str,
+    models: OnceLock<Models>,
+}
+
+/// What is known of a provider's models.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Models {
+    /// Providers whose models it offers as well, at their prices.
+    #[serde(default)]
+    fallback: Vec<Box<str>>,
+    #[serde(default)]
+    pub(crate) extractors: Vec<Extractor>,
+    models: Vec<Tariff>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    source: Source,
+    units: Units,
+    #[serde(borrow)]
+    providers: Vec<&'static RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    id: Box<str>,
+    #[serde(rename = "match")]
+    matches: Option<Clause>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
+
+/// The table.
+pub(crate) fn table() -> &'static Table {
+    &TABLE
+}
+
+impl Table {
+    #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+    fn read() -> Self {
+        let file: File = serde_json::from_str(TEXT).expect("data/prices.json has the shape of `File`");
+        let provider = |text: &'static RawValue| {
+            let Head { id, matches } = serde_json::from_str(text.get()).expect("a provider has a name");
+            Provider { id, matches, text: text.get(), models: OnceLock::new() }
+        };
+        Self {
+            source: file.source,
+            units: file.units,
+            providers: file.providers.into_iter().map(provider).collect(),
+        }
+    }
+
+    /// The provider called `name`, here or in the table.
+    pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
+        let name = name.trim().to_lowercase();
+        let name = OTHER_NAMES.iter().find(|(ours, _)| *ours == name).map_or(&*name, |(_, theirs)| theirs);
+        let by_id = self.providers.iter().find(|provider| &*provider.id == name);
+        by_id.or_else(|| {
+            let fits =
+                |provider: &&Provider| provider.matches.as_ref().is_some_and(|clause| clause.holds(name));
+            self.providers.iter().find(fits)
+        })
+    }
+
+    /// The model that `provider` calls `name`, and whether it is its own: Azure has OpenAI's at OpenAI's prices.
+    pub(crate) fn model<'t>(&'t self, provider: &'t Provider, name: &str) -> Option<(&'t Tariff, bool)> {
+        let name = name.to_lowercase();
+        self.matching(provider, &name).or_else(|| {
+            let dashed = with_dashed_dates(&name);
+            (dashed != name).then(|| self.matching(provider, &dashed)).flatten()
+        })
+    }
+
+    fn matching<'t>(&'t self, provider: &'t Provider, name: &str) -> Option<(&'t Tariff, bool)> {
+        let own = provider.models();
+        if let Some(tariff) = own.matching(name) {
+            return Some((tariff, true));
+        }
+        let others = own.fallback.iter().filter_map(|id| self.providers.iter().find(|other| other.id == *id));
+        others.into_iter().find_map(|other| other.models().matching(name)).map(|tariff| (tariff, false))
+    }
+}
+
+impl Provider {
+    /// The table's name for it.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its models.
+    #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+    pub(crate) fn models(&self) -> &Models {
+        self.models
+            .get_or_init(|| serde_json::from_str(self.text).expect("a provider has the shape of `Models`"))
+    }
+}
+
+impl Models {
+    fn matching(&self, name: &str) -> Option<&Tariff> {
+        self.models.iter().find(|model| model.matches.holds(name))
+    }
+
+    /// All names that are known whole.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for model in &self.models {
+            names.push(&*model.id);
+            model.matches.names(&mut names);
+        }
+        names
+    }
+}
+
+/// `-20261231` as `-2026-12-31`: some gateways write dates without dashes.
+fn with_dashed_dates(name: &str) -> String {
+    let mut rest = name;
+    let mut dashed = String::with_capacity(name.len() + 2);
+    while let Some(dash) = rest.find('-') {
+        let (before, after) = rest.split_at(dash + 1);
+        dashed.push_str(before);
+        let date = after.get(..8).filter(|digits| {
+            digits.starts_with("20") && matches!(after.as_bytes().get(8), None | Some(b'-' | b':'))
+        });
+        rest = match date.and_then(|digits| NaiveDate::parse_from_str(digits, "%Y%m%d").ok()) {
+            Some(date) => {
+                dashed.push_str(&date.to_string());
+                &after[8..]
+            }
+            None => after,
+        };
+    }
+    dashed + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_table_can_be_read() {
+        let table = table();
+        let models: usize = table.providers.iter().map(|provider| provider.models().models.len()).sum();
+        assert!(models > 1_000, "only {models} models");
+        for provider in &table.providers {
+            for name in &provider.models().fallback {
+                assert!(table.providers.iter().any(|other| other.id == *name), "{name} is not among them");
+            }
+        }
+        assert!(
+            ["input_tokens", "output_tokens", "cache_read_tokens"].iter().all(|unit| table.units.has(unit))
+        );
+    }
+
+    #[test]
+    fn it_says_where_it_comes_from() {
+        let source = &table().source;
+        assert_eq!((&*source.package, &*source.licence), ("genai-prices", "MIT"));
+        assert!(source.copyright.contains("Pydantic"));
+    }
+
+    #[test]
+    fn dates_get_their_dashes() {
+        assert_eq!(with_dashed_dates("gpt-5.2-20251211"), "gpt-5.2-2025-12-11");
+        assert_eq!(with_dashed_dates("gpt-5.2-20251211:batch"), "gpt-5.2-2025-12-11:batch");
+        assert_eq!(with_dashed_dates("gpt-5.2-20251311"), "gpt-5.2-20251311");
+        assert_eq!(with_dashed_dates("a-202512111"), "a-202512111");
+    }
+}

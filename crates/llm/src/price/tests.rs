@@ -1,0 +1,103 @@
+use super::*;
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+fn dollars(text: &str) -> Option<Decimal> {
+    Some(text.parse().unwrap())
+}
+
+fn usage(input: u64, output: u64) -> Usage {
+    Usage { input_tokens: input, output_tokens: output, ..Usage::default() }
+}
+
+const NOW: &str = "2026-11-22T12:00:00Z";
+
+#[test]
+fn a_known_model_costs_what_its_list_says() {
+    let price = Price::find("anthropic", "claude-sonnet-4-5-20250929").unwrap();
+    assert_eq!(price.cost(&usage(2_743, 4), at(NOW)), dollars("0.008289"));
+    let read = Usage { cache_read_tokens: 1_000, ..usage(2_000, 0) };
+    assert_eq!(price.cost(&read, at(NOW)), dollars("0.0033"));
+    let written = Usage { cache_write_tokens: 1_000, ..usage(2_000, 0) };
+    assert_eq!(price.cost(&written, at(NOW)), dollars("0.00675"));
+}
+
+#[test]
+fn names_lead_to_prices_as_providers_spell_them() {
+    let same = |a: (&str, &str), b: (&str, &str)| {
+        let cost =
+            |(provider, model)| Price::find(provider, model).unwrap().cost(&usage(1_000, 1_000), at(NOW));
+        assert_eq!(cost(a), cost(b), "{a:?} {b:?}");
+    };
+    same(("openai", "gpt-5-mini"), ("openai", "GPT-5-mini-2025-08-07"));
+    same(("openai", "gpt-5-mini"), ("azure", "gpt-5-mini"));
+    same(("xai", "grok-4.3"), ("x-ai", "grok-4.3"));
+    same(("gemini", "gemini-2.5-pro"), ("google", "gemini-2.5-pro"));
+    same(("zhipu", "glm-4.6"), ("zai", "glm-4.6"));
+    same(("openai", "gpt-5.2-20251211"), ("openai", "gpt-5.2-2025-12-11"));
+}
+
+#[test]
+fn what_nobody_knows_has_no_price_and_not_a_price_of_nothing() {
+    for (provider, model) in [
+        ("openai", "gpt-of-my-own"),
+        ("ollama", "gpt-oss:20b"),
+        ("local", "default"),
+        ("nobody", "gpt-5-mini"),
+    ] {
+        assert!(Price::find(provider, model).is_none(), "{provider}/{model}");
+    }
+    assert_eq!(Price::find("simulated", "simulated").unwrap().cost(&usage(10, 10), at(NOW)), dollars("0"));
+}
+
+#[test]
+fn a_tier_changes_the_price_of_all_of_it() {
+    let price = Price::find("google", "gemini-2.5-pro").unwrap();
+    assert_eq!(price.cost(&usage(200_000, 0), at(NOW)), dollars("0.25"));
+    assert_eq!(price.cost(&usage(200_001, 0), at(NOW)), dollars("0.5000025"));
+}
+
+#[test]
+fn prices_hold_from_their_day_on_and_at_their_hours() {
+    let tariff: Tariff = serde_json::from_str(
+        r#"{"id": "m", "match": {"equals": "m"}, "prices": [
+            {"prices": {"input_mtok": "1"}},
+            {"from": "2026-03-01", "prices": {"input_mtok": "2"}},
+            {"between": ["23:00:00", "01:30:00"], "prices": {"input_mtok": "3"}}],
+           "variants": [{"when": {"service_tier": "flex"}, "prices": {"input_mtok": "0.5"}}]}"#,
+    )
+    .unwrap();
+    let mut counts = Counts::default();
+    counts.add("input_tokens", Decimal::from(1_000_000)).unwrap();
+    let cost = |time, terms: &Terms| table().units.cost(&tariff.prices(at(time), terms), &counts).ok();
+    let usual = Terms::new();
+    assert_eq!(cost("2026-02-28T22:59:59Z", &usual), dollars("1"));
+    assert_eq!(cost("2026-03-01T01:30:00Z", &usual), dollars("2"));
+    assert_eq!(cost("2026-02-28T23:00:00Z", &usual), dollars("3"));
+    assert_eq!(cost("2026-03-01T01:29:59Z", &usual), dollars("3"));
+    let flex = Terms::from([("service_tier".to_owned(), "flex".to_owned())]);
+    assert_eq!(cost("2026-03-01T12:00:00Z", &flex), dollars("0.5"));
+}
+
+#[test]
+fn usage_that_contradicts_itself_has_no_cost() {
+    let price = Price::find("anthropic", "claude-sonnet-4-5").unwrap();
+    assert_eq!(price.cost(&Usage { cache_read_tokens: 11, ..usage(10, 0) }, at(NOW)), None);
+}
+
+#[test]
+fn answers_tell_their_use_in_many_shapes() {
+    let body = serde_json::json!({"model": "gpt-5-mini", "usage": {
+        "prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 40}}});
+    let used = extract("openai", "chat", &body).unwrap();
+    assert_eq!(used.model.as_deref(), Some("gpt-5-mini"));
+    let cost = Price::find("openai", "gpt-5-mini").unwrap().cost_of(&used.counts, at(NOW), &Terms::new());
+    let same = Usage { cache_read_tokens: 40, ..usage(100, 20) };
+    assert_eq!(cost.ok(), Price::find("openai", "gpt-5-mini").unwrap().cost(&same, at(NOW)));
+
+    let unknown = extract("openai", "chats", &body).unwrap_err().to_string();
+    assert!(unknown.contains("chats") && unknown.contains("responses"), "{unknown}");
+    assert!(extract("openai", "responses", &body).unwrap_err().to_string().contains("usage.input_tokens"));
+}

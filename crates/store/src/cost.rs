@@ -1,0 +1,169 @@
+//! What model calls cost: each call with its run, and sums by run, agentable, user and day.
+//!
+//! A call is counted in the statement that commits the step with its answer, so once or, when its step never is
+//! committed (the worker died, the lock was lost), not at all: what a provider bills for those stands nowhere here.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use houston_domain::agent::budget::Spent;
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use houston_domain::model::Usage;
+use rust_decimal::Decimal;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::pool::Store;
+
+/// A model call that was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelCall {
+    /// As in `anthropic/claude-…` before the slash.
+    pub provider: String,
+    /// What comes after it.
+    pub model: String,
+    /// Its iteration of the run, from 1.
+    pub iteration: u32,
+    /// What it used, and what that cost, if anybody knows.
+    pub usage: Usage,
+    /// Whether the provider itself said what it cost.
+    pub reported: bool,
+}
+
+/// The same as it stands in the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedCall {
+    /// The call.
+    pub call: ModelCall,
+    /// When its answer was committed.
+    pub at: DateTime<Utc>,
+}
+
+/// A sum of costs in US dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// What is known; `None` when nothing is.
+    pub known: Option<Decimal>,
+    /// Calls of which nothing is known.
+    pub unpriced_calls: i32,
+}
+
+/// What a user spent on one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Day {
+    /// Which, UTC.
+    pub day: NaiveDate,
+    /// What it cost.
+    pub cost: Cost,
+    /// How many model calls there were.
+    pub model_calls: i32,
+}
+
+impl Cost {
+    /// Of no call at all.
+    pub const NOTHING: Self = Self { known: Some(Decimal::ZERO), unpriced_calls: 0 };
+
+    /// A sum as the database keeps it: nothing beside calls of which nothing is known says nothing.
+    pub(crate) fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
+        Self { known: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
+    }
+}
+
+impl Store {
+    /// What was spent on a run, its agentable, and today on its user.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn spent(&self, agentable: AgentableId, run: RunId) -> Result<Spent> {
+        let spent = sqlx::query!(
+            r#"-- store::cost::spent
+            select (select r.cost from houston.runs r where r.id = $2) as run, a.cost as agentable,
+                   (select s.cost from houston.spending s
+                     where s.user_id = a.user_id and s.day = (clock_timestamp() at time zone 'UTC')::date) as today
+              from houston.agentables a where a.id = $1"#,
+            agentable.0,
+            run.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let spent = spent.map(|row| Spent { run: row.run, agentable: row.agentable, user_today: row.today });
+        Ok(spent.unwrap_or_default())
+    }
+
+    /// The model calls of a run of the tenant, in order.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run.
+    pub async fn model_calls(&self, tenant: TenantId, run: RunId) -> Result<Vec<CountedCall>> {
+        let calls = sqlx::query!(
+            "-- store::cost::calls
+            select iteration, provider, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+                   reasoning_tokens, cost, reported, created_at
+              from houston.model_calls where tenant_id = $1 and run_id = $2 order by created_at, iteration",
+            tenant.0,
+            run.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        if calls.is_empty() {
+            self.run(tenant, run).await?;
+        }
+        let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
+        let counted = calls.into_iter().map(|call| CountedCall {
+            call: ModelCall {
+                provider: call.provider,
+                model: call.model,
+                usage: Usage {
+                    input_tokens: tokens(call.input_tokens),
+                    output_tokens: tokens(call.output_tokens),
+                    cache_read_tokens: tokens(call.cache_read_tokens),
+                    cache_write_tokens: tokens(call.cache_write_tokens),
+                    reasoning_tokens: tokens(call.reasoning_tokens),
+                    cost: call.cost,
+                },
+                iteration: u32::try_from(call.iteration).unwrap_or(0),
+                reported: call.reported,
+            },
+            at: call.created_at,
+        });
+        Ok(counted.collect())
+    }
+
+    /// What a user of the tenant spent in all, and on each of the latest `days` days on which they spent anything,
+    /// newest first.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound).
+    pub async fn user_costs(&self, tenant: TenantId, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
+        let total = self.user(tenant, user).await?.cost;
+        let days = sqlx::query!(
+            "-- store::cost::days
+            select day, cost, model_calls, unpriced_calls from houston.spending
+             where tenant_id = $1 and user_id = $2 order by day desc limit $3",
+            tenant.0,
+            user.0,
+            days
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let days = days.into_iter().map(|row| Day {
+            day: row.day,
+            cost: Cost::of(row.cost, row.unpriced_calls),
+            model_calls: row.model_calls,
+        });
+        Ok((total, days.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_unknown_when_it_holds_nothing_but_unknown_calls() {
+        let known = |sum, unpriced| Cost::of(Some(Decimal::new(sum, 2)), unpriced).known;
+        assert_eq!(known(0, 0), Some(Decimal::ZERO));
+        assert_eq!(known(0, 3), None);
+        assert_eq!(known(25, 3), Some(Decimal::new(25, 2)));
+        assert_eq!(Cost::of(None, 0).known, None);
+    }
+}

@@ -1,0 +1,223 @@
+//! What runs cost, and budgets that end them, with a model that is paid for by its list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use houston_domain::agent::budget::{BUDGET_EXCEEDED, Budget};
+use houston_domain::event::Event;
+use houston_domain::id::AgentableId;
+use houston_domain::message::{Message, MessageStatus, Source};
+use houston_domain::model::ModelError;
+use houston_domain::run::RunStatus;
+use houston_engine::Config;
+use houston_llm::{
+    Choice, Description, Event as ModelEvent, EventStream, Http, Model, Request, Secret, Simulated, Timeouts,
+    connect,
+};
+use houston_store::cost::Cost;
+use houston_testkit::model_server::script::{after_faults, always, in_turn};
+use houston_testkit::model_server::{ModelServer, Reply};
+use serde_json::json;
+
+use crate::rig::{Rig, assert_status, eventually};
+use crate::workers::{TestWorker, config};
+
+/// In US dollars per million: 0.25 in, 2 out, since it came out.
+const PRICED: &str = "gpt-5-mini";
+const UNPRICED: &str = "gpt-of-my-own";
+
+fn model(server: &ModelServer, name: &str) -> Arc<dyn Model> {
+    let http = Http::new(Timeouts::default(), &|_| None).unwrap();
+    let choice = Choice {
+        base_url: Some(server.url()),
+        key: Some(Secret::new("sk-test")),
+        ..Choice::new("openai", name)
+    };
+    connect(&choice, &http, &|_| None).unwrap()
+}
+
+fn worker(rig: &Rig, server: &ModelServer, name: &str, budget: Budget) -> TestWorker {
+    rig.worker_of(Config { budget, ..config() }, model(server, name), vec![])
+}
+
+fn dollars(text: &str) -> Option<rust_decimal::Decimal> {
+    Some(text.parse().unwrap())
+}
+
+fn known(text: &str) -> Cost {
+    Cost { known: dollars(text), unpriced_calls: 0 }
+}
+
+fn looks(input: u64, output: u64) -> Reply {
+    Reply::tool("list_notes", json!({})).usage(input, output)
+}
+
+fn says(input: u64, output: u64) -> Reply {
+    Reply::tool("send_message", json!({"content": "Hello!"})).usage(input, output)
+}
+
+async fn errors(rig: &Rig, goal: AgentableId) -> Vec<Message> {
+    let messages = rig.store.messages(rig.tenant, goal, None, 1000).await.unwrap();
+    messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
+}
+
+/// What the event at the end of the latest run says of its cost.
+async fn told(rig: &Rig, goal: AgentableId) -> Option<rust_decimal::Decimal> {
+    rig.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
+        Event::RunFinished { usage, .. } => usage.cost,
+        _ => None,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_costs_what_its_calls_cost_whoever_drove_it() {
+    let rig = Rig::start().await;
+    let replies = in_turn([looks(1_000, 100), Reply::hang(), says(2_000, 50)]);
+    let server = ModelServer::start(replies).await.unwrap();
+    let first = worker(&rig, &server, PRICED, Budget::default());
+    let posted = rig.post(rig.goal, "what do I have?").await;
+    eventually("the second call hangs", || async { (server.journal().calls() == 2).then_some(()) }).await;
+    first.kill.cancel();
+    first.running.ended().await.ok();
+    let second = worker(&rig, &server, PRICED, Budget::default());
+    let run = rig.ended(posted.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert!(run.attempt > 1);
+
+    // The call that was lost with its worker is in no sum.
+    assert_eq!(run.cost, known("0.00105"));
+    let goal = rig.store.agentable(rig.tenant, "goal", rig.goal).await.unwrap();
+    assert_eq!(goal.cost, known("0.00105"));
+    let (total, days) = rig.store.user_costs(rig.tenant, goal.user, 5).await.unwrap();
+    assert_eq!((total, days.iter().map(|day| day.model_calls).sum::<i32>()), (known("0.00105"), 2));
+    assert_eq!(told(&rig, rig.goal).await, dollars("0.00105"));
+    let calls = rig.store.model_calls(rig.tenant, posted.run).await.unwrap();
+    let costs: Vec<_> = calls.iter().map(|one| (one.call.iteration, one.call.usage.cost)).collect();
+    assert_eq!(costs, [(1, dollars("0.00045")), (2, dollars("0.0006"))]);
+    second.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_ends_a_run_before_the_call_that_might_break_it() {
+    let rig = Rig::start().await;
+    // 0.052 for the first call; the second would have all of its input again.
+    let server = ModelServer::start(in_turn([looks(200_000, 1_000), says(10, 5)])).await.unwrap();
+    let budget = Budget { per_run: dollars("0.10"), ..Budget::default() };
+    let worker = worker(&rig, &server, PRICED, budget);
+    let posted = rig.post(rig.goal, "what do I have?").await;
+    let run = rig.ended(posted.run).await;
+    assert_status(&run, RunStatus::Failed);
+    assert_eq!((server.journal().calls(), run.attempt, run.cost), (1, 1, known("0.052")));
+    assert_eq!(run.error_code.as_deref(), Some(BUDGET_EXCEEDED));
+    assert_eq!(rig.message(posted.id).await.status, Some(MessageStatus::Failed));
+    let shown = errors(&rig, rig.goal).await;
+    assert_eq!(shown.len(), 1);
+    let gone = json!({"code": BUDGET_EXCEEDED, "retryable": false, "failed_permanently": true});
+    assert_eq!(shown[0].metadata, gone);
+    for part in ["of this run is $0.10", "$0.052 is spent", "budget.per_run"] {
+        assert!(shown[0].content.contains(part), "{}", shown[0].content);
+    }
+    rig.history(rig.goal).await;
+
+    // The next run has a budget of its own, and goes on from a history the provider accepts.
+    let next = rig.post(rig.goal, "hello").await;
+    assert_status(&rig.ended(next.run).await, RunStatus::MessageSent);
+    rig.history(rig.goal).await;
+    worker.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_days_of_users_and_all_work_on_one_thing_have_budgets_too() {
+    let rig = Rig::start().await;
+    let server = ModelServer::start(always(says(200_000, 1_000))).await.unwrap();
+    let of_a_day = Budget { per_user_day: dollars("0.054"), ..Budget::default() };
+    let of_a_goal = Budget { per_agentable: dollars("0.054"), ..Budget::default() };
+    for (budget, told) in [(of_a_day, "00:00 UTC"), (of_a_goal, "budget.per_agentable")] {
+        let goal = rig.new_goal().await;
+        let worker = worker(&rig, &server, PRICED, budget);
+        let asked = server.journal().calls();
+        assert_status(&rig.ended(rig.post(goal, "one").await.run).await, RunStatus::MessageSent);
+        let refused = rig.ended(rig.post(goal, "two").await.run).await;
+        assert_eq!((refused.error_code.as_deref(), refused.cost), (Some(BUDGET_EXCEEDED), Cost::NOTHING));
+        assert!(refused.error_message.unwrap().contains(told));
+        assert_eq!(server.journal().calls(), asked + 1);
+        // Somebody else's work is not touched.
+        let other = rig.new_goal().await;
+        assert_status(&rig.ended(rig.post(other, "one").await.run).await, RunStatus::MessageSent);
+        rig.servers.sql("update houston.spending set day = day - 1").unwrap();
+        let status = rig.ended(rig.post(goal, "three").await.run).await.status;
+        assert_eq!(status == RunStatus::MessageSent, budget == of_a_day, "a new day has a new budget");
+        rig.servers.sql("truncate houston.spending").unwrap();
+        worker.drain().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_nobody_knows_the_price_of_costs_unknown_and_is_refused_where_that_is_asked_for() {
+    let rig = Rig::start().await;
+    let server = ModelServer::start(always(says(10, 5))).await.unwrap();
+    let lax = Budget { per_run: dollars("0.000001"), ..Budget::default() };
+    let lets = worker(&rig, &server, UNPRICED, lax);
+    let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert_eq!(run.cost, Cost { known: None, unpriced_calls: 1 });
+    assert_eq!(told(&rig, rig.goal).await, None);
+    lets.drain().await;
+
+    let refuses = worker(&rig, &server, UNPRICED, Budget { refuse_unpriced: true, ..lax });
+    let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
+    assert_eq!((run.error_code.as_deref(), server.journal().calls()), (Some(BUDGET_EXCEEDED), 1));
+    assert!(run.error_message.unwrap().contains("refuse_unpriced"));
+    refuses.drain().await;
+}
+
+/// A model whose provider says itself what a call cost, as OpenRouter does.
+struct Telling(Description);
+
+impl Model for Telling {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        Box::pin(async move {
+            let inner = Simulated::new().with_delay(Duration::ZERO).stream(request).await?;
+            let told = inner.map(|event| match event {
+                Ok(ModelEvent::Done(mut turn)) => {
+                    turn.usage.cost = dollars("0.0421");
+                    Ok(ModelEvent::Done(turn))
+                }
+                other => other,
+            });
+            Ok(Box::pin(told) as EventStream)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_provider_itself_says_comes_before_its_list() {
+    let rig = Rig::start().await;
+    for name in [PRICED, UNPRICED] {
+        let goal = rig.new_goal().await;
+        let worker = rig.worker_with(Arc::new(Telling(Choice::new("openai", name).description())), vec![]);
+        let posted = rig.post(goal, "hello").await;
+        let run = rig.ended(posted.run).await;
+        let calls = rig.store.model_calls(rig.tenant, posted.run).await.unwrap();
+        assert_eq!((run.cost, calls.len(), calls[0].call.reported), (known("0.0421"), 1, true), "{name}");
+        worker.drain().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_cannot_be_used_is_paid_for_all_the_same() {
+    let rig = Rig::start().await;
+    let nothing = Reply::empty().usage(1_000_000, 0);
+    let server = ModelServer::start(after_faults(1, nothing, always(says(2_000, 50)))).await.unwrap();
+    let worker = worker(&rig, &server, PRICED, Budget::default());
+    let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert_eq!((run.attempt, run.cost), (2, known("0.2506")));
+    worker.drain().await;
+}
