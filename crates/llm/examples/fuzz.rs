@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let mut counts: BTreeMap<String, [u64; 3]> = BTreeMap::new();
     while Instant::now() < until {
         for (wire, mutator) in &mut mutators {
-            let bytes = mutator.next();
+            let bytes = mutator.make();
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 check_refusal(&bytes);
                 check(*wire, &bytes)

@@ -2,7 +2,7 @@
 //!
 //! [`parse_choice`] or [`detect()`] says which model, [`connect`] makes it, [`Guards::guard`] puts it behind a
 //! breaker and [`Retrying`], and [`Model::stream`] asks it. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
-//! wire encodes the request and decodes the data of each stream event, `sse` finds the events in the bytes,
+//! wire encodes the request and decodes the data of each stream event, `framing` finds the events in the bytes,
 //! `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
 //! # Invariants
@@ -22,22 +22,23 @@
 //! - Nothing a provider sends is read without a bound, in size and in time.
 //!
 //! # Deliberately absent
-//! - Other wires than two (Responses, Gemini, Cohere and NDJSON come as further folders of [`wire`]), fallback
-//!   and routing between models, and prices.
+//! - Responses and Gemini (they come as further folders of [`wire`]), fallback and routing between models, and
+//!   prices.
 //! - Retries across runs: they wait in Postgres.
 //! - Sampling parameters, reasoning budgets and images: several current models refuse the first two.
 //! - HTTP/2, see [`Http::new`].
 //!
 //! # Add a provider
-//! One that speaks a known wire is a row in [`provider::PROVIDERS`]: its address, the variable of its key, a
-//! model. If it refuses something the others accept, add a field to [`wire::Dialect`] and say there who
+//! One that speaks a known wire is a row in [`provider::PROVIDERS`]: its address, the variables of its key, a
+//! model. If its address is more than a base URL, add a variant to [`Address`]; if it refuses something the others accept, add a field to [`wire::Dialect`] and say there who
 //! refuses what.
 //!
 //! # Add a wire
 //! 1. A folder in `wire/`: `request.rs` (`encode`, through `wire::conversation::turns` so that every history is
 //!    legal), `response.rs` (the shapes, and usage in our terms), `stream.rs` (a `Decoder` that knows its end
 //!    mark).
-//! 2. A variant of [`Wire`], and its line in each `match` of `wire/mod.rs`.
+//! 2. A variant of [`Wire`], and its line in each `match` of `wire/mod.rs`; in `fuzzing` its examples, and a target
+//!    in `fuzz/`.
 //! 3. Reasoning that must go back: `wire::reasoning::wrap` it, unless its blocks name themselves.
 //! 4. In `recordings/streams.rs`, take its recordings out of the list of those not built.
 
