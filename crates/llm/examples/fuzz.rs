@@ -2,6 +2,8 @@
 //! `cargo run --release -p houston-llm --features fuzzing --example fuzz -- --minutes 10 --seed 1 [file…]`. Files
 //! join the examples of the wire whose name their path holds. A failure prints the seed and the input.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
