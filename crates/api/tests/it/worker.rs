@@ -133,6 +133,7 @@ impl Driven<'_> {
             id: "call_1_1".into(),
             name: "create_note".into(),
             input: json!({"title": "x"}),
+            raw: None,
         };
         let result = Block::ToolResult {
             tool_use_id: "call_1_1".into(),
