@@ -4,6 +4,7 @@
 //! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
 //! refused, so a typo cannot pass for a setting.
 
+mod providers;
 mod rules;
 mod use_case;
 
@@ -18,11 +19,12 @@ use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
 use houston_engine::config::{ContextConfig, WatchdogConfig};
-use houston_llm::{BreakerPolicy, BudgetPolicy, Secret, Wire};
+use houston_llm::{BreakerPolicy, BudgetPolicy};
 use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, Models, Routed, USE_CASES, Wanted};
 
 /// Files of `jobs/`: the key they stand under, and their text.
@@ -89,23 +91,6 @@ pub(crate) struct Settings {
     /// `jobs/providers.toml`.
     #[serde(default)]
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
-}
-
-/// A table of `jobs/providers.toml`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ProviderSettings {
-    /// Where it is.
-    pub(crate) base_url: Option<String>,
-    /// What it speaks.
-    pub(crate) wire: Option<Wire>,
-    /// The key.
-    #[serde(skip_serializing)]
-    pub(crate) key: Option<Secret>,
-    /// The variable that holds it.
-    pub(crate) key_variable: Option<String>,
-    /// Whether its models call tools.
-    pub(crate) tools: Option<bool>,
 }
 
 /// How log lines look.
@@ -406,21 +391,6 @@ mod tests {
         write("orchestrator.toml", "[lease]\ntrust_s = 40");
         let error = load(Some(folder.path())).unwrap_err().to_string();
         assert!(error.contains("trust_s") && error.contains("less than ttl_s (30)"), "{error}");
-    }
-
-    #[test]
-    fn a_provider_is_told_of_by_its_name_and_its_key_is_never_shown() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |text: &str| std::fs::write(folder.path().join("providers.toml"), text).unwrap();
-        write("[custom]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire = \"anthropic\"\nkey = \"sk-secret\"");
-        let loaded = load(Some(folder.path())).unwrap();
-        assert_eq!(loaded.settings.providers["custom"].wire, Some(Wire::Anthropic));
-        assert!(loaded.shown().iter().any(|(key, ..)| key == "providers.custom.base_url"));
-        assert!(!format!("{:?} {:?}", loaded.settings, loaded.shown()).contains("sk-secret"));
-
-        write("[costum]\nbase_url = \"x\"");
-        let error = load(Some(folder.path())).unwrap_err().to_string();
-        assert!(error.contains("providers.costum") && error.contains("did you mean custom?"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! `cargo run --release -p houston-llm --features fuzzing --example fuzz -- --minutes 10 --seed 1 [file…]`. Files
 //! join the examples of the wire whose name their path holds. A failure prints the seed and the input.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
     let mut counts: BTreeMap<String, [u64; 3]> = BTreeMap::new();
     while Instant::now() < until {
         for (wire, mutator) in &mut mutators {
-            let bytes = mutator.mutated();
+            let bytes = mutator.make();
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 check_refusal(&bytes);
                 check(*wire, &bytes)

@@ -2,7 +2,7 @@
 //!
 //! [`parse_choice`] or [`detect()`] says which model, [`connect`] makes it, [`Guards::guard`] puts it behind a
 //! breaker and [`Retrying`], and [`Model::stream`] asks it. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
-//! wire encodes the request and decodes the data of each stream event, `sse` finds the events in the bytes,
+//! wire encodes the request and decodes the data of each stream event, `framing` finds the events in the bytes,
 //! `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
 //! # Invariants
@@ -29,8 +29,8 @@
 //! - HTTP/2, see [`Http::new`].
 //!
 //! # Add a provider
-//! One that speaks a known wire is a row in [`provider::PROVIDERS`]: its address, the variable of its key, a
-//! model. If it refuses something the others accept, add a field to [`wire::Dialect`] and say there who
+//! One that speaks a known wire is a row in [`provider::PROVIDERS`]: its address, the variables of its key, a
+//! model. If its address is more than a base URL, add a variant to [`Address`]; if it refuses something the others accept, add a field to [`wire::Dialect`] and say there who
 //! refuses what.
 //!
 //! # Add a wire

@@ -79,7 +79,7 @@ impl Mutator {
     }
 
     /// The next input: an example with a few changes, most often one.
-    pub fn mutated(&mut self) -> Vec<u8> {
+    pub fn make(&mut self) -> Vec<u8> {
         let mut bytes = self.examples.choose(&mut self.random).cloned().unwrap_or_default();
         let most = self.random.random_range(1..=5);
         for _ in 0..self.random.random_range(1..=most) {

@@ -1,0 +1,43 @@
+//! What the configuration says of providers.
+
+use houston_llm::{Secret, Wire};
+use serde::{Deserialize, Serialize};
+
+/// A table of `jobs/providers.toml`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ProviderSettings {
+    /// Where it is, up to and including its version.
+    pub(crate) base_url: Option<String>,
+    /// What it speaks.
+    pub(crate) wire: Option<Wire>,
+    /// The key.
+    #[serde(skip_serializing)]
+    pub(crate) key: Option<Secret>,
+    /// The variable that holds it.
+    pub(crate) key_variable: Option<String>,
+    /// Whether its models call tools.
+    pub(crate) tools: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_llm::Wire;
+
+    use crate::config::load;
+
+    #[test]
+    fn a_provider_is_told_of_by_its_name_and_its_key_is_never_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |text: &str| std::fs::write(folder.path().join("providers.toml"), text).unwrap();
+        write("[custom]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire = \"anthropic\"\nkey = \"sk-secret\"");
+        let loaded = load(Some(folder.path())).unwrap();
+        assert_eq!(loaded.settings.providers["custom"].wire, Some(Wire::Anthropic));
+        assert!(loaded.shown().iter().any(|(key, ..)| key == "providers.custom.base_url"));
+        assert!(!format!("{:?} {:?}", loaded.settings, loaded.shown()).contains("sk-secret"));
+
+        write("[costum]\nbase_url = \"x\"");
+        let error = load(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("providers.costum") && error.contains("did you mean custom?"), "{error}");
+    }
+}
