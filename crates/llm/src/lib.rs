@@ -1,7 +1,8 @@
 //! Models: a history and tools in, a stream of events out, whatever provider stands behind it.
 //!
-//! [`parse_choice`] or [`detect()`] says which model, [`connect`] makes it, [`Guards::guard`] puts it behind a
-//! breaker and [`Retrying`], and [`Model::stream`] asks it. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
+//! [`parse_choice`] or [`detect_all`] says which models, [`connect`] makes each, [`Guards::guard`] puts it behind a
+//! breaker and [`Retrying`], [`Fallback`] makes one of several, in the order [`router`] finds for each request, and
+//! [`agent_call()`] asks it, or [`call()`] for an answer in one piece. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
 //! wire encodes the request and decodes the data of each stream event, `sse` finds the events in the bytes,
 //! `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
@@ -15,15 +16,15 @@
 //! - Usage means the same everywhere: input includes what a cache served, output includes reasoning, a part is
 //!   never more than the whole.
 //! - Dropping a stream, or the future that makes it, closes the connection: that is cancellation.
-//! - Nothing is repeated once an event reached the caller.
+//! - Nothing is repeated once an event reached the caller, and nobody else ends what one model has begun.
 //! - A provider that fails is sent fewer calls, not more: retries have a budget, and a breaker ends them all.
 //! - A key is in no error, no log and no `Debug`. Values come from the caller: nothing here reads the
 //!   environment.
 //! - Nothing a provider sends is read without a bound, in size and in time.
 //!
 //! # Deliberately absent
-//! - Other wires than two (Responses, Gemini, Cohere and NDJSON come as further folders of [`wire`]), fallback
-//!   and routing between models, and prices.
+//! - Other wires than two (Responses, Gemini, Cohere and NDJSON come as further folders of [`wire`]).
+//! - A tokenizer: [`tokens`] estimates within a few percent, and what providers report is exact.
 //! - Retries across runs: they wait in Postgres.
 //! - Sampling parameters, reasoning budgets and images: several current models refuse the first two.
 //! - HTTP/2, see [`Http::new`].
