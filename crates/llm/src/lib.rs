@@ -2,9 +2,9 @@
 //!
 //! [`parse_choice`] or [`detect_all`] says which models, [`connect`] makes each, [`Guards::guard`] puts it behind a
 //! breaker and [`Retrying`], [`Fallback`] makes one of several, in the order [`router`] finds for each request, and
-//! [`agent_call()`] asks it, or [`call()`] for an answer in one piece. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
-//! wire encodes the request and decodes the data of each stream event, `sse` finds the events in the bytes,
-//! `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
+//! [`agent_call()`] asks it, or [`call()`] for an answer in one piece. Between a provider's bytes and the [`Event`]s
+//! stand only functions free of I/O: a wire encodes the request and decodes the data of each stream event, `sse` finds
+//! the events in the bytes, `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
 //! # Invariants
 //! - A stream ends with [`Event::Done`] or with an error. A connection that ends without the wire's own end mark
