@@ -4,6 +4,7 @@
 //! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
 //! refused, so a typo cannot pass for a setting.
 
+mod explain;
 mod providers;
 mod rules;
 mod use_case;
@@ -12,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
-use figment::error::Kind;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
@@ -24,6 +24,7 @@ use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
+use self::explain::{explain, nearest, origin_of};
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, Models, Routed, USE_CASES, Wanted};
 
@@ -261,38 +262,6 @@ impl<P: figment::Provider> figment::Provider for Named<'_, P> {
             })
             .collect())
     }
-}
-
-/// What figment found, as one readable line.
-fn explain(error: figment::Error) -> ConfigError {
-    let key = error.path.join(".");
-    let origin = origin_of(&error.metadata, &key);
-    let mut reason = error.kind.to_string();
-    if let Kind::UnknownField(given, allowed) | Kind::UnknownVariant(given, allowed) = &error.kind
-        && let Some(nearest) = nearest(given, allowed)
-    {
-        reason = format!("{reason}; did you mean `{nearest}`?");
-    }
-    let key = if key.is_empty() { "settings".to_owned() } else { key };
-    ConfigError::Setting { key, origin, reason }
-}
-
-/// The word that is most like `given`.
-fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
-    let likeness = |word: &str| strsim::jaro_winkler(word, given);
-    words.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-}
-
-fn origin_of(metadata: &Option<figment::Metadata>, key: &str) -> String {
-    match metadata {
-        Some(metadata) if metadata.name.contains("environment") => variable(key),
-        Some(metadata) => metadata.name.to_string(),
-        None => "not set anywhere".to_owned(),
-    }
-}
-
-fn variable(key: &str) -> String {
-    format!("HOUSTON_{}", key.replace('.', "__").to_uppercase())
 }
 
 /// The built-in agent types, replaced and joined by those of the user's folder.

@@ -1,9 +1,10 @@
 //! Models: a history and tools in, a stream of events out, whatever provider stands behind it.
 //!
-//! [`parse_choice`] or [`detect()`] says which model, [`connect`] makes it, [`Guards::guard`] puts it behind a
-//! breaker and [`Retrying`], and [`Model::stream`] asks it. Between a provider's bytes and the [`Event`]s stand only functions free of I/O: a
-//! wire encodes the request and decodes the data of each stream event, `framing` finds the events in the bytes,
-//! `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
+//! [`parse_choice`] or [`detect_all`] says which models, [`connect`] makes each, [`Guards::guard`] puts it behind a
+//! breaker and [`Retrying`], [`Fallback`] makes one of several, in the order [`router`] finds for each request, and
+//! [`agent_call()`] asks it, or [`call()`] for an answer in one piece. Between a provider's bytes and the [`Event`]s
+//! stand only functions free of I/O: a wire encodes the request and decodes the data of each stream event, `framing` finds
+//! the events in the bytes, `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
 //! # Invariants
 //! - A stream ends with [`Event::Done`] or with an error. A connection that ends without the wire's own end mark
@@ -15,7 +16,7 @@
 //! - Usage means the same everywhere: input includes what a cache served, output includes reasoning, a part is
 //!   never more than the whole.
 //! - Dropping a stream, or the future that makes it, closes the connection: that is cancellation.
-//! - Nothing is repeated once an event reached the caller.
+//! - Nothing is repeated once an event reached the caller, and nobody else ends what one model has begun.
 //! - A provider that fails is sent fewer calls, not more: retries have a budget, and a breaker ends them all.
 //! - A key is in no error, no log and no `Debug`. Values come from the caller: nothing here reads the
 //!   environment.
@@ -24,6 +25,7 @@
 //!
 //! # Deliberately absent
 //! - Tools on the provider's side: none is asked for. What they leave in an answer is kept and goes back.
+//! - A tokenizer: [`tokens`] estimates within a few percent, and what providers report is exact.
 //! - Retries across runs: they wait in Postgres.
 //! - Sampling parameters, reasoning budgets and images: several current models refuse the first two.
 //! - HTTP/2, see [`Http::new`].
@@ -37,7 +39,8 @@
 //! 1. A folder in `wire/`: `request.rs` (`encode`, through `wire::conversation::turns` so that every history is
 //!    legal), `response.rs` (the shapes, and usage in our terms), `stream.rs` (a `Decoder` that knows its end
 //!    mark).
-//! 2. A variant of [`Wire`], and its line in each `match` of `wire/mod.rs`.
+//! 2. A variant of [`Wire`], and its line in each `match` of `wire/mod.rs`; in `fuzzing` its examples, and a target
+//!    in `fuzz/`.
 //! 3. What must go back: keep it as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
 //!    `recordings/round_trips.rs`.
 //! 4. In `recordings/streams.rs`, take its recordings out of the list of those not built.

@@ -224,3 +224,35 @@ fn about(body: &MessageBody) -> Option<Metadata<'_>> {
     (source.is_some() || metadata.is_some())
         .then_some(Metadata { houston: Added { source, metadata, ..Added::default() } })
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use houston_domain::id::RunId;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_model_names_both_and_why() {
+        let event = Durable::ModelFallback {
+            from: "anthropic/a".into(),
+            to: "openai/b".into(),
+            code: "RATE_LIMITED".into(),
+            message: "anthropic: slow down (HTTP 429)".into(),
+        };
+        let (run_id, at) = (RunId(uuid::Uuid::nil()), DateTime::UNIX_EPOCH);
+        let committed = Committed { seq: 1, run_id, at, event, body: None };
+        let context = Context { thread: "goal_1", step: Some(1), message: None };
+        assert_eq!(
+            serde_json::to_value(frames(&context, &committed)).unwrap(),
+            json!([{
+                "type": "CUSTOM", "timestamp": 0, "name": "houston.model.fallback",
+                "value": {
+                    "from": "anthropic/a", "to": "openai/b", "code": "RATE_LIMITED",
+                    "message": "anthropic: slow down (HTTP 429)"
+                }
+            }])
+        );
+    }
+}

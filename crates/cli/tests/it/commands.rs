@@ -33,14 +33,27 @@ fn a_wrong_setting_names_its_key_its_origin_and_what_is_allowed() {
     refused(&show, &[("HOUSTON_ORCHESTRATOR__LIMIT", "3")], &["limit", "limits"]);
     refused(&show, &[("HOUSTON_SERVER__ADDRESS", "here")], &["server.address", "127.0.0.1:8080"]);
     refused(&show, &[("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", "30")], &["trust_s", "less than ttl_s"]);
+    refused(&show, &[("HOUSTON_MODEL", "groq, opnai")], &["model", "HOUSTON_MODEL", "did you mean openai?"]);
+    let agent = "HOUSTON_MODELS__AGENT";
+    refused(&show, &[(agent, "antropic")], &["models.agent", agent, "did you mean anthropic?"]);
+    refused(&show, &[("HOUSTON_MODELS__AGENT__STRATEGY", "best")], &["models.agent", "smartest", "fallback"]);
 }
 
 #[test]
 fn settings_are_shown_with_where_they_come_from() {
-    let output = run(&["config", "show", "--origin"], &[("HOUSTON_SERVER__HEARTBEAT_S", "3")]);
+    let variables = [("HOUSTON_SERVER__HEARTBEAT_S", "3"), ("HOUSTON_MODELS__TITLES", "groq, openai")];
+    let output = run(&["config", "show", "--origin"], &variables);
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("orchestrator.limits.max_iterations = 20  # jobs/orchestrator.toml"), "{shown}");
     assert!(shown.contains("server.heartbeat_s = 3  # HOUSTON_SERVER__HEARTBEAT_S"), "{shown}");
+    assert!(shown.contains("models.agent = \"auto\"  # jobs/models.toml"), "{shown}");
+    assert!(shown.contains("models.titles = \"groq, openai\"  # HOUSTON_MODELS__TITLES"), "{shown}");
+
+    let table = r#"{strategy="cheapest", models=["groq", "openai"], needs=["tools"]}"#;
+    let output = run(&["config", "show", "--origin"], &[("HOUSTON_MODELS__AGENT", table)]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("models.agent.strategy = \"cheapest\"  # HOUSTON_MODELS__AGENT"), "{shown}");
+    assert!(shown.contains(r#"models.agent.models = ["groq","openai"]"#), "{shown}");
 }
 
 #[cfg(not(feature = "fault-injection"))]

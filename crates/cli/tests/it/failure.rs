@@ -1,6 +1,8 @@
 //! A provider that fails, seen through everything: real processes, a real HTTP client, the stream, the API.
 
-use houston_testkit::model_server::script::in_turn;
+use std::sync::Mutex;
+
+use houston_testkit::model_server::script::{always, in_turn};
 use houston_testkit::model_server::{Fault, Gate, ModelServer, Reply};
 use serde_json::{Value, json};
 
@@ -79,4 +81,38 @@ async fn a_reader_sees_the_countdown_the_recovery_and_the_last_word() {
     let watched = house.watch(refused["events_url"].as_str().unwrap()).await;
     assert_eq!(watched.errors.last().unwrap()["failed_permanently"], true);
     assert_eq!(watched.types.last().map(String::as_str), Some("RUN_ERROR"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_sees_that_another_model_answers() {
+    let house = House::start();
+    let busy = ModelServer::start(always(Reply::status(503))).await.unwrap();
+    let up = ModelServer::start(always(says("Hello!"))).await.unwrap();
+    let (busy_url, up_url) = (busy.url(), up.url());
+    let _worker = house.worker_with(&[
+        ("HOUSTON_MODEL", "openai/scripted, local/spare"),
+        ("OPENAI_BASE_URL", &busy_url),
+        ("OPENAI_API_KEY", "sk-test"),
+        ("HOUSTON_LOCAL_URL", &up_url),
+        ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0"),
+    ]);
+    let goal = house.goal("spare").await;
+    let message = house.post(&goal, "1", "hello").await;
+    let told = Mutex::new(Vec::new());
+    let watched = house
+        .watch_with(message["events_url"].as_str().unwrap(), |event| {
+            if event["name"] == "houston.model.fallback" {
+                told.lock().unwrap().push(event["value"].clone());
+            }
+        })
+        .await;
+    assert_eq!(watched.texts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["Hello!"]);
+    let told = told.into_inner().unwrap();
+    let [change] = &told[..] else { panic!("one change, one event: {told:?}") };
+    assert_eq!(
+        (&change["from"], &change["to"], &change["code"]),
+        (&json!("openai/scripted"), &json!("local/spare"), &json!("NETWORK_ERROR"))
+    );
+    assert_eq!((busy.journal().calls(), up.journal().calls()), (1, 1));
+    assert!(errors(&house, &goal).await.is_empty());
 }

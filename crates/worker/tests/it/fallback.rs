@@ -143,13 +143,13 @@ async fn a_conversation_too_long_for_its_model_is_not_sent() {
     worker.drain().await;
 }
 
-/// The cache key and the tokens of each request.
-type Asked = Arc<Mutex<Vec<(Option<String>, Option<u64>)>>>;
+/// The cache key of a call, and its tokens.
+type Asked = (Option<String>, Option<u64>);
 
 /// Keeps what it is asked.
 struct Curious {
     inner: Arc<dyn Model>,
-    asked: Asked,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Model for Curious {
