@@ -26,11 +26,11 @@ pub struct LeaseConfig {
 }
 
 impl LeaseConfig {
-    /// How long after a restart of Postgres each living worker has renewed, and with it taken its advisory lock
-    /// again: a renewal, and the time to connect.
+    /// How long after a restart of Postgres each living worker has taken its advisory lock again: a look at its
+    /// connection, and the time to connect.
     #[must_use]
     pub fn settled(&self) -> Duration {
-        Duration::from_secs(self.renew_s + 2)
+        Duration::from_millis(self.look_ms + 2000)
     }
 }
 

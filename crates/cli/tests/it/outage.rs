@@ -190,4 +190,5 @@ async fn postgres_away_later_is_told_once_and_so_is_its_return() {
     });
     assert_eq!(count(&worker.log(), "the sweep failed"), 1, "{}", worker.log());
     assert!(count(&worker.log(), "could not register the worker") <= 1, "{}", worker.log());
+    assert_eq!(count(&worker.log(), "while testing the connection"), 0, "{}", worker.log());
 }
