@@ -43,7 +43,7 @@
 //!    in `fuzz/`.
 //! 3. What must go back: keep it as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
 //!    `recordings/round_trips.rs`.
-//! 4. In `recordings/streams.rs`, take its recordings out of the list of those not built.
+//! 4. In `recordings/streams.rs`, say which recordings speak it.
 
 mod agent_call;
 mod answer;
