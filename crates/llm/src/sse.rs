@@ -166,7 +166,8 @@ impl SseDecoder {
                     self.data = Data::Joined(joined);
                 }
             },
-            b"event" => self.name = value,
+            // A name of nothing is no name; its place may be dropped before the event is whole.
+            b"event" => self.name = if value.is_empty() { 0..0 } else { value },
             // Heartbeats may come for hours without a blank line between them.
             _ if matches!(self.data, Data::None) && self.name.is_empty() => {
                 self.event_start = self.line_start
@@ -181,7 +182,7 @@ impl SseDecoder {
         self.buffer.drain(..done);
         self.line_start -= done;
         self.searched -= done;
-        if self.name.start >= done {
+        if !self.name.is_empty() {
             self.name = self.name.start - done..self.name.end - done;
         }
         if let Data::Line(range) = &mut self.data {
@@ -248,6 +249,18 @@ mod tests {
             assert_eq!(decoder.advance(), Ok(false));
         }
         assert!(decoder.buffer.capacity() <= KEPT_CAPACITY);
+    }
+
+    #[test]
+    fn an_event_name_of_nothing_is_no_name() {
+        let mut decoder = SseDecoder::default();
+        decoder.push(b"data\n\nevent\n: a comment\nid: 1\n");
+        assert_eq!(decoder.advance(), Ok(true));
+        assert_eq!(decoder.advance(), Ok(false));
+        decoder.push(b"data: a\n\n");
+        assert_eq!(decoder.advance(), Ok(true));
+        let event = decoder.event().unwrap();
+        assert_eq!((event.name, event.data), ("", "a"));
     }
 
     proptest! {

@@ -69,6 +69,17 @@ pub const PROVIDERS: &[Provider] = &[
         ..COMPATIBLE
     },
     Provider {
+        name: "google",
+        aliases: &["gemini"],
+        wire: Some(Wire::Gemini),
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        url_variables: &["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
+        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        auth: AuthStyle::GoogleKeyHeader,
+        default_model: "gemini-2.5-flash",
+        ..COMPATIBLE
+    },
+    Provider {
         name: "openrouter",
         base_url: "https://openrouter.ai/api/v1",
         url_variables: &["OPENROUTER_BASE_URL"],
@@ -88,6 +99,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "groq",
+        dialect: Dialect::GROQ,
         base_url: "https://api.groq.com/openai/v1",
         url_variables: &["GROQ_BASE_URL"],
         key_variables: &["GROQ_API_KEY"],
@@ -136,8 +148,8 @@ pub const PROVIDERS: &[Provider] = &[
         base_url: "https://api.cohere.com/v2",
         url_variables: &["COHERE_BASE_URL"],
         key_variables: &["COHERE_API_KEY", "CO_API_KEY"],
-        default_model: "command-a-plus-05-2026",
-        models: &["command-a-03-2025", "command-a-reasoning-08-2025", "command-r7b-12-2024"],
+        default_model: "command-a-03-2025",
+        models: &["command-a-plus-05-2026", "command-a-reasoning-08-2025", "command-r7b-12-2024"],
         ..COMPATIBLE
     },
     Provider {
