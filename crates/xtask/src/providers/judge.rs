@@ -72,7 +72,12 @@ const PROVIDERS: &[Provider] = &[
     Provider::new("anthropic", "anthropic", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"], "/anthropic/v1"),
     Provider::new("google", "gemini", ["GEMINI_BASE_URL", "GEMINI_API_KEY"], "/gemini/v1beta"),
     Provider::new("cohere", "cohere", ["COHERE_BASE_URL", "COHERE_API_KEY"], "/cohere/v2"),
-    Provider::new("perplexity", "perplexity", ["PERPLEXITY_BASE_URL", "PERPLEXITY_API_KEY"], "/perplexity/v1"),
+    Provider::new(
+        "perplexity",
+        "perplexity",
+        ["PERPLEXITY_BASE_URL", "PERPLEXITY_API_KEY"],
+        "/perplexity/v1",
+    ),
     Provider::new("mistral", "mistral", ["MISTRAL_BASE_URL", "MISTRAL_API_KEY"], "/mistral/v1"),
     Provider::new("groq", "groq", ["GROQ_BASE_URL", "GROQ_API_KEY"], "/groq/openai/v1"),
     Provider::new("together", "together", ["TOGETHER_BASE_URL", "TOGETHER_API_KEY"], "/together/v1"),
