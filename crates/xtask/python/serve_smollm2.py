@@ -2,7 +2,7 @@
 
 Usage: serve_smollm2.py PORT
 
-It speaks OpenAI's /v1/chat/completions and Anthropic's /v1/messages. One thread: with more than the machine has to
+It speaks OpenAI's /v1/chat/completions and /v1/responses, and Anthropic's /v1/messages. One thread: with more than the machine has to
 spare, the threads of llama.cpp wait for each other and everything becomes many times slower.
 """
 

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod ask;
 mod chat;
 mod config;
 mod dev;
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Key(key::Key),
     /// Talk with an agent in the terminal
     Chat(chat::Chat),
+    /// Ask a model one thing: whether its key works, how it answers, what that costs
+    Ask(ask::Ask),
     /// Show the settings and where each comes from
     Config(config::Config),
 }
@@ -82,6 +85,7 @@ impl Command {
             Self::Monitor(command) => command.run(context),
             Self::Key(command) => command.run(&context),
             Self::Chat(command) => command.run(&context),
+            Self::Ask(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),
         }
     }

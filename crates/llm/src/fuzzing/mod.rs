@@ -78,7 +78,8 @@ pub fn check_refusal(bytes: &[u8]) {
     }
 }
 
-fn decode<'a>(wire: Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
+/// Decodes the stream that comes in these pieces.
+pub fn decode<'a>(wire: Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
     let mut reader = Reader { framing: wire.framing(), decoder: wire.decoder("x"), events: VecDeque::new() };
     let result = reader.read(chunks);
     (reader.events.into(), result.err())

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Chaos(chaos::Chaos),
     /// Let two independent fake providers judge Houston
     ProvidersTest(providers_test::ProvidersTest),
-    /// Talk with a small real model over both wires
+    /// Talk with a small real model over three wires
     RealModel(real_model::RealModel),
     /// Kill and stop workers with runs in flight, and measure how soon others go on
     Recovery(recovery::Recovery),

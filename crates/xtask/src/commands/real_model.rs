@@ -3,12 +3,15 @@
 //! SmolLM2 has 135 million parameters: it chats, and cannot call tools, so Houston is told that its text is the
 //! reply.
 
+mod checks;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use checks::Checks;
 use clap::Args;
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
@@ -20,7 +23,7 @@ use crate::http::Connection;
 use crate::installation::{self, Installation, goal};
 use crate::{programs, repository};
 
-/// Talk with a small real model over both wires.
+/// Talk with a small real model over three wires.
 #[derive(Debug, Args)]
 pub(crate) struct RealModel {
     /// Print one JSON object instead of the conversation
@@ -46,20 +49,31 @@ struct Wire {
     provider: &'static str,
     url_variable: &'static str,
     key_variable: &'static str,
+    /// What Houston is told to speak, when it would speak something else.
+    spoken: Option<(&'static str, &'static str)>,
 }
 
-const WIRES: [Wire; 2] = [
+const WIRES: [Wire; 3] = [
     Wire {
         name: "OpenAI chat completions",
         provider: "local",
         url_variable: "HOUSTON_LOCAL_URL",
         key_variable: "HOUSTON_LOCAL_KEY",
+        spoken: None,
+    },
+    Wire {
+        name: "OpenAI Responses",
+        provider: "openai",
+        url_variable: "OPENAI_BASE_URL",
+        key_variable: "OPENAI_API_KEY",
+        spoken: Some(("HOUSTON_PROVIDERS__OPENAI__WIRE", "openai_responses")),
     },
     Wire {
         name: "Anthropic messages",
         provider: "anthropic",
         url_variable: "ANTHROPIC_BASE_URL",
         key_variable: "ANTHROPIC_API_KEY",
+        spoken: None,
     },
 ];
 
@@ -69,6 +83,7 @@ struct Conversation {
     wire: &'static str,
     model: String,
     turns: Vec<Turn>,
+    checks: Checks,
 }
 
 /// One question and its answer.
@@ -130,7 +145,7 @@ async fn converse(
     shown: bool,
 ) -> Result<Conversation> {
     let name = format!("{}/{MODEL}", wire.provider);
-    let variables = [
+    let mut variables = vec![
         ("HOUSTON_MODEL", name.clone()),
         ("HOUSTON_MODEL_TOOLS", "false".to_owned()),
         ("HOUSTON_ORCHESTRATOR__LIMITS__MAX_OUTPUT_TOKENS", "40".to_owned()),
@@ -139,6 +154,7 @@ async fn converse(
         (wire.url_variable, format!("http://{model}/v1")),
         (wire.key_variable, "not-needed".to_owned()),
     ];
+    variables.extend(wire.spoken.map(|(name, value)| (name, value.to_owned())));
     let houston = Installation::start(binary, servers, &variables).await?;
     let user = houston.user("Ann").await?;
     let mut connection = houston.connect().await?;
@@ -151,7 +167,15 @@ async fn converse(
         turns.push(turn(&mut connection, &goal, question, shown).await?);
     }
     confirm(&mut connection, &goal, &turns).await?;
-    Ok(Conversation { wire: wire.name, model: name, turns })
+    let cancelled_ms = checks::cancel(&mut connection, &mut houston.connect().await?, &goal).await?;
+    let (form, overflow) = checks::ask(binary, &variables)?;
+    let checks = Checks { form, overflow, cancelled_ms };
+    if shown {
+        print(&format!("schema    {}", checks.form))?;
+        print(&format!("overflow  {}", checks.overflow))?;
+        print(&format!("cancel    {} ms to the end of the run", checks.cancelled_ms))?;
+    }
+    Ok(Conversation { wire: wire.name, model: name, turns, checks })
 }
 
 async fn turn(connection: &mut Connection, goal: &str, question: &str, shown: bool) -> Result<Turn> {
