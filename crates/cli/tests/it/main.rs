@@ -2,6 +2,8 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod ask;
+#[cfg(test)]
 mod cancel;
 #[cfg(test)]
 mod commands;
