@@ -119,7 +119,11 @@ pub(crate) async fn venv(folder: &Path, packages: &[&str]) -> Result<()> {
     if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
-    tell(&format!("installing {} with pip (this happens once)", packages.join(" and ")));
+    let shown = match packages {
+        [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} packages it needs", rest.len()),
+        few => few.join(" and "),
+    };
+    tell(&format!("installing {shown} with pip (this happens once)"));
     let mut make = Command::new(python);
     make.args(["-m", "venv", "--clear"]).arg(folder);
     succeed(make).await?;

@@ -17,8 +17,9 @@ use crate::console::{Progress, tell};
 use crate::http::Connection;
 use crate::{programs, repository};
 
-/// `llmock` and everything it needs.
+/// `llmock`, and everything it needs.
 const PACKAGES: [&str; 31] = [
+    "llmock==0.2.2",
     "annotated-doc==0.0.7",
     "annotated-types==0.8.0",
     "anyio==4.16.0",
@@ -30,7 +31,6 @@ const PACKAGES: [&str; 31] = [
     "httptools==0.9.0",
     "httpx==0.28.1",
     "idna==3.20",
-    "llmock==0.2.2",
     "markdown-it-py==4.3.0",
     "mdurl==0.1.2",
     "opentelemetry-api==1.45.2",
