@@ -113,10 +113,22 @@ impl AnthropicDecoder {
         Ok(())
     }
 
-    fn continue_block(&mut self, number: u64, delta: Delta<'_>, out: &mut VecDeque<Event>) {
-        let Some((_, part)) = self.blocks.iter_mut().rev().find(|(open, _)| *open == number) else {
-            return;
-        };
+    fn continue_block(
+        &mut self,
+        number: u64,
+        delta: Delta<'_>,
+        out: &mut VecDeque<Event>,
+    ) -> Result<(), ModelError> {
+        let Some(place) = self.blocks.iter().rposition(|(open, _)| *open == number) else { return Ok(()) };
+        let (head, tail) = self.blocks.split_at_mut(place + 1);
+        let part = &mut head[place].1;
+        // What is read as it comes must stand in that order in the end.
+        let kind = std::mem::discriminant(part);
+        if matches!(part, Part::Text { .. } | Part::Thinking { .. })
+            && tail.iter().any(|(_, later)| std::mem::discriminant(later) == kind)
+        {
+            return Err(error::invalid("text of a content block after the next one had begun"));
+        }
         match part {
             Part::Text { text, citations } => {
                 citations.extend(delta.citation.map(ToOwned::to_owned));
@@ -145,6 +157,7 @@ impl AnthropicDecoder {
                 *content = delta.content.map(ToOwned::to_owned).or_else(|| content.take());
             }
         }
+        Ok(())
     }
 
     /// A call whose arguments came whole at its start is told of them at its end.
@@ -258,7 +271,9 @@ impl Decoder for AnthropicDecoder {
             "content_block_start" => {
                 self.open(event.index, event.content_block.unwrap_or(RawValue::NULL), out)?
             }
-            "content_block_delta" => self.continue_block(event.index, event.delta.unwrap_or_default(), out),
+            "content_block_delta" => {
+                self.continue_block(event.index, event.delta.unwrap_or_default(), out)?;
+            }
             "content_block_stop" => self.close(event.index, out),
             "message_delta" => {
                 self.usage.update(event.usage.unwrap_or_default());

@@ -260,3 +260,11 @@ fn an_answer_that_begins_anew_was_cut_off() {
     let spliced = [begun.clone(), text.clone(), begun, text, stop];
     assert_eq!(decode(&spliced).unwrap_err().code, ModelErrorCode::NetworkError);
 }
+
+#[test]
+fn text_that_goes_back_to_an_earlier_block_is_refused() {
+    let start = |index: u64| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}});
+    let text = |index: u64| json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "a"}});
+    let error = decode(&[start(0), text(0), start(1), text(1), text(0)]).unwrap_err();
+    assert_eq!(error.code, ModelErrorCode::InvalidResponse, "told in another order than it would be kept");
+}
