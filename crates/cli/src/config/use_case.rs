@@ -182,7 +182,7 @@ mod tests {
         for (text, parts) in [
             ("agnet = 'groq'", ["models.toml", "agnet", "did you mean `agent`?", "summaries"]),
             ("agent = 'opnai/gpt-5'", ["models.agent", "models.toml", "did you mean openai?", "anthropic"]),
-            ("titles = ['groq', 'grok/x']", ["models.titles", "models.toml", "`grok`", "did you mean groq?"]),
+            ("titles = ['groq', 'grqo/x']", ["models.titles", "models.toml", "`grqo`", "did you mean groq?"]),
             ("agent = ['auto', 'groq']", ["models.agent", "models.toml", "auto", "leave them out"]),
             ("agent = []", ["models.agent", "models.toml", "must name a model", "auto"]),
             (

@@ -69,7 +69,9 @@ fn readiness_is_waited_for_over_http() {
         for status in ["503 Service Unavailable", "200 OK"] {
             let mut socket = listener.accept().unwrap().0;
             assert!(socket.read(&mut [0; 512]).unwrap() > 0);
-            write!(socket, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+            // In one piece: who has read the status hangs up on the rest.
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            socket.write_all(answer.as_bytes()).unwrap();
         }
     });
     let mut process = shell("exec sleep 600");
