@@ -168,7 +168,7 @@ async fn converse(
     }
     confirm(&mut connection, &goal, &turns).await?;
     let cancelled_ms = checks::cancel(&mut connection, &mut houston.connect().await?, &goal).await?;
-    let (form, overflow) = checks::ask(binary, &variables)?;
+    let (form, overflow) = checks::ask(binary, &variables, wire.provider == "local")?;
     let checks = Checks { form, overflow, cancelled_ms };
     if shown {
         print(&format!("schema    {}", checks.form))?;
