@@ -15,7 +15,7 @@ use super::Plan;
 use crate::bench::database::ask;
 use crate::child::quietly;
 use crate::http::Connection;
-use crate::installation::{self, goal};
+use crate::installation::{self, goal, user};
 
 /// How long a process may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,11 +65,10 @@ impl<'s> Crew<'s> {
             crew.take_on()?;
         }
         let mut connection = Connection::open(address, &key).await?;
-        let user: serde_json::Value =
-            connection.post("/v1/users", &json!({"name": "recovery"}).to_string()).await?.json()?;
         for _ in 0..plan.runs {
-            let user = user["id"].as_str().context("a user without an id")?;
-            let goal = goal(&mut connection, user, "recovery").await?;
+            // One user may not hold as many runs as are wanted at once.
+            let user = user(&mut connection, "recovery").await?;
+            let goal = goal(&mut connection, &user, "recovery").await?;
             let message = json!({"content": "Go on for ever."}).to_string();
             connection
                 .post(&format!("/v1/goals/{goal}/messages"), &message)
