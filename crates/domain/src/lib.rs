@@ -27,4 +27,5 @@ pub mod message;
 pub mod model;
 pub mod retry;
 pub mod run;
+pub mod storable;
 pub mod tool_call;

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::storable::storable;
+
 use crate::id::{AgentableId, RunId};
 
 /// What may be done with a call whose outcome a crash left unknown.
@@ -156,14 +158,15 @@ impl ToolResponse {
         )
     }
 
-    /// The same, cut to `most` bytes, which says so; longer ones would fill the history, the events and the next
-    /// request to the model.
+    /// The same as it can be kept: without U+0000 (see [`storable`]), and cut to `most` bytes, which says so; longer
+    /// ones would fill the history, the events and the next request to the model.
     #[must_use]
     pub fn cut(mut self, most: usize) -> Self {
         let text = match &mut self {
             Self::Success { observation } => observation,
             Self::Failure { error, .. } => error,
         };
+        storable(text);
         if text.len() > most {
             let note = format!("\n[cut: it has {} bytes, {most} are kept]", text.len());
             let mut end = most.saturating_sub(note.len());

@@ -17,6 +17,7 @@ use crate::error;
 use crate::framing::Framing;
 use crate::http::Timeouts;
 use crate::model::Event;
+use crate::turn;
 use crate::wire::Decoder;
 
 /// How long a complete answer is held back for its connection's sake. A new connection costs several times that.
@@ -227,7 +228,7 @@ impl Stream for AnswerStream {
                 this.body = None;
             }
             if let Some(event) = this.events.pop_front() {
-                return Poll::Ready(Some(Ok(event)));
+                return Poll::Ready(Some(Ok(turn::kept(event))));
             }
             if let Some(failure) = this.failure.take() {
                 return Poll::Ready(Some(Err(this.own(failure))));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
+use houston_domain::storable::storable;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -17,6 +18,7 @@ use crate::limits;
 use crate::model::{Description, EventStream, Model, Request};
 use crate::provider::{AuthStyle, Provider, nearest};
 use crate::secret::{self, Fingerprint, Secret};
+use crate::turn;
 use crate::wire::{Dialect, Wire, anthropic};
 
 /// Longest answer accepted in one piece, from servers that do not stream, in bytes.
@@ -66,6 +68,7 @@ impl Caller {
 
     fn scrubbed(&self, text: &str) -> String {
         let mut text = text.to_owned();
+        storable(&mut text);
         if let Some(key) = &self.key {
             key.scrub(&mut text);
         }
@@ -153,7 +156,7 @@ impl HttpModel {
             let body = String::from_utf8(body).map_err(|_| error::invalid("an answer that is not UTF-8"))?;
             let mut events = std::collections::VecDeque::new();
             decoder.whole(&body, &mut events)?;
-            return Ok(Box::pin(futures_util::stream::iter(events.into_iter().map(Ok))));
+            return Ok(Box::pin(futures_util::stream::iter(events.into_iter().map(turn::kept).map(Ok))));
         }
         if content_type.starts_with("text/html") {
             return Err(error::invalid("a web page instead of an answer: is the base URL right?"));

@@ -163,7 +163,9 @@ impl StringProperty {
                 if earlier.is_some() {
                     text.push(char::REPLACEMENT_CHARACTER);
                 }
-                text.push(char::from_u32(u32::from(value)).unwrap_or(char::REPLACEMENT_CHARACTER));
+                // No database keeps U+0000; see `storable`.
+                let kept = char::from_u32(u32::from(value)).filter(|c| *c != '\0');
+                text.push(kept.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
         }
     }

@@ -2,6 +2,12 @@ use houston_domain::event::Event;
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
 
+use houston_llm::Timeouts;
+use houston_testkit::model_server::script::in_turn;
+use houston_testkit::model_server::{ModelServer, Reply};
+use serde_json::json;
+
+use crate::failure::{patient, says};
 use crate::rig::{Rig, assert_status, eventually};
 use crate::workers::{config, simulated};
 
@@ -162,5 +168,21 @@ async fn of_too_many_calls_of_one_turn_the_first_are_carried_out_and_the_model_i
         .collect();
     assert_eq!(refused, [false, false, true]);
     rig.history(rig.goal).await;
+    worker.drain().await;
+}
+
+/// Postgres keeps no U+0000, and models write one now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_database_keeps_is_replaced_in_all_that_a_model_writes() {
+    let rig = Rig::start().await;
+    let note = Reply::tool("create_note", json!({"title": "a\0b", "content": "c\0d", "\0": 1}));
+    let server = ModelServer::start(in_turn([note.then_text("hm\0"), says("It is\0 done.")])).await.unwrap();
+    let worker = rig.worker_with(patient(&server, Timeouts::default()), vec![]);
+    let posted = rig.post(rig.goal, "hello").await;
+    let run = rig.ended(posted.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert_eq!((run.attempt, rig.said(rig.goal).await), (1, vec!["It is\u{fffd} done.".to_owned()]));
+    let history = serde_json::to_string(&rig.history(rig.goal).await).unwrap();
+    assert!(history.contains("a\u{fffd}b"), "{history}");
     worker.drain().await;
 }
