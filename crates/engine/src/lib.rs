@@ -16,7 +16,7 @@
 //! | messages of one reading | `fairness.read_messages`, 100; `read_bytes`, 256 KiB | the rest is read at the next step |
 //! | model calls of a run, its time | `limits.max_iterations`, 20; `max_duration_s`, 600 | it ends with a notice |
 //! | one answer of the model | `limits.max_output_tokens`; `context.max_answer_bytes`, 1 MiB | the attempt fails, to be retried |
-//! | one event of a provider's stream | 1 MiB (`houston_llm`) | the same |
+//! | one event of a provider's stream | 4 MiB, a line of NDJSON 1 MiB (`houston_llm`) | the same |
 //! | tool calls of a turn | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not carried out |
 //! | a tool's result | `context.max_tool_result_bytes`, 256 KiB | cut, and says so |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |

@@ -277,9 +277,9 @@ async fn what_never_ends_is_given_up_within_bounds() {
     let event = format!("data: {}\n\n", said(x()));
     let line = format!("{{\"message\":{{\"content\":\"{}\"}},\"done\":false}}\n", x());
     for (case, provider, head, begin, piece, bound) in [
-        ("an endless line", "local", SSE, "", x(), 1 << 20),
-        ("an endless field", "local", SSE, "data: {\"choices\":[{\"delta\":{\"content\":\"", x(), 1 << 20),
-        ("an event of endless lines", "local", SSE, "", "data: x\n".repeat(8192), 1 << 20),
+        ("an endless line", "local", SSE, "", x(), 4 << 20),
+        ("an endless field", "local", SSE, "data: {\"choices\":[{\"delta\":{\"content\":\"", x(), 4 << 20),
+        ("an event of endless lines", "local", SSE, "", "data: x\n".repeat(8192), 4 << 20),
         ("an endless answer", "local", SSE, "", event, 8 << 20),
         ("a web page without a type", "local", SSE, "<!doctype html>", x(), 0),
         ("an endless line", "ollama", LINES, "", x(), 1 << 20),
