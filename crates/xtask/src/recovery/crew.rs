@@ -1,17 +1,18 @@
-//! One API, a number of workers, and a model whose answers go on for ever.
+//! One API, a number of workers, and a model that holds its answers back until it is told.
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use houston_testkit::model_server::{ModelServer, Reply, script};
+use houston_testkit::model_server::{Gate, ModelServer, Reply};
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Plan;
+use super::{LOOK, Plan};
 use crate::bench::database::ask;
 use crate::child::quietly;
 use crate::http::Connection;
@@ -26,6 +27,10 @@ pub(crate) struct Crew<'s> {
     program: &'s Path,
     servers: &'s TestServers,
     model: ModelServer,
+    /// Holds the answers back.
+    gate: Arc<Mutex<Gate>>,
+    connection: Connection,
+    goals: Vec<String>,
     plan: Plan,
     _serve: Process,
     workers: Vec<Process>,
@@ -50,32 +55,65 @@ pub(crate) struct HeldRun {
 
 impl<'s> Crew<'s> {
     pub(crate) async fn assemble(program: &'s Path, servers: &'s TestServers, plan: Plan) -> Result<Self> {
-        // Nobody reads it to its end: a run is taken from its worker long before.
-        let endless = Reply::text("word ".repeat(4000)).in_pieces(4000).every(Duration::from_millis(250));
-        let model = ModelServer::start(script::always(endless)).await?;
+        let gate = Arc::new(Mutex::new(Gate::new()));
+        let held = Arc::clone(&gate);
+        let model = ModelServer::start(move |_| {
+            Reply::text("I was held up.").held_by(&held.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        let model = model.await?;
         let houston = |arguments: &[&str]| command(program, servers, &model, arguments);
         quietly(&mut houston(&["migrate"]))?;
         let key = quietly(&mut houston(&["key", "create", "--tenant", "recovery"]))?.trim().to_owned();
         let mut serve = Process::spawn(&mut houston(&["serve", "--address", "127.0.0.1:0"]))?;
         let address = serve.wait_for_address(PATIENCE)?;
         serve.wait_for_ready(address, "/readyz", PATIENCE)?;
-        let mut crew =
-            Self { program, servers, model, plan, _serve: serve, workers: Vec::new(), asked_at: None };
-        for _ in 0..plan.workers {
-            crew.take_on()?;
-        }
         let mut connection = Connection::open(address, &key).await?;
+        let mut goals = Vec::with_capacity(plan.runs);
         for _ in 0..plan.runs {
             // One user may not hold as many runs as are wanted at once.
             let user = user(&mut connection, "recovery").await?;
-            let goal = goal(&mut connection, &user, "recovery").await?;
-            let message = json!({"content": "Go on for ever."}).to_string();
-            connection
-                .post(&format!("/v1/goals/{goal}/messages"), &message)
-                .await?
-                .json::<serde_json::Value>()?;
+            goals.push(goal(&mut connection, &user, "recovery").await?);
         }
+        let mut crew = Self {
+            program,
+            servers,
+            model,
+            gate,
+            connection,
+            goals,
+            plan,
+            _serve: serve,
+            workers: Vec::new(),
+            asked_at: None,
+        };
+        for _ in 0..plan.workers {
+            crew.take_on()?;
+        }
+        crew.begin().await?;
         Ok(crew)
+    }
+
+    /// Begins a run in each goal.
+    async fn begin(&mut self) -> Result<()> {
+        let message = json!({"content": "Take your time."}).to_string();
+        for goal in &self.goals {
+            let path = format!("/v1/goals/{goal}/messages");
+            self.connection.post(&path, &message).await?.json::<serde_json::Value>()?;
+        }
+        Ok(())
+    }
+
+    /// Lets all runs come to their end, and begins others. A run that lost one worker after the other would be taken
+    /// for what killed them.
+    pub(crate) async fn begin_anew(&mut self) -> Result<()> {
+        let next = Gate::new();
+        std::mem::replace(&mut *self.gate.lock().unwrap_or_else(PoisonError::into_inner), next).open();
+        let end = Instant::now() + PATIENCE;
+        while ask(self.servers, "select count(*) from houston.run_locks where run_open")? != "0" {
+            ensure!(Instant::now() < end, "the runs did not come to their end:\n{}", self.log());
+            tokio::time::sleep(LOOK).await;
+        }
+        self.begin().await
     }
 
     /// Starts one more worker.

@@ -61,6 +61,7 @@ async fn cycles(crew: &mut Crew<'_>, goes: Goes, count: usize, label: &str) -> R
             times.exits.push(crew.wait_for_exit(&held)?);
         }
         crew.take_on()?;
+        crew.begin_anew().await?;
         progress.step();
     }
     Ok(times)
