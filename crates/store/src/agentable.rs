@@ -61,12 +61,14 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: &NewAgentable<'_>,
+    made_with_user: bool,
 ) -> Result<()> {
     sqlx::query!(
         "-- store::agentable::insert
         with made as (
-            insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8) returning id, tenant_id, user_id)
+            insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at,
+                                            made_with_user)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id, tenant_id, user_id)
         insert into houston.run_locks (agentable_id, tenant_id, user_id) select id, tenant_id, user_id from made",
         agentable.id.0,
         tenant.0,
@@ -75,7 +77,8 @@ pub(crate) async fn insert(
         agentable.title,
         agentable.description,
         agentable.status,
-        agentable.created_at
+        agentable.created_at,
+        made_with_user
     )
     .execute(connection)
     .await?;
@@ -111,7 +114,7 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::NotFound { what: "user" })?;
-        insert(&mut tx, tenant, agentable).await?;
+        insert(&mut tx, tenant, agentable, false).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }

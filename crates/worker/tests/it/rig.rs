@@ -9,6 +9,7 @@ use houston_domain::agentable::{AgentType, DoubleTexting};
 use houston_domain::clock::SystemClock;
 use houston_domain::history::{Entry, validate};
 use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId, UserId};
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::Source;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::run::RunStatus;
@@ -380,6 +381,7 @@ pub(crate) fn config() -> Config {
         },
         context: ContextConfig {
             notes: 20,
+            prompt: PromptLimits::default(),
             max_tool_result_bytes: 262_144,
             max_tool_calls: 32,
             max_answer_bytes: 1_048_576,
@@ -416,7 +418,7 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
         status: None,
         created_at: now,
     };
-    store.create_user(tenant, &user, &new(ids.next(), "user_agent"), None, &Value::Null).await.unwrap();
+    store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();
     let goal = new(ids.next(), "goal");
     store.create_agentable(tenant, &goal, None, &Value::Null).await.unwrap();
     goal.id
