@@ -91,7 +91,9 @@ impl<'e> Driving<'e> {
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
         let ContextConfig { notes, prompt, .. } = self.engine.config.context;
         let context = self
-            .retrying(|store| Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await }))
+            .retrying(|store| {
+                Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await })
+            })
             .await?;
         let now = self.now();
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);

@@ -57,6 +57,25 @@ pub struct Agentable {
     pub run_status: Option<RunStatus>,
 }
 
+macro_rules! agentable {
+    ($row:expr) => {{
+        let a = $row;
+        Agentable {
+            id: AgentableId(a.id),
+            user: UserId(a.user_id),
+            kind: a.kind,
+            title: a.title,
+            description: a.description,
+            status: a.status,
+            created_at: a.created_at,
+            last_seq: a.last_seq,
+            run: a.run_id.map(RunId),
+            run_open: a.run_open,
+            run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
+        }
+    }};
+}
+
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -138,18 +157,37 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok(Agentable {
-            id: AgentableId(a.id),
-            user: UserId(a.user_id),
-            kind: a.kind,
-            title: a.title,
-            description: a.description,
-            status: a.status,
-            created_at: a.created_at,
-            last_seq: a.last_seq,
-            run: a.run_id.map(RunId),
-            run_open: a.run_open,
-            run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
-        })
+        Ok(agentable!(a))
+    }
+
+    /// Agentables of one kind of a user of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn agentables(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        kind: &str,
+        before: Option<AgentableId>,
+        limit: i64,
+    ) -> Result<Vec<Agentable>> {
+        let rows = sqlx::query!(
+            r#"-- store::agentable::list
+            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
+                   l.run_open, r.status as "run_status?"
+              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
+              left join houston.runs r on r.id = l.run_id
+             where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
+             order by a.id desc limit $5"#,
+            tenant.0,
+            user.0,
+            kind,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|a| agentable!(a)).collect())
     }
 }

@@ -113,8 +113,7 @@ mod tests {
             memories: Shortened { items: vec![(MemoryId(id), "likes trains…".into())], more: true },
         };
         let context = RunContext { user, ..Default::default() };
-        let parts =
-            compose(&goal(), Reply::SendMessage, &claimed("Tokyo"), &context, DateTime::UNIX_EPOCH);
+        let parts = compose(&goal(), Reply::SendMessage, &claimed("Tokyo"), &context, DateTime::UNIX_EPOCH);
         let own = &parts[1].text;
         for told in [
             "<name>Ada &lt;3</name>",

@@ -84,8 +84,7 @@ pub fn memories(memories: &Shortened<MemoryId>) -> String {
 
 /// One line for each, and one that says where the others are.
 fn lines<Id>(shortened: &Shortened<Id>, others: &str) -> String {
-    let mut text: String =
-        shortened.items.iter().map(|(_, text)| format!("- {}\n", escape(text))).collect();
+    let mut text: String = shortened.items.iter().map(|(_, text)| format!("- {}\n", escape(text))).collect();
     if shortened.more {
         let _ = writeln!(text, "- … ({others})");
     }

@@ -163,7 +163,8 @@ async fn a_message_posted_after_a_cancel_is_never_taken_along_however_the_run_en
     fresh.store.cancel_run(fresh.tenant, first.run).await.unwrap().unwrap();
     let later = fresh.post("later").await;
     let claimed = fresh.claim().await.unwrap();
-    let context = fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "one");
     let step = fresh.step(&claimed, end(RunStatus::Cancelled));
     assert!(done(fresh.store.commit(&claimed.fence, &step).await.unwrap()).opened);
@@ -199,7 +200,8 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     assert!(tx.record(owner, fresh.ids.next(), &note).await.unwrap().is_success());
     let step = fresh.step(&claimed, Then::GoOn { read: true, event: None });
     done(tx.commit(&step).await.unwrap());
-    let context = fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.notes.len(), 1);
 }
 

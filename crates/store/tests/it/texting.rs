@@ -30,7 +30,8 @@ async fn status(fresh: &Fresh, posted: &Posted) -> MessageStatus {
 
 /// What the next run would be sent, entry by entry.
 async fn seen(fresh: &Fresh) -> Vec<String> {
-    let context = fresh.store.run_context(fresh.goal, fresh.ids.next(), 10, &PromptLimits::default()).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, fresh.ids.next(), 10, &PromptLimits::default()).await.unwrap();
     context.history.iter().map(houston_domain::history::Entry::text).collect()
 }
 

@@ -211,7 +211,10 @@ async fn a_rollback_takes_a_tool_turn_out_of_the_history_and_leaves_its_note() {
     let after = rig.history(rig.goal).await;
     assert_eq!(after[..before.len()], before);
     assert_eq!(after[before.len()].text(), "hello again", "the model knows of nothing between");
-    assert_eq!(rig.store.run_context(rig.goal, first.run, 10, &PromptLimits::default()).await.unwrap().notes.len(), 1);
+    assert_eq!(
+        rig.store.run_context(rig.goal, first.run, 10, &PromptLimits::default()).await.unwrap().notes.len(),
+        1
+    );
     for posted in [&first, &said] {
         let message = rig.message(posted.id).await;
         assert_eq!(
