@@ -45,6 +45,13 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
         let reason = format!("must be background_percent ({background}) at most: it is a part of it");
         return refuse("orchestrator.worker.maintenance_percent", reason);
     }
+    // A key that is missing shows in each call; a provider that does not exist is a slip of the pen.
+    let models = settings.models.iter().map(|(use_case, model)| (format!("models.{use_case}"), model));
+    for (key, model) in models.chain(settings.model.iter().map(|model| ("model".to_owned(), model))) {
+        if let (true, Err(error)) = (model != "auto", houston_llm::parse_choice(model)) {
+            return refuse(&key, error.message);
+        }
+    }
     let tick = settings.health_monitor.tick;
     if let Err(error) = tick.schedule() {
         return refuse("health_monitor.tick.every_s", error.to_string());
