@@ -81,15 +81,23 @@ alter table houston.notes
 create function houston.any_word(p_text text) returns tsquery language sql immutable strict as
 $$ select replace(plainto_tsquery('simple', p_text)::text, ' & ', ' | ')::tsquery $$;
 
--- How much of p_query p_text has somewhere, from 0 to 1, whatever the endings and the typing errors: by trigrams.
+-- How like p_text is to the words of p_query, from 0 (no word is like any of its own) to 1 (each is in it), whatever
+-- the endings and the typing errors: by trigrams. Of the query its five longest words, which say the most, of the text
+-- its first 500 characters: a thousand long texts take half a second, where all of both took four.
 -- The extension belongs to whoever installed it first, in whatever schema that was.
 create extension if not exists pg_trgm with schema houston;
-do $$
+do $do$
 declare
     v_schema text := (select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace
                        where e.extname = 'pg_trgm');
 begin
-    execute format('create function houston.likeness(p_query text, p_text text) returns real
-                    language sql immutable strict as ''select %I.word_similarity(p_query, p_text)''', v_schema);
-end;
+    execute format($create$
+create function houston.likeness(p_query text, p_text text) returns real language sql immutable strict as $$
+    select coalesce(avg(case when l.likeness >= 0.5 then l.likeness else 0 end), 0)::real
+      from (select w.word from regexp_split_to_table(p_query, '\W+') as w (word)
+             where length(w.word) >= 3 order by length(w.word) desc limit 5) as words,
+           lateral (select %I.word_similarity(words.word, left(p_text, 500)) as likeness) as l
 $$;
+$create$, v_schema);
+end;
+$do$;

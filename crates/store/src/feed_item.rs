@@ -123,7 +123,7 @@ pub(crate) async fn excerpts(
           from houston.feed_items
          where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
            and ($4::text is null or to_tsvector('simple', title) @@ houston.any_word($4)
-                or houston.likeness($4, title) >= 0.5)
+                or houston.likeness($4, title) > 0)
          order by id desc limit $5"#,
         tenant.0,
         user.0,

@@ -94,7 +94,7 @@ pub(crate) async fn listed(
         select id, content from houston.learnings
          where tenant_id = $1 and agentable_id = $2 and ($3::uuid is null or id < $3)
            and ($4::text is null or to_tsvector('simple', content) @@ houston.any_word($4)
-                or houston.likeness($4, content) >= 0.5)
+                or houston.likeness($4, content) > 0)
          order by id desc limit $5",
         tenant.0,
         agentable.0,

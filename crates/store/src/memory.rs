@@ -100,7 +100,7 @@ pub(crate) async fn recall(
         select id, left(content, $5) as "text!", char_length(content) as "chars!"
           from houston.memories
          where tenant_id = $1 and user_id = $2
-           and (search @@ houston.any_word($3) or houston.likeness($3, content) >= 0.3)
+           and (search @@ houston.any_word($3) or houston.likeness($3, content) > 0)
          order by ts_rank(search, houston.any_word($3)) + houston.likeness($3, content) desc, id desc limit $4"#,
         tenant.0,
         user.0,

@@ -108,7 +108,7 @@ pub(crate) async fn excerpts(
         select id, title, left(content, $6) as "text!", char_length(content) as "chars!"
           from houston.notes
          where tenant_id = $1 and agentable_id = $2 and ($3::uuid is null or id < $3)
-           and ($4::text is null or search @@ houston.any_word($4) or houston.likeness($4, title) >= 0.5)
+           and ($4::text is null or search @@ houston.any_word($4) or houston.likeness($4, title) > 0)
          order by id desc limit $5"#,
         tenant.0,
         agentable.0,
