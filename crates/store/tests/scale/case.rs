@@ -252,7 +252,8 @@ fn reads() -> Vec<Case> {
             "store::agentable::list",
             "of a user with ten",
             &[&tenant, &user, "'goal'", "null", "21"],
-            &["agentables_by_user_kind"],
+            // Of ten, either index will do; agentables_by_user_kind is for users with thousands of tasks.
+            &[],
             [60, 120],
         ),
         case("store::note::list", "", &[&tenant, &idle, "null", "21"], &["notes_by_agentable"], [10, 20]),
