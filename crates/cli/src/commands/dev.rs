@@ -114,8 +114,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     running.registered().await;
     let url = format!("http://{}", listener.local_addr()?);
     // `houston chat` finds the demo here.
-    let found = serde_json::json!({"url": url, "goal": demo.shown()});
-    std::fs::write(folder.join("demo.json"), found.to_string())?;
+    crate::chat::Demo { url: url.clone(), goal: demo.shown() }.write(&folder)?;
     welcome(&url, &demo, &models.told, own);
     let ((), worked) = tokio::join!(system.serve(listener), running.ended());
     worked.context("the worker ended by itself")?;

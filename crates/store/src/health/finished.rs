@@ -40,9 +40,8 @@ impl Store {
         sqlx::query!(
             "-- store::health::finished::keep_notes
             update houston.notes n
-               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u
-                                                          where u.user_id = a.user_id and u.made_with_user
-                                                          order by u.id limit 1))
+               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u where u.user_id = a.user_id
+                                                             and u.made_with_user order by u.id limit 1))
               from houston.agentables a where a.id = any ($1) and n.agentable_id = a.id",
             &ids
         )
@@ -51,9 +50,8 @@ impl Store {
         sqlx::query!(
             "-- store::health::finished::keep_learnings
             update houston.learnings n
-               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u
-                                                          where u.user_id = a.user_id and u.made_with_user
-                                                          order by u.id limit 1))
+               set agentable_id = coalesce(a.parent_id, (select u.id from houston.agentables u where u.user_id = a.user_id
+                                                             and u.made_with_user order by u.id limit 1))
               from houston.agentables a where a.id = any ($1) and n.agentable_id = a.id",
             &ids
         )
