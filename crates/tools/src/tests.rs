@@ -64,9 +64,8 @@ fn knowledge(name: &str, input: Value) -> Knowledge {
 }
 
 #[test]
-fn what_agents_know_is_listed_short_read_whole_and_changed_by_id() {
-    let (note, memory) = (NoteId(uuid()), MemoryId(uuid()));
-    let item = FeedItemId(uuid());
+fn what_a_goal_knows_is_listed_short_read_whole_and_changed_by_id() {
+    let note = NoteId(uuid());
     let words = Listing { query: Some("milk".to_owned()), limit: 3, before: Some(note) };
     let all = Listing { query: None, limit: 10, before: None };
     let text = |text: &str| text.to_owned();
@@ -85,6 +84,16 @@ fn what_agents_know_is_listed_short_read_whole_and_changed_by_id() {
             json!({"limit": 20}),
             Knowledge::ListLearnings(Listing { query: None, limit: 20, before: None }),
         ),
+    ] {
+        assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
+    }
+}
+
+#[test]
+fn what_is_known_of_a_user_is_found_read_and_changed() {
+    let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
+    let text = |text: &str| text.to_owned();
+    for (name, input, wanted) in [
         ("read_profile", json!({}), Knowledge::ReadProfile),
         (
             "update_profile",
