@@ -105,6 +105,22 @@ pub enum ApiError {
         /// Which of its fields must be unique.
         field: &'static str,
     },
+    /// Nobody makes one of this kind by asking for it.
+    #[error("a {kind} is not made through the API: {}", if *made_with_user { "it is made with its user" } else { "an agent begins it" })]
+    NotCreatable {
+        /// Which kind.
+        kind: String,
+        /// Whether it is made with its user.
+        made_with_user: bool,
+    },
+    /// There are as many as may be.
+    #[error("there may be {limit} {what}, and there are: delete one first")]
+    Full {
+        /// `notes of an agentable`, …
+        what: &'static str,
+        /// How many there may be.
+        limit: i64,
+    },
     /// A run is open, and the message was to be rejected then.
     #[error(
         "{run} is open, and `double_texting` is `reject`: wait until it has ended, cancel it, or post with \
@@ -172,6 +188,8 @@ impl ApiError {
             Self::InvalidIdempotencyKey => "invalid_idempotency_key",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::AlreadyExists { .. } => "already_exists",
+            Self::NotCreatable { .. } => "not_creatable",
+            Self::Full { .. } => "full",
             Self::RunInProgress { .. } => "run_in_progress",
             Self::InvalidState { .. } => "invalid_state",
             Self::TooManyPending { .. } => "too_many_pending",
@@ -198,9 +216,11 @@ impl ApiError {
             | Self::InvalidPosition { .. }
             | Self::InvalidIdempotencyKey
             | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::AlreadyExists { .. } | Self::RunInProgress { .. } | Self::InvalidState { .. } => {
-                StatusCode::CONFLICT
-            }
+            Self::AlreadyExists { .. }
+            | Self::NotCreatable { .. }
+            | Self::Full { .. }
+            | Self::RunInProgress { .. }
+            | Self::InvalidState { .. } => StatusCode::CONFLICT,
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -222,6 +242,7 @@ impl ApiError {
         match self {
             Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
             Self::TooManyStreams { limit, .. } => u64::try_from(*limit).ok(),
+            Self::Full { limit, .. } => u64::try_from(*limit).ok(),
             _ => None,
         }
     }
@@ -242,6 +263,7 @@ impl From<houston_store::Error> for ApiError {
     fn from(error: houston_store::Error) -> Self {
         match error {
             houston_store::Error::NotFound { what } => Self::NotFound { what },
+            houston_store::Error::Full { what, limit } => Self::Full { what, limit },
             houston_store::Error::RunOpen { run } => Self::RunInProgress { run },
             houston_store::Error::TooManyPending { pending, limit } => {
                 Self::TooManyPending { pending, limit }

@@ -1,6 +1,6 @@
 //! HTTP: REST, problem+json and gap-free event streams.
 //!
-//! Everything a client can do is here: make users and goals, post messages, read what became of them, cancel runs,
+//! Everything a client can do is here: make users and goals, say what agents should know of them, post messages, read what became of them, cancel runs,
 //! and watch runs as they happen. It writes facts to Postgres and rings workers; it never drives a run.
 //!
 //! # Invariants
@@ -19,8 +19,13 @@
 //! | nesting of JSON | 128 | 400 `invalid_json` |
 //! | message | 256 KiB of UTF-8 | 413 `message_too_large` |
 //! | metadata of a message | 16 KiB as JSON | 422 `invalid_request` |
-//! | title of a goal, name of a user | 200 characters | 422 `invalid_request` |
+//! | title of a goal, note or feed item, name of a user | 200 characters | 422 `invalid_request` |
 //! | description of a goal | 32 KiB | 422 `invalid_request` |
+//! | note, feed item | 64 KiB | 422 `invalid_request` |
+//! | learning, memory, custom instruction | 2,000 bytes | 422 `invalid_request` |
+//! | list of a profile, entry of it | 50 entries, 500 bytes | 422 `invalid_request` |
+//! | notes, learnings of an agentable | 1,000; 500 | 409 `full` |
+//! | memories, custom instructions, feed items of a user | 1,000; 50; 10,000 | 409 `full` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 visible ASCII characters | 422 `invalid_idempotency_key` |
 //! | page of a list | 100 items | 422 `invalid_request` |
@@ -54,14 +59,15 @@ mod cost;
 mod envelope;
 mod error;
 mod events;
-mod goals;
 mod health;
 mod history;
 mod idempotency;
+mod knowledge;
 mod messages;
 mod page;
 mod place;
 mod problem;
+mod profile;
 mod query;
 mod rfc3339;
 mod router;

@@ -1,7 +1,10 @@
 //! Lists: `?limit=&cursor=` in, `{data, has_more, next_cursor}` out. A cursor is a position; clients must not
 //! care which.
 
+use std::fmt::LowerHex;
+
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::error::ApiError;
 
@@ -12,8 +15,8 @@ const MOST: u8 = 100;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageQuery {
-    limit: Option<String>,
-    cursor: Option<String>,
+    pub(crate) limit: Option<String>,
+    pub(crate) cursor: Option<String>,
 }
 
 /// Which list a cursor belongs to.
@@ -21,6 +24,12 @@ pub(crate) struct PageQuery {
 pub(crate) enum List {
     Messages,
     History,
+    Agentables,
+    Notes,
+    Learnings,
+    Memories,
+    CustomInstructions,
+    FeedItems,
 }
 
 impl List {
@@ -28,6 +37,12 @@ impl List {
         match self {
             Self::Messages => 'm',
             Self::History => 'h',
+            Self::Agentables => 'a',
+            Self::Notes => 'n',
+            Self::Learnings => 'l',
+            Self::Memories => 'y',
+            Self::CustomInstructions => 'c',
+            Self::FeedItems => 'f',
         }
     }
 }
@@ -53,6 +68,17 @@ impl PageQuery {
             .map(Some)
             .ok_or(ApiError::InvalidCursor)
     }
+
+    /// The id the cursor stands for, in a list that goes by ids.
+    pub(crate) fn id(&self, list: List) -> Result<Option<Uuid>, ApiError> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        cursor
+            .strip_prefix(list.mark())
+            .filter(|id| !id.starts_with('+'))
+            .and_then(|id| u128::from_str_radix(id, 16).ok())
+            .map(|id| Some(Uuid::from_u128(id)))
+            .ok_or(ApiError::InvalidCursor)
+    }
 }
 
 /// How many rows to ask for: one more than the page has, to see whether there are more.
@@ -70,11 +96,11 @@ pub(crate) struct Page<T> {
 
 impl<T> Page<T> {
     /// Makes a page of at most `limit` from up to `limit + 1` rows; `position` is what the next page begins at.
-    pub(crate) fn of<R>(
+    pub(crate) fn of<R, P: LowerHex>(
         list: List,
         limit: usize,
         mut rows: Vec<R>,
-        position: impl Fn(&R) -> i64,
+        position: impl Fn(&R) -> P,
         show: impl Fn(R) -> T,
     ) -> Self {
         let has_more = rows.len() > limit;
@@ -95,12 +121,16 @@ mod tests {
 
     #[test]
     fn a_page_names_the_next_until_there_is_none() {
-        let page = Page::of(List::Messages, 2, vec![30, 20, 10], |row| *row, |row| row);
+        let page = Page::of(List::Messages, 2, vec![30_i64, 20, 10], |row| *row, |row| row);
         assert_eq!((page.data.as_slice(), page.has_more), ([30, 20].as_slice(), true));
         let next = query(None, page.next_cursor.as_deref());
         assert_eq!(next.position(List::Messages).unwrap(), Some(20));
         assert!(next.position(List::History).is_err(), "another list's cursor");
-        let last = Page::of(List::Messages, 2, vec![10], |row| *row, |row| row);
+        let page = Page::of(List::Notes, 1, vec![u128::MAX, 1], |id| *id, |id| id);
+        let next = query(None, page.next_cursor.as_deref());
+        assert_eq!(next.id(List::Notes).unwrap(), Some(Uuid::from_u128(u128::MAX)));
+        assert!(next.id(List::Learnings).is_err(), "another list's cursor");
+        let last = Page::of(List::Messages, 2, vec![10_i64], |row| *row, |row| row);
         assert!(!last.has_more && last.next_cursor.is_none());
     }
 

@@ -56,6 +56,32 @@ impl FromRequestParts<Arc<App>> for Place {
     }
 }
 
+/// A kind as a path names it, by its plural.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) initial_status: Option<String>,
+    pub(crate) begun_by_people: bool,
+    pub(crate) made_with_user: bool,
+}
+
+impl FromRequestParts<Arc<App>> for Kind {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        const NOWHERE: ApiError = ApiError::NotFound { what: "route" };
+        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOWHERE)?;
+        let kinds = params.iter().find(|(name, _)| *name == "kinds").map_or("", |(_, value)| value);
+        let kind = kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOWHERE)?;
+        Ok(Self {
+            name: kind.kind.clone(),
+            initial_status: kind.initial_status().map(str::to_owned),
+            begun_by_people: kind.begun_by_people(),
+            made_with_user: kind.made_with_user,
+        })
+    }
+}
+
 /// Places that are known to exist: of what kind an agentable is and whose, never changes.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPlaces(Mutex<HashMap<AgentableId, (TenantId, String)>>);

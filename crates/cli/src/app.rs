@@ -62,8 +62,8 @@ impl App {
         for tool in builtin::all().into_iter().chain(self.tools) {
             registry.add(tool).map_err(|error| Failure::Usage(error.into()))?;
         }
-        let loaded =
-            crate::config::load(arguments.jobs.as_deref()).map_err(|error| Failure::Usage(error.into()))?;
+        let loaded = crate::config::load(arguments.jobs.as_deref(), &registry.names())
+            .map_err(|error| Failure::Usage(error.into()))?;
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format);
         #[cfg(feature = "fault-injection")]
         weaken()?;

@@ -5,6 +5,7 @@
 //! refused, so a typo cannot pass for a setting.
 
 mod explain;
+mod kinds;
 mod providers;
 mod rules;
 mod use_case;
@@ -24,7 +25,8 @@ use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
-use self::explain::{explain, nearest, origin_of};
+use self::explain::{explain, origin_of};
+pub(crate) use self::kinds::Kind;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, Models, Routed, USE_CASES, Wanted};
 
@@ -35,13 +37,6 @@ const FILES: &[(&str, &str)] = &[
     ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
-];
-
-/// The agent types that come with Houston.
-const AGENT_TYPES: &[(&str, &str)] = &[
-    ("goal", include_str!("../../../jobs/agents/goal.toml")),
-    ("task", include_str!("../../../jobs/agents/task.toml")),
-    ("user_agent", include_str!("../../../jobs/agents/user_agent.toml")),
 ];
 
 /// Variables that begin like settings but belong to others: to `houston chat`, to the providers, to tests.
@@ -186,11 +181,15 @@ pub(crate) enum ConfigError {
         reason: String,
     },
     /// An agent type's file.
-    #[error("{}: {reason}", .path.display())]
+    #[error("{}: line {line}, column {column}: {reason}", .path.display())]
     AgentType {
         /// Which file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong, and what is allowed.
         reason: String,
     },
     /// A folder that cannot be read.
@@ -209,15 +208,15 @@ pub(crate) struct Loaded {
     /// The settings.
     pub(crate) settings: Settings,
     /// The agent types, by kind.
-    pub(crate) agent_types: BTreeMap<String, AgentType>,
+    pub(crate) kinds: BTreeMap<String, Kind>,
     figment: Figment,
 }
 
-/// Reads everything; `jobs` is the user's folder.
+/// Reads everything; `jobs` is the user's folder, `tools` are those that agent types may name.
 ///
 /// # Errors
 /// [`ConfigError`] names the key, its origin and what is allowed.
-pub(crate) fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
+pub(crate) fn load(jobs: Option<&Path>, tools: &[String]) -> Result<Loaded, ConfigError> {
     let mut figment = Figment::new();
     for (name, text) in FILES {
         figment =
@@ -235,9 +234,9 @@ pub(crate) fn load(jobs: Option<&Path>) -> Result<Loaded, ConfigError> {
     figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
-    let agent_types = agent_types(jobs)?;
-    rules::check_use_cases(&agent_types)?;
-    Ok(Loaded { settings, agent_types, figment })
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    let kinds = kinds::load(jobs, &tools)?;
+    Ok(Loaded { settings, kinds, figment })
 }
 
 /// A TOML source under the key of its file.
@@ -264,38 +263,6 @@ impl<P: figment::Provider> figment::Provider for Named<'_, P> {
     }
 }
 
-/// The built-in agent types, replaced and joined by those of the user's folder.
-fn agent_types(jobs: Option<&Path>) -> Result<BTreeMap<String, AgentType>, ConfigError> {
-    let mut types = BTreeMap::new();
-    for (kind, text) in AGENT_TYPES {
-        let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
-        types.insert((*kind).to_owned(), agent_type(&path, kind, text)?);
-    }
-    let Some(folder) = jobs.map(|jobs| jobs.join("agents")).filter(|folder| folder.is_dir()) else {
-        return Ok(types);
-    };
-    let fail = |source| ConfigError::Folder { path: folder.clone(), source };
-    for entry in std::fs::read_dir(&folder).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        let Some(kind) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
-            types.insert(kind.to_owned(), agent_type(&path, kind, &text)?);
-        }
-    }
-    Ok(types)
-}
-
-fn agent_type(path: &Path, kind: &str, text: &str) -> Result<AgentType, ConfigError> {
-    let refuse = |reason: String| ConfigError::AgentType { path: path.to_owned(), reason };
-    let agent_type: AgentType = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
-    if agent_type.kind != kind {
-        return Err(refuse(format!("kind is `{}`, but the file is called {kind}.toml", agent_type.kind)));
-    }
-    Ok(agent_type)
-}
-
 impl Loaded {
     /// Every setting as `key`, value and origin, for `houston config show --origin`.
     #[must_use]
@@ -304,13 +271,36 @@ impl Loaded {
         if let Ok(value) = serde_json::to_value(&self.settings) {
             flatten(String::new(), &value, &mut lines);
         }
-        lines
+        let mut shown: Vec<_> = lines
             .into_iter()
             .map(|(key, value)| {
                 let origin = origin_of(&self.figment.find_metadata(&key).cloned(), &key);
                 (key, value, origin)
             })
-            .collect()
+            .collect();
+        for (kind, Kind { agent_type, origin }) in &self.kinds {
+            let mut lines = Vec::new();
+            flatten(
+                format!("agents.{kind}"),
+                &serde_json::to_value(agent_type).unwrap_or_default(),
+                &mut lines,
+            );
+            shown.extend(lines.into_iter().map(|(key, value)| (key, value, origin.clone())));
+        }
+        shown
+    }
+
+    /// The agent types alone.
+    #[must_use]
+    pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
+        self.kinds.iter().map(|(name, kind)| (name.clone(), kind.agent_type.clone())).collect()
+    }
+
+    /// The kind a first visitor talks with: the first that people begin, those that come with Houston before others.
+    #[must_use]
+    pub(crate) fn first_kind(&self) -> Option<&AgentType> {
+        let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
+        built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.begun_by_people())
     }
 }
 
@@ -329,14 +319,21 @@ fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, S
 
 #[cfg(test)]
 mod tests {
+    use houston_domain::knowledge::PromptLimits;
+
     use super::*;
+
+    pub(crate) fn tools() -> Vec<String> {
+        houston_tools::builtin::all().iter().map(|tool| tool.definition().name.clone()).collect()
+    }
 
     #[test]
     fn what_ships_can_be_read() {
-        let loaded = load(None).unwrap();
+        let loaded = load(None, &tools()).unwrap();
         assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
-        assert_eq!(loaded.agent_types.len(), 3);
-        assert!(loaded.agent_types["goal"].conversational);
+        assert_eq!(loaded.kinds.len(), 3);
+        assert!(loaded.kinds["goal"].agent_type.conversational);
+        assert_eq!(loaded.settings.orchestrator.context.prompt, PromptLimits::default());
         // What an application that posts by SQL alone is bound by.
         assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
         assert!(loaded.shown().iter().any(|(key, value, origin)| {
@@ -349,16 +346,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("orchestrator.toml", "[limits]\nmax_iteration = 3");
-        let error = load(Some(folder.path())).unwrap_err().to_string();
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
         assert!(error.contains("max_iteration") && error.contains("orchestrator.toml"), "{error}");
         assert!(error.contains("max_iterations"), "{error}");
 
         write("orchestrator.toml", "[limits]\nmax_iterations = \"many\"");
-        let error = load(Some(folder.path())).unwrap_err().to_string();
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
         assert!(error.contains("orchestrator.limits.max_iterations") && error.contains("many"), "{error}");
 
         write("orchestrator.toml", "[lease]\ntrust_s = 40");
-        let error = load(Some(folder.path())).unwrap_err().to_string();
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
         assert!(error.contains("trust_s") && error.contains("less than ttl_s (30)"), "{error}");
     }
 
@@ -367,15 +364,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("agents")).unwrap();
         let file = folder.path().join("agents/project.toml");
-        let text = AGENT_TYPES[0].1.replace("kind = \"goal\"", "kind = \"project\"");
+        let text = kinds::BUILT_IN[0].1.replace("kind = \"goal\"", "kind = \"project\"");
         std::fs::write(&file, &text).unwrap();
-        assert!(load(Some(folder.path())).unwrap().agent_types.contains_key("project"));
+        let loaded = load(Some(folder.path()), &tools()).unwrap();
+        let origin = file.display().to_string();
+        assert!(loaded.shown().contains(&("agents.project.conversational".into(), "true".into(), origin)));
+        assert_eq!(
+            loaded.first_kind().unwrap().kind,
+            "goal",
+            "what is added does not take the place of the first"
+        );
 
         std::fs::write(&file, text.replace("archives", "archive")).unwrap();
-        let error = load(Some(folder.path())).unwrap_err().to_string();
-        assert!(
-            error.contains("project.toml") && error.contains("archives") && error.contains("line"),
-            "{error}"
-        );
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+        assert!(error.contains("project.toml: line 4, column 1") && error.contains("`archives`?"), "{error}");
     }
 }

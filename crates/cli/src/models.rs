@@ -42,7 +42,7 @@ pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
         &settings.providers,
     )
     .await?;
-    let named = loaded.agent_types.values().map(|agent_type| agent_type.use_case.as_str());
+    let named = loaded.kinds.values().map(|kind| kind.agent_type.use_case.as_str());
     let use_cases: BTreeSet<&str> = USE_CASES.into_iter().chain(named).collect();
     let everything = settings.model.clone().map(Wanted::One);
     let mut models = Models { by_use_case: BTreeMap::new(), told: Vec::new() };

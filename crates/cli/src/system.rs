@@ -88,7 +88,7 @@ impl System {
                 hand_over_ms: orchestrator.worker.hand_over_ms,
                 watchdog: orchestrator.watchdog,
             },
-            agent_types: self.loaded.agent_types.values().cloned().collect(),
+            agent_types: self.loaded.agent_types().into_values().collect(),
             tools: registry,
             models,
         })
@@ -122,7 +122,7 @@ impl System {
             hints: self.hints.clone(),
             redis: self.bus.health().clone(),
             ids: Arc::clone(&self.ids),
-            agent_types: Arc::new(self.loaded.agent_types.clone()),
+            agent_types: Arc::new(self.loaded.agent_types()),
             draining: self.stop.clone(),
         }
     }

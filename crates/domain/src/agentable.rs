@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::agent::limits::LimitChanges;
 use crate::id::AgentableId;
+use crate::id::PREFIXES;
 use crate::run::RunStatus;
 
 /// What the user of an agentable reads.
@@ -85,6 +86,9 @@ pub struct AgentType {
     pub kind: String,
     /// Whether it talks with a person: it stops after `send_message`, and nobody is left without an answer.
     pub conversational: bool,
+    /// Whether one of it is made with each user, and none in any other way.
+    #[serde(default)]
+    pub made_with_user: bool,
     /// Whether quiet sessions are folded into summaries.
     pub archives: bool,
     /// What the user reads.
@@ -113,6 +117,12 @@ pub struct AgentType {
 impl AgentType {
     fn default_use_case() -> String {
         "agent".to_owned()
+    }
+
+    /// Whether people begin one: they talk with it, and it is not made with them. Others are begun by agents.
+    #[must_use]
+    pub fn begun_by_people(&self) -> bool {
+        self.conversational && !self.made_with_user
     }
 
     /// The status of a new agentable of this kind.
@@ -161,6 +171,50 @@ impl AgentType {
 /// The statuses that follow from runs.
 const DERIVED: [&str; 6] = ["waiting", "working", "active", "paused", "completed", "cancelled"];
 
+/// Why a kind cannot be called so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKind {
+    /// It does not fit into an id, a path and the name of an XML element.
+    #[error(
+        "`{0}` cannot be a kind: a kind begins with a letter from a to z, has letters, digits and underscores \
+         after it, and {MAX_KIND_CHARS} characters at most"
+    )]
+    Characters(String),
+    /// Ids or paths of something else begin so.
+    #[error("`{kind}` cannot be a kind: these names are taken: {taken}")]
+    Taken {
+        /// The name.
+        kind: String,
+        /// All that are taken.
+        taken: String,
+    },
+}
+
+/// Characters of a kind's name.
+const MAX_KIND_CHARS: usize = 40;
+/// Paths of the API that begin with something else than the prefix of an id, without the s at their end.
+const PATHS: [&str; 3] = ["custom_instruction", "memorie", "message"];
+
+/// Whether a kind may be called so.
+///
+/// # Errors
+/// [`InvalidKind`].
+pub fn check_kind(kind: &str) -> Result<(), InvalidKind> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if kind.len() > MAX_KIND_CHARS
+        || !kind.starts_with(|c: char| c.is_ascii_lowercase())
+        || !kind.chars().all(plain)
+    {
+        return Err(InvalidKind::Characters(kind.chars().take(80).collect()));
+    }
+    let taken = || PREFIXES.iter().copied().chain(PATHS);
+    if taken().any(|name| name == kind) {
+        let taken = taken().collect::<Vec<_>>().join(", ");
+        return Err(InvalidKind::Taken { kind: kind.to_owned(), taken });
+    }
+    Ok(())
+}
+
 /// The texts of an agent type's system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -170,6 +224,15 @@ pub struct Prompt {
     /// How it works.
     #[serde(default)]
     pub guidelines: String,
+    /// Whether it says who the user is: profile, custom instructions, memories.
+    #[serde(default = "Prompt::default_about_user")]
+    pub about_user: bool,
+}
+
+impl Prompt {
+    fn default_about_user() -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
@@ -215,6 +278,18 @@ mod tests {
             AgentType { statuses: ["active", "paused", "archived"].map(String::from).to_vec(), ..goal };
         assert_eq!(project.status(None, Some(Retrying)).as_deref(), Some("active"));
         assert_eq!(project.status(Some("paused"), Some(MessageSent)).as_deref(), Some("paused"));
+    }
+
+    #[test]
+    fn a_kind_fits_into_ids_and_paths_and_takes_no_name_of_another() {
+        for good in ["project", "user_agent", "p2"] {
+            check_kind(good).unwrap();
+        }
+        for bad in ["", "Project", "2p", "_p", "my-project", "a b", "ä", &"p".repeat(41), "run", "message"] {
+            let told = check_kind(bad).unwrap_err().to_string();
+            assert!(told.contains(&format!("`{bad}` cannot be a kind")), "{told}");
+        }
+        assert!(check_kind("note").unwrap_err().to_string().contains("learning"), "all taken names are told");
     }
 
     #[test]

@@ -79,7 +79,11 @@ macro_rules! ids {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
-    )*};
+    )*
+
+        /// What all of them begin with; no kind of agentable may be called like one.
+        pub(crate) const PREFIXES: &[&str] = &[$($prefix),*];
+    };
 }
 
 ids! {
@@ -101,6 +105,12 @@ ids! {
     NoteId = "note";
     /// Something the agent learnt about its user or goal.
     LearningId = "learning";
+    /// Something all agents of a user should know another day.
+    MemoryId = "memory";
+    /// A rule of a user for all their agents.
+    CustomInstructionId = "instruction";
+    /// Something put before a user without being asked.
+    FeedItemId = "feed_item";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

@@ -23,6 +23,7 @@ pub mod health;
 pub mod history;
 pub mod id;
 pub mod intervention;
+pub mod knowledge;
 pub mod message;
 pub mod model;
 pub mod retry;

@@ -211,11 +211,6 @@ pub enum Record {
         /// Markdown.
         content: String,
     },
-    /// Reads the notes of the agentable, newest first.
-    ListNotes {
-        /// How many at most.
-        limit: u32,
-    },
     /// Remembers something.
     AddLearning {
         /// One sentence.
@@ -233,6 +228,8 @@ pub enum Record {
         /// Which one.
         id: crate::id::LearningId,
     },
+    /// Reads or changes what agents know.
+    Knowledge(crate::knowledge::Knowledge),
 }
 
 #[cfg(test)]

@@ -84,7 +84,12 @@ impl Driving<'_> {
         records: &[Recorded],
     ) -> houston_store::Result<(FencedTx, Vec<(String, ToolResponse)>)> {
         let claimed = &self.claimed;
-        let owner = Owner { tenant: claimed.tenant, agentable: claimed.fence.agentable, run: claimed.run };
+        let owner = Owner {
+            tenant: claimed.tenant,
+            user: claimed.user,
+            agentable: claimed.fence.agentable,
+            run: claimed.run,
+        };
         let mut tx = self.engine.store.begin_fenced(&claimed.fence).await?;
         let mut responses = Vec::with_capacity(records.len());
         for Recorded { call, id, record } in records {

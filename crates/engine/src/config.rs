@@ -2,6 +2,7 @@
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::retry::DelayedRetry;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,8 @@ pub struct WatchdogConfig {
 pub struct ContextConfig {
     /// Titles of notes, and learnings, in the prompt.
     pub notes: i64,
+    /// What else stands in the prompt, and how much of each text.
+    pub prompt: PromptLimits,
     /// Bytes of one tool result.
     pub max_tool_result_bytes: usize,
     /// Tool calls of one turn that are carried out.

@@ -16,6 +16,7 @@ use houston_store::Store;
 use houston_store::claim::Claimed;
 use houston_store::cost::ModelCall;
 
+use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
 use crate::error::Halt;
 use crate::holder::Holder;
@@ -105,9 +106,11 @@ impl<'e> Driving<'e> {
 
     async fn read_context(&mut self) -> Result<(), Halt> {
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
-        let notes = self.engine.config.context.notes;
+        let ContextConfig { notes, prompt, .. } = self.engine.config.context;
         let context = self
-            .retrying(|store| Box::pin(async move { store.run_context(agentable, run, notes).await }))
+            .retrying(|store| {
+                Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await })
+            })
             .await?;
         if self.claimed.attempt > 1 {
             let spent =

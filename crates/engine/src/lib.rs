@@ -20,8 +20,12 @@
 //! | tool calls of a turn | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not carried out |
 //! | a tool's result | `context.max_tool_result_bytes`, 256 KiB | cut, and says so |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
-//! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200, a learning 2,000 bytes | fetched by tool |
-//! | a note | 64 KiB | VALIDATION_ERROR |
+//! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200 characters, a learning `context.prompt.learning_chars`, 500 | fetched by tool |
+//! | profile, custom instructions, memories in the prompt | `context.prompt`: how many, and characters of each | fetched by tool |
+//! | a note, a feed item | 64 KiB | VALIDATION_ERROR |
+//! | a learning, a memory; an entry of a profile | 2,000 bytes; 500 | VALIDATION_ERROR |
+//! | notes, learnings of an agentable; memories, feed items of a user | 1,000; 500; 1,000; 10,000 | RATE_LIMITED: delete one first |
+//! | a list a tool reads | 50 beginnings of 200 characters, 20 learnings | further pages |
 //! | entries of a session's history | `limits.max_history_entries` (tasks) | it ends with a notice |
 //! | runs of a worker | `worker.slots`, 2,000; 75 of 100 for background runs, 10 for chores | hints wait in their lane |
 //! - A drive that ends early (lost lock, hand-over) has written nothing it may not write, and loses nothing.

@@ -60,16 +60,38 @@ pub struct Agentable {
     pub cost: Cost,
 }
 
+macro_rules! agentable {
+    ($row:expr) => {{
+        let a = $row;
+        Agentable {
+            id: AgentableId(a.id),
+            user: UserId(a.user_id),
+            kind: a.kind,
+            title: a.title,
+            description: a.description,
+            status: a.status,
+            created_at: a.created_at,
+            last_seq: a.last_seq,
+            run: a.run_id.map(RunId),
+            run_open: a.run_open,
+            run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
+            cost: Cost::of(a.cost, a.unpriced_calls),
+        }
+    }};
+}
+
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: &NewAgentable<'_>,
+    made_with_user: bool,
 ) -> Result<()> {
     sqlx::query!(
         "-- store::agentable::insert
         with made as (
-            insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8) returning id, tenant_id, user_id)
+            insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at,
+                                            made_with_user)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id, tenant_id, user_id)
         insert into houston.run_locks (agentable_id, tenant_id, user_id) select id, tenant_id, user_id from made",
         agentable.id.0,
         tenant.0,
@@ -78,7 +100,8 @@ pub(crate) async fn insert(
         agentable.title,
         agentable.description,
         agentable.status,
-        agentable.created_at
+        agentable.created_at,
+        made_with_user
     )
     .execute(connection)
     .await?;
@@ -114,7 +137,7 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::NotFound { what: "user" })?;
-        insert(&mut tx, tenant, agentable).await?;
+        insert(&mut tx, tenant, agentable, false).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -138,19 +161,37 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok(Agentable {
-            id: AgentableId(a.id),
-            user: UserId(a.user_id),
-            kind: a.kind,
-            title: a.title,
-            description: a.description,
-            status: a.status,
-            created_at: a.created_at,
-            last_seq: a.last_seq,
-            run: a.run_id.map(RunId),
-            run_open: a.run_open,
-            run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
-            cost: Cost::of(a.cost, a.unpriced_calls),
-        })
+        Ok(agentable!(a))
+    }
+
+    /// Agentables of one kind of a user of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn agentables(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        kind: &str,
+        before: Option<AgentableId>,
+        limit: i64,
+    ) -> Result<Vec<Agentable>> {
+        let rows = sqlx::query!(
+            r#"-- store::agentable::list
+            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
+                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?"
+              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
+              left join houston.runs r on r.id = l.run_id
+             where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
+             order by a.id desc limit $5"#,
+            tenant.0,
+            user.0,
+            kind,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|a| agentable!(a)).collect())
     }
 }

@@ -24,6 +24,14 @@ pub enum Error {
         /// `user`, `key`, …
         what: &'static str,
     },
+    /// There are as many as may be.
+    #[error("there may be {limit} {what}, and there are: delete one first")]
+    Full {
+        /// `notes of an agentable`, …
+        what: &'static str,
+        /// How many there may be.
+        limit: i64,
+    },
     /// The message was to be stored only if no run is open, and one is.
     #[error("{run} is open")]
     RunOpen {
@@ -94,6 +102,21 @@ impl Error {
                     || ["40001", "40P01", "55P03", "25P03"].contains(&code.as_ref())
             }),
             _ => false,
+        }
+    }
+
+    /// What came of a row that is made only if its `owner` is there and has room for one more.
+    pub(crate) fn unless_made(
+        owner: &'static str,
+        what: &'static str,
+        limit: i64,
+        found: bool,
+        made: bool,
+    ) -> Result<()> {
+        match (found, made) {
+            (_, true) => Ok(()),
+            (true, false) => Err(Self::Full { what, limit }),
+            (false, false) => Err(Self::NotFound { what: owner }),
         }
     }
 

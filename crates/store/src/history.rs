@@ -4,11 +4,15 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::id::{AgentableId, LearningId, MessageId, NoteId, RunId, TenantId};
+use houston_domain::id::{
+    AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, TenantId,
+};
+use houston_domain::knowledge::{ProfileList, PromptLimits};
 use houston_domain::tool_call::ToolResponse;
 use sqlx::types::Json;
 
 use crate::error::Result;
+use crate::excerpt::{Shortened, cut};
 use crate::pool::Store;
 
 /// What a run starts from.
@@ -22,6 +26,48 @@ pub struct RunContext {
     pub notes: Vec<(NoteId, String)>,
     /// What was learnt, oldest first.
     pub learnings: Vec<(LearningId, String)>,
+    /// What is known of the user.
+    pub user: KnownUser,
+}
+
+/// What a prompt says of the user, shortened; tools read the rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownUser {
+    /// What agents call them.
+    pub name: String,
+    /// Their profile: the lists that have entries.
+    pub profile: Vec<(ProfileList, Shortened<()>)>,
+    /// Their rules, oldest first.
+    pub custom_instructions: Shortened<CustomInstructionId>,
+    /// What agents remembered of them, newest first.
+    pub memories: Shortened<MemoryId>,
+}
+
+impl KnownUser {
+    /// Takes one row of the context.
+    fn take(&mut self, limits: &PromptLimits, what: &str, id: uuid::Uuid, text: String) {
+        let PromptLimits { custom_instructions, memories, profile_entries, .. } = *limits;
+        match what {
+            "user" => self.name = text,
+            "instruction" => {
+                let text = cut(text, limits.custom_instruction_chars);
+                self.custom_instructions.push(custom_instructions, CustomInstructionId(id), text);
+            }
+            "memory" => self.memories.push(memories, MemoryId(id), cut(text, limits.memory_chars)),
+            list => {
+                let Some(list) = ProfileList::ALL.into_iter().find(|known| known.as_str() == list) else {
+                    return;
+                };
+                let text = cut(text, limits.profile_chars);
+                if self.profile.last().is_none_or(|(last, _)| *last != list) {
+                    self.profile.push((list, Shortened::default()));
+                }
+                if let Some((_, entries)) = self.profile.last_mut() {
+                    entries.push(profile_entries, (), text);
+                }
+            }
+        }
+    }
 }
 
 /// An intent that stands, and what is known of its call.
@@ -53,28 +99,57 @@ fn role(name: &str) -> Role {
 }
 
 impl Store {
-    /// What `run` starts from: one round trip. At most `notes` notes and learnings each.
+    /// What `run` starts from: one round trip. At most `notes` notes and learnings each, and of the user what
+    /// `limits` allow.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn run_context(&self, agentable: AgentableId, run: RunId, notes: i64) -> Result<RunContext> {
+    pub async fn run_context(
+        &self,
+        agentable: AgentableId,
+        run: RunId,
+        notes: i64,
+        limits: &PromptLimits,
+    ) -> Result<RunContext> {
+        // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
+            with l as (select agentable_id, session_position, user_id from houston.run_locks where agentable_id = $1)
             (select 'history' as "what!", h.position as "place!", h.role as "text!", h.run_id as "id!",
                     h.content as "content: Json<Vec<Block>>"
-               from houston.run_locks l
-               join houston.history h on h.agentable_id = l.agentable_id and h.position > l.session_position
-                                     and not h.rolled_back
-              where l.agentable_id = $1)
+               from houston.history h
+              where h.agentable_id = $1 and h.position > (select session_position from l) and not h.rolled_back)
             union all
             (select 'note', row_number() over (order by id desc), title, id, null
                from houston.notes where agentable_id = $1 order by id desc limit $2)
             union all
-            (select 'learning', row_number() over (order by id), content, id, null
+            (select 'learning', row_number() over (order by id), left(content, $3 + 1), id, null
                from houston.learnings where agentable_id = $1 order by id limit $2)
+            union all
+            (select 'user', 0, name, id, null from houston.users where id = (select user_id from l))
+            union all
+            (select p.name, e.place, left(e.entry, $5 + 1), user_id, null
+               from houston.profiles cross join lateral (values ('facts', facts), ('preferences', preferences),
+                    ('communication_style', communication_style), ('interests', interests), ('aims', aims))
+                    as p (name, entries)
+              cross join lateral unnest(p.entries[:$4 + 1]) with ordinality as e (entry, place)
+              where user_id = (select user_id from l))
+            union all
+            (select 'instruction', row_number() over (order by id), left(content, $7 + 1), id, null
+               from houston.custom_instructions where user_id = (select user_id from l) order by id limit $6 + 1)
+            union all
+            (select 'memory', row_number() over (order by id desc), left(content, $9 + 1), id, null
+               from houston.memories where user_id = (select user_id from l) order by id desc limit $8 + 1)
             order by 1, 2"#,
             agentable.0,
-            notes
+            notes,
+            limits.learning_chars,
+            limits.profile_entries,
+            limits.profile_chars,
+            limits.custom_instructions,
+            limits.custom_instruction_chars,
+            limits.memories,
+            limits.memory_chars
         )
         .fetch_all(&self.pool)
         .await?;
@@ -82,14 +157,18 @@ impl Store {
         for row in rows {
             match row.what.as_str() {
                 "note" => context.notes.push((NoteId(row.id), row.text)),
-                "learning" => context.learnings.push((LearningId(row.id), row.text)),
-                _ => {
+                "learning" => {
+                    context.learnings.push((LearningId(row.id), cut(row.text, limits.learning_chars)));
+                }
+                "history" => {
                     context.of_this_run += usize::from(row.id == run.0);
                     let content = row.content.map(|content| content.0).unwrap_or_default();
                     context.history.push(Entry { role: role(&row.text), content });
                 }
+                other => context.user.take(limits, other, row.id, row.text),
             }
         }
+        context.user.profile.sort_by_key(|(list, _)| *list);
         Ok(context)
     }
 

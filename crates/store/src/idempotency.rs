@@ -64,3 +64,18 @@ pub(crate) async fn take(
         Created::KeyReused
     })
 }
+
+/// Takes the key, if there is one; returns what is to be answered instead when it was taken before.
+pub(crate) async fn earlier(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    key: Option<IdempotencyKey<'_>>,
+    resource: Uuid,
+    response: &Value,
+) -> Result<Option<Created<Value>>> {
+    let Some(key) = key else { return Ok(None) };
+    Ok(match take(connection, tenant, key, resource, response).await? {
+        Created::New(_) => None,
+        earlier => Some(earlier),
+    })
+}

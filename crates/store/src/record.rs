@@ -1,14 +1,18 @@
 //! Rows a tool writes into Houston's own tables, inside the fenced transaction of its step.
 
-use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId};
+use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId, UserId};
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
+use crate::learning::{self, NewLearning};
+use crate::note::{self, NewNote};
 use crate::pool::Store;
 use crate::step::{Commit, Step, commit};
+
+mod knowledge;
 
 /// A transaction that holds the lock row: what is recorded in it is committed with the step, or not at all.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub struct FencedTx {
 pub struct Owner {
     /// The tenant.
     pub tenant: TenantId,
+    /// The user.
+    pub user: UserId,
     /// The agentable.
     pub agentable: AgentableId,
     /// The run.
@@ -123,14 +129,23 @@ impl FencedTx {
             Record::CreateNote { title, content } => {
                 create_note(&mut self.tx, owner, NoteId(id), title, content).await
             }
-            Record::ListNotes { limit } => list_notes(&mut self.tx, owner, *limit).await,
             Record::AddLearning { content } => {
                 add_learning(&mut self.tx, owner, LearningId(id), content).await
             }
             Record::UpdateLearning { id, content } => {
-                change_learning(&mut self.tx, owner, *id, Some(content)).await
+                let within = Some(owner.agentable);
+                let changed = learning::change(&mut self.tx, owner.tenant, within, *id, content).await?;
+                Ok(if changed.is_some() {
+                    ToolResponse::success(format!("Corrected {id}."))
+                } else {
+                    no_learning(*id)
+                })
             }
-            Record::RemoveLearning { id } => change_learning(&mut self.tx, owner, *id, None).await,
+            Record::RemoveLearning { id } => {
+                let gone = learning::delete(&mut self.tx, owner.tenant, Some(owner.agentable), *id).await?;
+                Ok(if gone { ToolResponse::success(format!("Forgot {id}.")) } else { no_learning(*id) })
+            }
+            Record::Knowledge(knowledge) => knowledge::work(&mut self.tx, owner, id, knowledge).await,
         }
     }
 
@@ -155,39 +170,9 @@ async fn create_note(
     title: &str,
     content: &str,
 ) -> Result<ToolResponse> {
-    sqlx::query!(
-        "-- store::record::create_note
-        insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
-        values ($1, $2, $3, $4, $5, $6)",
-        id.0,
-        owner.tenant.0,
-        owner.agentable.0,
-        owner.run.0,
-        title,
-        content
-    )
-    .execute(connection)
-    .await?;
-    Ok(ToolResponse::success(format!("Created {id}: {title}")))
-}
-
-async fn list_notes(connection: &mut PgConnection, owner: Owner, limit: u32) -> Result<ToolResponse> {
-    let notes = sqlx::query!(
-        "-- store::record::list_notes
-        select id, title, content from houston.notes where agentable_id = $1 order by id desc limit $2",
-        owner.agentable.0,
-        i64::from(limit)
-    )
-    .fetch_all(connection)
-    .await?;
-    if notes.is_empty() {
-        return Ok(ToolResponse::success("There are no notes yet."));
-    }
-    let shown: Vec<String> = notes
-        .into_iter()
-        .map(|note| format!("{}: {}\n{}", NoteId(note.id), note.title, note.content))
-        .collect();
-    Ok(ToolResponse::success(shown.join("\n\n")))
+    let (agentable, run) = (owner.agentable, Some(owner.run));
+    let note = NewNote { id, agentable, run, title, content, created_at: None };
+    made(note::insert(connection, owner.tenant, &note).await, || format!("Created {id}: {title}"))
 }
 
 async fn add_learning(
@@ -196,56 +181,26 @@ async fn add_learning(
     id: LearningId,
     content: &str,
 ) -> Result<ToolResponse> {
-    sqlx::query!(
-        "-- store::record::add_learning
-        insert into houston.learnings (id, tenant_id, agentable_id, content) values ($1, $2, $3, $4)",
-        id.0,
-        owner.tenant.0,
-        owner.agentable.0,
-        content
-    )
-    .execute(connection)
-    .await?;
-    Ok(ToolResponse::success(format!("Remembered as {id}.")))
+    let learning = NewLearning { id, agentable: owner.agentable, content, created_at: None };
+    made(learning::insert(connection, owner.tenant, &learning).await, || format!("Remembered as {id}."))
 }
 
-/// Corrects a learning, or forgets it when there is no new text.
-async fn change_learning(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: LearningId,
-    content: Option<&String>,
-) -> Result<ToolResponse> {
-    let done = match content {
-        Some(content) => {
-            sqlx::query!(
-                "-- store::record::update_learning
-                update houston.learnings set content = $3, updated_at = clock_timestamp()
-                 where agentable_id = $1 and id = $2",
-                owner.agentable.0,
-                id.0,
-                content
-            )
-            .execute(connection)
-            .await?
-        }
-        None => {
-            sqlx::query!(
-                "-- store::record::remove_learning
-                delete from houston.learnings where agentable_id = $1 and id = $2",
-                owner.agentable.0,
-                id.0
-            )
-            .execute(connection)
-            .await?
-        }
-    };
-    Ok(match (done.rows_affected(), content) {
-        (0, _) => ToolResponse::failure(
-            ToolErrorCode::NotFound,
-            format!("there is no {id}: use an id from <learnings>, or add a new one"),
-        ),
-        (_, Some(_)) => ToolResponse::success(format!("Corrected {id}.")),
-        (_, None) => ToolResponse::success(format!("Forgot {id}.")),
-    })
+/// What the model reads of a row that was to be made; when there is no room, nothing was written.
+fn made(done: Result<()>, told: impl FnOnce() -> String) -> Result<ToolResponse> {
+    match done {
+        Ok(()) => Ok(ToolResponse::success(told())),
+        Err(error @ Error::Full { .. }) => Ok(full(&error)),
+        Err(error) => Err(error),
+    }
+}
+
+fn full(error: &Error) -> ToolResponse {
+    ToolResponse::failure(ToolErrorCode::RateLimited, error.to_string())
+}
+
+fn no_learning(id: LearningId) -> ToolResponse {
+    ToolResponse::failure(
+        ToolErrorCode::NotFound,
+        format!("there is no {id}: use an id from <learnings> or list_learnings, or add a new one"),
+    )
 }

@@ -1,4 +1,5 @@
-//! Users: the people agents work for. Each has one user agent, made with them.
+//! Users: the people agents work for. Each has agentables of their own, made with them: one of each kind whose agent
+//! type says so.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId};
@@ -28,7 +29,7 @@ pub struct User {
 }
 
 impl Store {
-    /// Makes a user together with their user agent. `response` is what the client is answered, kept under the
+    /// Makes a user together with the agentables `own` of theirs, each of another kind. `response` is what the client is answered, kept under the
     /// idempotency key.
     ///
     /// # Errors
@@ -37,7 +38,7 @@ impl Store {
         &self,
         tenant: TenantId,
         user: &User,
-        user_agent: &NewAgentable<'_>,
+        own: &[NewAgentable<'_>],
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
@@ -64,7 +65,9 @@ impl Store {
         if made.rows_affected() == 0 {
             return Err(Error::Exists { what: "user" });
         }
-        insert_agentable(&mut tx, tenant, user_agent).await?;
+        for agentable in own {
+            insert_agentable(&mut tx, tenant, agentable, true).await?;
+        }
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -94,24 +97,24 @@ impl Store {
         })
     }
 
-    /// The user agent of a user of the tenant.
+    /// What was made with a user of the tenant: ids and kinds, in the order of the kinds' names.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn user_agent(&self, tenant: TenantId, user: UserId) -> Result<AgentableId> {
-        let id = sqlx::query_scalar!(
-            "-- store::user::agent
-            select id from houston.agentables where tenant_id = $1 and user_id = $2 and kind = 'user_agent'",
+    /// What the database says.
+    pub async fn made_with_user(&self, tenant: TenantId, user: UserId) -> Result<Vec<(String, AgentableId)>> {
+        let rows = sqlx::query!(
+            "-- store::user::own
+            select id, kind from houston.agentables
+             where tenant_id = $1 and user_id = $2 and made_with_user order by kind",
             tenant.0,
             user.0
         )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "user agent" })?;
-        Ok(AgentableId(id))
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (row.kind, AgentableId(row.id))).collect())
     }
 
-    /// The user with this external id and their newest goal, for `houston dev` and `houston chat`.
+    /// The user with this external id and their newest agentable of a kind, for `houston dev`.
     ///
     /// # Errors
     /// What the database says.
@@ -119,17 +122,19 @@ impl Store {
         &self,
         tenant: TenantId,
         external_id: &str,
+        kind: &str,
     ) -> Result<Option<(UserId, Option<AgentableId>)>> {
         let found = sqlx::query!(
             r#"-- store::user::by_external_id
             select u.id, (select max(a.id::text)::uuid from houston.agentables a
-                           where a.user_id = u.id and a.kind = 'goal') as goal
+                           where a.user_id = u.id and a.kind = $3) as newest
               from houston.users u where u.tenant_id = $1 and u.external_id = $2"#,
             tenant.0,
-            external_id
+            external_id,
+            kind
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(found.map(|found| (UserId(found.id), found.goal.map(AgentableId))))
+        Ok(found.map(|found| (UserId(found.id), found.newest.map(AgentableId))))
     }
 }

@@ -87,9 +87,15 @@ select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_
   from generate_series(0, :agentables - 1) n;
 insert into houston.learnings (id, tenant_id, agentable_id, content)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), 'likes trains' from generate_series(0, :agentables - 1) n;
+insert into houston.profiles (user_id, tenant_id, facts, aims)
+select pg_temp.user_id(n), pg_temp.tenant_id(0), '{lives in Graz,has two cats}', '{sail}' from generate_series(0, :users - 1) n;
+insert into houston.custom_instructions (id, tenant_id, user_id, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'Be brief.' from generate_series(1, 2 * :users) n;
+insert into houston.memories (id, tenant_id, user_id, content)
+select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'takes the night train' from generate_series(1, 5 * :users) n;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
 reset session_replication_role;
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
-        houston.learnings, houston.idempotency_keys;
+        houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys;

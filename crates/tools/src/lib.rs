@@ -18,6 +18,7 @@
 
 pub mod builtin;
 pub mod input;
+mod listing;
 pub mod registry;
 pub mod tool;
 

@@ -47,6 +47,12 @@ impl Registry {
         self.tools.get(name)
     }
 
+    /// The names of all, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.tools.keys().cloned().collect()
+    }
+
     /// The tools of these names, in the order given.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 use chrono::DateTime;
-use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, UserId};
+use houston_domain::knowledge::{Knowledge, Listing, ProfileChange, ProfileList};
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
 
@@ -48,11 +49,113 @@ fn good_arguments_become_records() {
         plan("create_note", json!({"title": "a", "content": "b"})),
         Plan::Record(Record::CreateNote { title, content }) if title == "a" && content == "b"
     ));
-    assert!(matches!(plan("list_notes", json!({})), Plan::Record(Record::ListNotes { limit: 10 })));
     assert!(matches!(
         plan("manage_learning", json!({"action": "add", "content": "likes tea"})),
         Plan::Record(Record::AddLearning { .. })
     ));
+}
+
+/// What a call comes to among what agents know.
+fn knowledge(name: &str, input: Value) -> Knowledge {
+    match plan(name, input) {
+        Plan::Record(Record::Knowledge(knowledge)) => knowledge,
+        other => panic!("expected knowledge, got {other:?}"),
+    }
+}
+
+#[test]
+fn what_a_goal_knows_is_listed_short_read_whole_and_changed_by_id() {
+    let note = NoteId(uuid());
+    let words = Listing { query: Some("milk".to_owned()), limit: 3, before: Some(note) };
+    let all = Listing { query: None, limit: 10, before: None };
+    let text = |text: &str| text.to_owned();
+    for (name, input, wanted) in [
+        ("list_notes", json!({}), Knowledge::ListNotes(all)),
+        ("list_notes", json!({"query": "milk", "limit": 3, "before": note}), Knowledge::ListNotes(words)),
+        ("read_note", json!({"note_id": note}), Knowledge::ReadNote(note)),
+        (
+            "update_note",
+            json!({"note_id": note, "title": "t"}),
+            Knowledge::UpdateNote { id: note, title: Some(text("t")), content: None },
+        ),
+        ("delete_note", json!({"note_id": note}), Knowledge::DeleteNote(note)),
+        (
+            "list_learnings",
+            json!({"limit": 20}),
+            Knowledge::ListLearnings(Listing { query: None, limit: 20, before: None }),
+        ),
+    ] {
+        assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
+    }
+}
+
+#[test]
+fn what_is_known_of_a_user_is_found_read_and_changed() {
+    let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
+    let text = |text: &str| text.to_owned();
+    for (name, input, wanted) in [
+        ("read_profile", json!({}), Knowledge::ReadProfile),
+        (
+            "update_profile",
+            json!({"list": "aims", "new": "sail"}),
+            Knowledge::UpdateProfile { list: ProfileList::Aims, change: ProfileChange::Add(text("sail")) },
+        ),
+        (
+            "update_profile",
+            json!({"list": "facts", "old": "a", "new": "b"}),
+            Knowledge::UpdateProfile {
+                list: ProfileList::Facts,
+                change: ProfileChange::Replace { old: text("a"), new: text("b") },
+            },
+        ),
+        (
+            "update_profile",
+            json!({"list": "facts", "old": "a"}),
+            Knowledge::UpdateProfile { list: ProfileList::Facts, change: ProfileChange::Remove(text("a")) },
+        ),
+        ("read_custom_instructions", json!({}), Knowledge::ReadCustomInstructions),
+        (
+            "manage_memory",
+            json!({"action": "save", "content": "a"}),
+            Knowledge::SaveMemory { content: text("a"), instead_of: None },
+        ),
+        (
+            "manage_memory",
+            json!({"action": "save", "content": "a", "memory_id": memory}),
+            Knowledge::SaveMemory { content: text("a"), instead_of: Some(memory) },
+        ),
+        (
+            "manage_memory",
+            json!({"action": "recall", "query": "a"}),
+            Knowledge::RecallMemories { query: text("a"), limit: 5 },
+        ),
+        ("manage_memory", json!({"action": "read", "memory_id": memory}), Knowledge::ReadMemory(memory)),
+        ("manage_memory", json!({"action": "forget", "memory_id": memory}), Knowledge::ForgetMemory(memory)),
+        (
+            "create_feed_item",
+            json!({"title": "t", "content": "c"}),
+            Knowledge::CreateFeedItem { title: text("t"), content: text("c") },
+        ),
+        (
+            "list_feed_items",
+            json!({}),
+            Knowledge::ListFeedItems(Listing { query: None, limit: 10, before: None }),
+        ),
+        ("read_feed_item", json!({"feed_item_id": item}), Knowledge::ReadFeedItem(item)),
+    ] {
+        assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
+    }
+}
+
+#[test]
+fn no_tool_writes_the_users_orders_and_every_schema_is_an_object_that_refuses_more() {
+    for tool in builtin::all() {
+        let definition = tool.definition();
+        let writes = definition.name.contains("custom_instruction") && !definition.name.starts_with("read_");
+        assert!(!writes, "{} writes what every agent must follow", definition.name);
+        assert_eq!(definition.input_schema["type"], "object", "{}", definition.name);
+        assert_eq!(definition.input_schema["additionalProperties"], false, "{}", definition.name);
+    }
 }
 
 #[test]
@@ -63,6 +166,49 @@ fn bad_arguments_and_unknown_tools_become_answers_a_model_can_act_on() {
         ("send_message", json!({"content": " "}), ToolErrorCode::ValidationError, "empty"),
         ("create_note", json!({"title": 1}), ToolErrorCode::ValidationError, "string"),
         ("list_notes", json!({"limit": 1000}), ToolErrorCode::ValidationError, "1 to 50"),
+        (
+            "create_note",
+            json!({"title": "a\nb", "content": "c"}),
+            ToolErrorCode::ValidationError,
+            "several lines",
+        ),
+        (
+            "create_note",
+            json!({"title": "ä".repeat(201), "content": "c"}),
+            ToolErrorCode::ValidationError,
+            "200",
+        ),
+        (
+            "update_note",
+            json!({"note_id": NoteId(uuid())}),
+            ToolErrorCode::ValidationError,
+            "`title`, `content`",
+        ),
+        ("read_note", json!({"note_id": "7"}), ToolErrorCode::ValidationError, "note_<32 hex digits>"),
+        ("list_notes", json!({"query": "q".repeat(501)}), ToolErrorCode::ValidationError, "500"),
+        ("list_learnings", json!({"limit": 21}), ToolErrorCode::ValidationError, "1 to 20"),
+        (
+            "update_profile",
+            json!({"list": "hobbies", "new": "a"}),
+            ToolErrorCode::ValidationError,
+            "interests",
+        ),
+        ("update_profile", json!({"list": "facts"}), ToolErrorCode::ValidationError, "`old`, `new`"),
+        (
+            "update_profile",
+            json!({"list": "facts", "new": "a".repeat(501)}),
+            ToolErrorCode::ValidationError,
+            "500",
+        ),
+        ("manage_memory", json!({"action": "recall"}), ToolErrorCode::ValidationError, "`query`"),
+        ("manage_memory", json!({"action": "forget"}), ToolErrorCode::ValidationError, "`memory_id`"),
+        (
+            "manage_memory",
+            json!({"action": "save", "content": "a".repeat(2001)}),
+            ToolErrorCode::ValidationError,
+            "2000",
+        ),
+        ("create_feed_item", json!({"title": "a"}), ToolErrorCode::ValidationError, "content"),
         ("manage_learning", json!({"action": "ad"}), ToolErrorCode::ValidationError, "add"),
         ("manage_learning", json!({"action": "remove"}), ToolErrorCode::ValidationError, "learning_id"),
         ("get_current_time", json!({"time_zone": "Mars"}), ToolErrorCode::ValidationError, "IANA"),

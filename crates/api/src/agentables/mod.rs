@@ -1,6 +1,8 @@
 //! `/v1/{kinds}`: what all agentables have in common.
 
+pub(crate) mod create;
 pub(crate) mod get;
+pub(crate) mod list;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, RunId, UserId};

@@ -1,4 +1,4 @@
-//! `POST /v1/users`: makes a user, and their user agent with them.
+//! `POST /v1/users`: makes a user, and with them one of each kind that is made with users.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::id::AgentableId;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
@@ -17,7 +16,7 @@ use crate::body::{Creation, check_line};
 use crate::error::ApiError;
 use crate::idempotency::{Key, answer, made, stored_answer};
 use crate::state::App;
-use crate::users::{Shown, USER_AGENT};
+use crate::users::Shown;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,20 +56,22 @@ pub(crate) async fn create(
         created_at: app.now(),
         cost: houston_store::cost::Cost::NOTHING,
     };
-    let agent_id: AgentableId = app.state.ids.next();
-    let kind = app.state.agent_types.get(USER_AGENT);
-    let agent = NewAgentable {
-        id: agent_id,
-        user: user.id,
-        kind: USER_AGENT,
-        title: &user.name,
-        description: "",
-        status: kind.and_then(|kind| kind.initial_status()),
-        created_at: user.created_at,
-    };
-    let response = serde_json::to_value(Shown::new(user.clone(), agent_id)).unwrap_or_default();
+    let kinds = app.state.agent_types.values().filter(|kind| kind.made_with_user);
+    let own: Vec<NewAgentable<'_>> = kinds
+        .map(|kind| NewAgentable {
+            id: app.state.ids.next(),
+            user: user.id,
+            kind: &kind.kind,
+            title: &user.name,
+            description: "",
+            status: kind.initial_status(),
+            created_at: user.created_at,
+        })
+        .collect();
+    let shown = Shown::new(user.clone(), own.iter().map(|own| (own.kind, own.id)));
+    let response = serde_json::to_value(shown).unwrap_or_default();
     let key = key.as_ref().map(Key::as_stored);
-    let created = app.store().create_user(caller.tenant, &user, &agent, key, &response).await;
+    let created = app.store().create_user(caller.tenant, &user, &own, key, &response).await;
     let (stored, replayed) = made(created.map_err(|error| match error {
         Error::Exists { what } => ApiError::AlreadyExists { what, field: "external_id" },
         error => error.into(),

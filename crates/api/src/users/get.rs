@@ -19,6 +19,6 @@ pub(crate) async fn get(
     Id(id): Id<UserId>,
 ) -> Result<impl IntoResponse, ApiError> {
     let user = app.store().user(caller.tenant, id).await?;
-    let agent = app.store().user_agent(caller.tenant, id).await?;
-    Ok(Json(Shown::new(user, agent)))
+    let own = app.store().made_with_user(caller.tenant, id).await?;
+    Ok(Json(Shown::new(user, own.iter().map(|(kind, id)| (kind.as_str(), *id)))))
 }

@@ -130,6 +130,18 @@ impl App {
         request(self.address, "POST", path, &all, &body.to_string()).await
     }
 
+    /// With any method.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
+        self.send_as(KEY, method, path, body).await
+    }
+
+    /// With any method and key.
+    pub(crate) async fn send_as(&self, key: &str, method: &str, path: &str, body: Value) -> Answer {
+        let key = bearer(key);
+        let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
+        request(self.address, method, path, &headers, &body.to_string()).await
+    }
+
     /// Posts a message to the goal.
     pub(crate) async fn say(&self, content: &str) -> Value {
         let answer = self.post(&self.path("/messages"), json!({"content": content})).await;

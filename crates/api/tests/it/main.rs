@@ -9,6 +9,10 @@ mod failure;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
+mod knowledge;
+#[cfg(test)]
 mod live;
 #[cfg(test)]
 mod messages;

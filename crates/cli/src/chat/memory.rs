@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The demo of `houston dev`.
-#[derive(Debug, Deserialize)]
+/// The demo of `houston dev`, and what to talk with there.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Demo {
     pub(crate) url: String,
     pub(crate) goal: String,
 }
 
 impl Demo {
+    pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::write(folder.join("demo.json"), serde_json::to_vec(self)?)
+    }
+
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(folder.join("demo.json")).ok()?;
         serde_json::from_str::<Self>(&text).ok().map(|demo| Self { url: address(&demo.url), ..demo })
@@ -105,11 +109,8 @@ mod tests {
     fn the_demo_is_read_if_it_is_there() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Demo::read(folder.path()).is_none());
-        std::fs::write(
-            folder.path().join("demo.json"),
-            r#"{"url":"http://127.0.0.1:1/","goal":"goal_1","more":1}"#,
-        )
-        .unwrap();
+        let written = Demo { url: "http://127.0.0.1:1/".to_owned(), goal: "goal_1".to_owned() };
+        written.write(folder.path()).unwrap();
         let demo = Demo::read(folder.path()).unwrap();
         assert_eq!((demo.url.as_str(), demo.goal.as_str()), ("http://127.0.0.1:1", "goal_1"));
     }

@@ -36,7 +36,8 @@ use houston_domain::id::Ids;
 
 pub(crate) use self::error::ChatError;
 use self::key::Key;
-use self::memory::{Demo, Memory, address};
+pub(crate) use self::memory::Demo;
+use self::memory::{Memory, address};
 use self::message::Goal;
 use self::output::Output;
 use self::screen::Style;

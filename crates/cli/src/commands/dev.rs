@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, Ids, TenantId, UserId};
 use houston_embedded::Servers;
 use houston_store::Store;
@@ -14,11 +15,12 @@ use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
+use crate::config::Loaded;
 use crate::output::{print, tell};
 use crate::system::System;
 use crate::{connect, lifecycle, models};
 
-/// The tenant, user and goal of the demo.
+/// The tenant and the user of the demo.
 const DEMO: &str = "demo";
 
 /// Run everything on this machine.
@@ -33,7 +35,15 @@ pub(crate) struct Dev {
 struct Demo {
     key: String,
     user: UserId,
-    goal: AgentableId,
+    /// What they talk with: its kind and id.
+    kind: String,
+    agentable: AgentableId,
+}
+
+impl Demo {
+    fn shown(&self) -> String {
+        self.agentable.shown(&self.kind)
+    }
 }
 
 impl Dev {
@@ -96,7 +106,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
     let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
-    let demo = demo(&system.store, &system.ids, &folder).await?;
+    let demo = demo(&system.store, &system.ids, &folder, &system.loaded).await?;
     let signals = lifecycle::on_signals(system.stop.clone())?;
     let running = system.start_worker(context.registry, models.by_use_case)?;
     // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
@@ -104,8 +114,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     running.registered().await;
     let url = format!("http://{}", listener.local_addr()?);
     // `houston chat` finds the demo here.
-    let found = serde_json::json!({"url": url, "goal": demo.goal.shown("goal")});
-    std::fs::write(folder.join("demo.json"), found.to_string())?;
+    crate::chat::Demo { url: url.clone(), goal: demo.shown() }.write(&folder)?;
     welcome(&url, &demo, &models.told, own);
     let ((), worked) = tokio::join!(system.serve(listener), running.ended());
     worked.context("the worker ended by itself")?;
@@ -113,42 +122,72 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// The demo's key, user and goal: found, or made.
-async fn demo(store: &Store, ids: &Ids, folder: &Path) -> Result<Demo, Failure> {
+/// The demo's key, user and what they talk with: found, or made.
+async fn demo(store: &Store, ids: &Ids, folder: &Path, loaded: &Loaded) -> Result<Demo, Failure> {
+    let first = loaded.first_kind().ok_or_else(|| {
+        Failure::Usage(anyhow!("no agent type in jobs/agents is conversational and begun by people: add one"))
+    })?;
     let tenant = store.ensure_tenant(ids.next(), DEMO).await?;
     let key = demo_key(store, ids, folder).await?;
-    if let Some((user, Some(goal))) = store.user_by_external_id(tenant, DEMO).await? {
-        return Ok(Demo { key, user, goal });
-    }
-    let (user, goal) = demo_goal(store, ids, tenant).await?;
-    Ok(Demo { key, user, goal })
+    let kind = first.kind.clone();
+    let (user, agentable) = match store.user_by_external_id(tenant, DEMO, &kind).await? {
+        Some((user, Some(agentable))) => (user, agentable),
+        Some((user, None)) => (user, demo_agentable(store, ids, tenant, user, first).await?),
+        None => {
+            let user = demo_user(store, ids, tenant, loaded).await?;
+            (user, demo_agentable(store, ids, tenant, user, first).await?)
+        }
+    };
+    Ok(Demo { key, user, kind, agentable })
 }
 
-async fn demo_goal(store: &Store, ids: &Ids, tenant: TenantId) -> Result<(UserId, AgentableId), Failure> {
-    let now = ids.clock().now();
+async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) -> Result<UserId, Failure> {
     let user = User {
         id: ids.next(),
         external_id: Some(DEMO.to_owned()),
         name: "Demo".to_owned(),
         time_zone: "UTC".to_owned(),
-        created_at: now,
         cost: houston_store::cost::Cost::NOTHING,
+        created_at: ids.clock().now(),
     };
-    let agentable = |id, kind, title, description, status| NewAgentable {
-        id,
-        user: user.id,
-        kind,
+    let types = loaded.agent_types();
+    let own: Vec<NewAgentable<'_>> = types
+        .values()
+        .filter(|kind| kind.made_with_user)
+        .map(|kind| new(ids, user.id, kind, "Demo", ""))
+        .collect();
+    store.create_user(tenant, &user, &own, None, &serde_json::Value::Null).await?;
+    Ok(user.id)
+}
+
+async fn demo_agentable(
+    store: &Store,
+    ids: &Ids,
+    tenant: TenantId,
+    user: UserId,
+    kind: &AgentType,
+) -> Result<AgentableId, Failure> {
+    let new = new(ids, user, kind, "Get to know Houston", "Try it out.");
+    store.create_agentable(tenant, &new, None, &serde_json::Value::Null).await?;
+    Ok(new.id)
+}
+
+fn new<'a>(
+    ids: &Ids,
+    user: UserId,
+    kind: &'a AgentType,
+    title: &'a str,
+    description: &'a str,
+) -> NewAgentable<'a> {
+    NewAgentable {
+        id: ids.next(),
+        user,
+        kind: &kind.kind,
         title,
         description,
-        status,
-        created_at: now,
-    };
-    let null = serde_json::Value::Null;
-    let own = agentable(ids.next(), "user_agent", "Demo", "", None);
-    store.create_user(tenant, &user, &own, None, &null).await?;
-    let goal = agentable(ids.next(), "goal", "Get to know Houston", "Try it out.", Some("waiting"));
-    store.create_agentable(tenant, &goal, None, &null).await?;
-    Ok((user.id, goal.id))
+        status: kind.initial_status(),
+        created_at: ids.clock().now(),
+    }
 }
 
 /// The key `dev` made before, if it still opens anything; else a new one, kept where only its owner reads it.
@@ -176,21 +215,22 @@ fn keep(file: &Path, key: &str) -> std::io::Result<()> {
 }
 
 fn welcome(url: &str, demo: &Demo, models: &[String], own: &str) {
-    let goal = demo.goal.shown("goal");
+    let Demo { kind, .. } = demo;
+    let shown = demo.shown();
     print(&format!("Houston is up at {url}  (development; {own})"));
     for told in models {
         print(&format!("  model  {told}"));
     }
     print(&format!("  user   {}", demo.user));
-    print(&format!("  goal   {goal}"));
+    print(&format!("  {kind:<6} {shown}"));
     print(&format!("  key    {}", demo.key));
     print("\nTalk to it in a second terminal:  houston chat\nor paste:\n");
     let auth = format!("-H 'Authorization: Bearer {}'", demo.key);
     print(&format!(
-        "  curl -s {url}/v1/goals/{goal}/messages {auth} -H 'Content-Type: application/json' \
+        "  curl -s {url}/v1/{kind}s/{shown}/messages {auth} -H 'Content-Type: application/json' \
          -d '{{\"content\": \"Please create a note: buy milk\"}}'"
     ));
-    print(&format!("  curl -sN {url}/v1/goals/{goal}/events {auth}"));
-    print(&format!("  curl -s {url}/v1/goals/{goal}/messages {auth}\n"));
+    print(&format!("  curl -sN {url}/v1/{kind}s/{shown}/events {auth}"));
+    print(&format!("  curl -s {url}/v1/{kind}s/{shown}/messages {auth}\n"));
     tell("Ctrl-C stops it; what was accepted is kept.");
 }

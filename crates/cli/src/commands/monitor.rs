@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Context, Failure, runtime};
-use crate::config::Loaded;
+use crate::config::{Kind, Loaded};
 use crate::connect;
 use crate::output::{print, tell};
 
@@ -76,7 +76,7 @@ async fn look(loaded: &Loaded, store: Store, redis_url: Option<&str>) -> Result<
         hints: HintSender::start(redis.clone(), &tracker, gone.clone()),
         redis,
         clock,
-        kinds: Kinds::of(loaded.agent_types.values().map(|agent_type| {
+        kinds: Kinds::of(loaded.kinds.values().map(|Kind { agent_type, .. }| {
             let most = orchestrator.limits.with(agent_type.limits).max_duration_s;
             (agent_type, most + orchestrator.watchdog.grace_s)
         })),

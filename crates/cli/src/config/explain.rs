@@ -18,10 +18,13 @@ pub(super) fn explain(error: figment::Error) -> ConfigError {
     ConfigError::Setting { key, origin, reason }
 }
 
-/// The word that is most like `given`.
+/// The word that is most like `given`, if any is like it.
 pub(super) fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
-    let likeness = |word: &str| strsim::jaro_winkler(word, given);
-    words.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+    /// From 0 to 1; below it, two names have little in common.
+    const LIKE: f64 = 0.7;
+    let like = words.iter().map(|&word| (strsim::jaro_winkler(word, given), word));
+    let (likeness, word) = like.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (likeness >= LIKE).then_some(word)
 }
 
 /// The file or variable that `key` comes from.

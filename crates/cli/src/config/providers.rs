@@ -25,19 +25,20 @@ mod tests {
     use houston_llm::Wire;
 
     use crate::config::load;
+    use crate::config::tests::tools;
 
     #[test]
     fn a_provider_is_told_of_by_its_name_and_its_key_is_never_shown() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| std::fs::write(folder.path().join("providers.toml"), text).unwrap();
         write("[custom]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire = \"anthropic\"\nkey = \"sk-secret\"");
-        let loaded = load(Some(folder.path())).unwrap();
+        let loaded = load(Some(folder.path()), &tools()).unwrap();
         assert_eq!(loaded.settings.providers["custom"].wire, Some(Wire::Anthropic));
         assert!(loaded.shown().iter().any(|(key, ..)| key == "providers.custom.base_url"));
         assert!(!format!("{:?} {:?}", loaded.settings, loaded.shown()).contains("sk-secret"));
 
         write("[costum]\nbase_url = \"x\"");
-        let error = load(Some(folder.path())).unwrap_err().to_string();
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
         assert!(error.contains("providers.costum") && error.contains("did you mean custom?"), "{error}");
     }
 }

@@ -1,13 +1,9 @@
 //! Rules between settings, and bounds of single ones.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use figment::Figment;
-use houston_domain::agentable::AgentType;
 use houston_llm::Provider;
 
-use super::{ConfigError, Settings, USE_CASES, Wanted, nearest, origin_of};
+use super::{ConfigError, Settings, Wanted, origin_of};
 
 /// A setting that breaks a rule, and what is allowed.
 type Broken = (String, String);
@@ -114,24 +110,4 @@ fn rest(settings: &Settings) -> Option<Broken> {
         return broken("server.address", "must be an address and a port, such as 127.0.0.1:8080");
     }
     None
-}
-
-/// # Errors
-/// The first type of agent whose `use_case` is none and no model either.
-pub(super) fn check_use_cases(agent_types: &BTreeMap<String, AgentType>) -> Result<(), ConfigError> {
-    for AgentType { kind, use_case, .. } in agent_types.values() {
-        if USE_CASES.contains(&use_case.as_str()) || Wanted::One(use_case.clone()).check().is_ok() {
-            continue;
-        }
-        let nearest = nearest(use_case, &USE_CASES).unwrap_or_default();
-        let known = USE_CASES.join(", ");
-        return Err(ConfigError::AgentType {
-            path: PathBuf::from(format!("jobs/agents/{kind}.toml")),
-            reason: format!(
-                "use_case `{use_case}` is neither a use case ({known}; did you mean `{nearest}`?) nor models \
-                 (provider/model, with commas between several)"
-            ),
-        });
-    }
-    Ok(())
 }

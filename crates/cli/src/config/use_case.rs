@@ -138,13 +138,14 @@ impl<'de> Visitor<'de> for Reader {
 #[cfg(test)]
 mod tests {
     use super::super::load;
+    use super::super::tests::tools;
     use super::*;
 
     /// What the file `models.toml` with this text makes of a use case, or the error.
     fn read(text: &str, use_case: &str) -> Result<Routed, String> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("models.toml"), text).unwrap();
-        let loaded = load(Some(folder.path())).map_err(|error| error.to_string())?;
+        let loaded = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?;
         Ok(loaded.settings.models.serving(use_case).routed())
     }
 
@@ -219,7 +220,7 @@ mod tests {
                 goal.replace("use_case = \"agent\"", &format!("use_case = \"{use_case}\"")),
             )
             .unwrap();
-            load(Some(folder.path())).map(|_| ()).map_err(|error| error.to_string())
+            load(Some(folder.path()), &tools()).map(|_| ()).map_err(|error| error.to_string())
         };
         for right in ["agent", "planner", "openai/gpt-5", "openai, groq/x"] {
             assert_eq!(load(right), Ok(()), "{right}");

@@ -104,6 +104,17 @@ impl House {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// Posts to any server of the house.
+    pub(crate) async fn post_to(&self, url: &str, body: &Value) -> Value {
+        let request = self.client.post(url).bearer_auth(&self.key);
+        let response = request.header("Content-Type", "application/json").body(body.to_string()).send().await;
+        let response = response.unwrap();
+        let status = response.status();
+        let body = json(response).await;
+        assert!(status.is_success(), "{url}: {status} {body}");
+        body
+    }
+
     /// Opens a stream at any server of the house.
     pub(crate) async fn open(&self, url: &str) -> reqwest::Response {
         self.client.get(url).bearer_auth(&self.key).send().await.unwrap()

@@ -14,6 +14,8 @@ mod faults;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod monitor;

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
-use houston_domain::id::{LearningId, NoteId};
+use houston_domain::id::{CustomInstructionId, LearningId, MemoryId, NoteId};
+use houston_store::excerpt::Shortened;
+use houston_store::history::KnownUser;
 
 /// Text inside an element.
 #[must_use]
@@ -47,6 +49,48 @@ pub fn aim(kind: &str, title: &str, description: &str) -> String {
     element(kind, &text)
 }
 
+/// Who the user is.
+#[must_use]
+pub fn profile(user: &KnownUser) -> String {
+    let mut text = String::new();
+    if !user.name.is_empty() {
+        let _ = writeln!(text, "<name>{}</name>", escape(&user.name));
+    }
+    for (list, entries) in &user.profile {
+        text += &element(list.as_str(), &lines(entries, "read_profile shows all"));
+    }
+    if text.is_empty() { text } else { element("user", &text) }
+}
+
+/// Rules the user has for all their agents.
+#[must_use]
+pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> String {
+    if instructions.items.is_empty() {
+        return String::new();
+    }
+    let told = "Rules of your user. Follow them always.\n".to_owned();
+    element("custom_instructions", &(told + &lines(instructions, "read_custom_instructions shows all")))
+}
+
+/// The newest of what agents remembered of the user.
+#[must_use]
+pub fn memories(memories: &Shortened<MemoryId>) -> String {
+    let mut text = items(memories.items.iter().map(|(id, text)| (id.to_string(), text.as_str())));
+    if memories.more {
+        text += "\nThere are older ones: manage_memory recalls them.";
+    }
+    if text.is_empty() { text } else { element("memories", &text) }
+}
+
+/// One line for each, and one that says where the others are.
+fn lines<Id>(shortened: &Shortened<Id>, others: &str) -> String {
+    let mut text: String = shortened.items.iter().map(|(_, text)| format!("- {}\n", escape(text))).collect();
+    if shortened.more {
+        let _ = writeln!(text, "- … ({others})");
+    }
+    text
+}
+
 /// What was learnt.
 #[must_use]
 pub fn learnings(learnings: &[(LearningId, String)]) -> String {
@@ -60,9 +104,14 @@ pub fn notes(notes: &[(NoteId, String)]) -> String {
 }
 
 fn list<'a>(name: &str, items: impl Iterator<Item = (String, &'a str)>) -> String {
+    let lines = self::items(items);
+    if lines.is_empty() { lines } else { element(name, &lines) }
+}
+
+fn items<'a>(items: impl Iterator<Item = (String, &'a str)>) -> String {
     let lines: Vec<String> =
         items.map(|(id, text)| format!("<item id=\"{id}\">{}</item>", escape(text))).collect();
-    if lines.is_empty() { String::new() } else { element(name, &lines.join("\n")) }
+    lines.join("\n")
 }
 
 /// Today. By the day, not the minute: it must not break the cache of all that follows it.

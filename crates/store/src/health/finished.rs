@@ -41,7 +41,8 @@ impl Store {
             "-- store::health::finished::bequeath
             with heirs as (
                 select a.id, coalesce(a.parent_id, (select u.id from houston.agentables u
-                                                     where u.user_id = a.user_id and u.kind = 'user_agent')) as heir
+                                                     where u.user_id = a.user_id and u.made_with_user
+                                                     order by u.id limit 1)) as heir
                   from houston.agentables a where a.id = any ($1)),
             notes as (
                 update houston.notes n set agentable_id = h.heir from heirs h where n.agentable_id = h.id)

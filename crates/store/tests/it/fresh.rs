@@ -144,7 +144,7 @@ pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> Agentabl
         status: None,
         created_at: now,
     };
-    store.create_user(tenant, &user, &new(ids.next(), "user_agent"), None, &Value::Null).await.unwrap();
+    store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();
     let goal = new(ids.next(), "goal");
     store.create_agentable(tenant, &goal, None, &Value::Null).await.unwrap();
     goal.id

@@ -10,6 +10,8 @@ mod fairness;
 #[cfg(test)]
 mod fresh;
 #[cfg(test)]
+mod knowledge;
+#[cfg(test)]
 mod lease;
 #[cfg(test)]
 mod post;

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::MessageStatus;
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
@@ -61,7 +62,8 @@ async fn a_run_is_claimed_once_and_reads_what_was_posted_before() {
     let claimed = fresh.claim().await.unwrap();
     assert_eq!((claimed.run, claimed.attempt), (first.run, 1));
     assert!(fresh.claim().await.is_none(), "its holder is alive");
-    let context = fresh.store.run_context(fresh.goal, claimed.run, 10).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history[0].text(), "one\n\ntwo");
     assert_eq!(context.of_this_run, 1);
     let message = fresh.store.message(fresh.tenant, second.id).await.unwrap();

@@ -1,6 +1,7 @@
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{MessageId, RunId};
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -162,7 +163,8 @@ async fn a_message_posted_after_a_cancel_is_never_taken_along_however_the_run_en
     fresh.store.cancel_run(fresh.tenant, first.run).await.unwrap().unwrap();
     let later = fresh.post("later").await;
     let claimed = fresh.claim().await.unwrap();
-    let context = fresh.store.run_context(fresh.goal, claimed.run, 10).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "one");
     let step = fresh.step(&claimed, end(RunStatus::Cancelled));
     assert!(done(fresh.store.commit(&claimed.fence, &step).await.unwrap()).opened);
@@ -177,7 +179,7 @@ async fn answered_by_the_next_run(fresh: &Fresh, cancelled: RunId, message: Mess
     assert_ne!(next.run, cancelled);
     let message = fresh.store.message(fresh.tenant, message).await.unwrap();
     assert_eq!((message.status, message.message.run_id), (Some(MessageStatus::Processing), Some(next.run)));
-    let context = fresh.store.run_context(fresh.goal, next.run, 10).await.unwrap();
+    let context = fresh.store.run_context(fresh.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "later");
     let status = RunStatus::Failed;
     let end = Then::End { event: finished(status), ending: ending(fresh, status) };
@@ -189,7 +191,7 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     let fresh = Fresh::start().await;
     fresh.post("note this").await;
     let claimed = fresh.claim().await.unwrap();
-    let owner = Owner { tenant: fresh.tenant, agentable: fresh.goal, run: claimed.run };
+    let owner = Owner { tenant: fresh.tenant, user: claimed.user, agentable: fresh.goal, run: claimed.run };
     let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
     let mut abandoned = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
     abandoned.record(owner, fresh.ids.next(), &note).await.unwrap();
@@ -198,7 +200,8 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     assert!(tx.record(owner, fresh.ids.next(), &note).await.unwrap().is_success());
     let step = fresh.step(&claimed, Then::GoOn { read: true, event: None });
     done(tx.commit(&step).await.unwrap());
-    let context = fresh.store.run_context(fresh.goal, claimed.run, 10).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.notes.len(), 1);
 }
 

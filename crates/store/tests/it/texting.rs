@@ -1,6 +1,7 @@
 use chrono::TimeDelta;
 use houston_domain::agentable::DoubleTexting::{self, Enqueue, Interrupt, Reject, Rollback};
 use houston_domain::event::{Committed, Event};
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
 use houston_store::Error;
@@ -29,7 +30,8 @@ async fn status(fresh: &Fresh, posted: &Posted) -> MessageStatus {
 
 /// What the next run would be sent, entry by entry.
 async fn seen(fresh: &Fresh) -> Vec<String> {
-    let context = fresh.store.run_context(fresh.goal, fresh.ids.next(), 10).await.unwrap();
+    let context =
+        fresh.store.run_context(fresh.goal, fresh.ids.next(), 10, &PromptLimits::default()).await.unwrap();
     context.history.iter().map(houston_domain::history::Entry::text).collect()
 }
 

@@ -23,6 +23,8 @@ const DRIVEN: u32 = 2_005;
 const IDLE: u32 = 50_000;
 /// The driver's.
 const WORKER: u32 = 5;
+/// Users: each has ten agentables.
+const USERS: u32 = Crowd::LARGE.agentables / 10;
 /// The number of the first open run, and of the latest one of the idle.
 const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
 const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
@@ -219,6 +221,7 @@ fn watching() -> Vec<Case> {
 /// Streams, context, and what clients ask.
 fn reads() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
+    let user = id("user", IDLE % USERS);
     let (run, message) = (id("run", LAST_RUNS + IDLE), id("message", IDLE));
     let (seq, before) = (SEQ.to_string(), (SEQ - 5).to_string());
     let many: Vec<String> = (0..64).map(|nth| id("goal", nth * 1_000)).collect();
@@ -234,9 +237,18 @@ fn reads() -> Vec<Case> {
         case(
             "store::history::context",
             "",
-            &[&driven, "20"],
-            &["run_locks_pkey", "history_pkey", "notes_by_agentable", "learnings_by_agentable"],
-            [30, 50],
+            &[&driven, "20", "500", "10", "200", "20", "1000", "10", "200"],
+            &[
+                "run_locks_pkey",
+                "history_pkey",
+                "notes_by_agentable",
+                "learnings_by_agentable",
+                "users_pkey",
+                "profiles_pkey",
+                "custom_instructions_by_user",
+                "memories_by_user",
+            ],
+            [70, 80],
         ),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::history::list", "", &[&tenant, &idle, "0", "100"], &["history_pkey"], [20, 50]),
@@ -255,6 +267,23 @@ fn reads() -> Vec<Case> {
         case("store::run::cancel", "", &[&id("run", OPEN_RUNS + DRIVEN), "1"], &["runs_pkey"], [10, 40]),
         case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
         case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),
+        case(
+            "store::agentable::list",
+            "of a user with ten",
+            &[&tenant, &user, "'goal'", "null", "21"],
+            // Of ten, either index will do; agentables_by_user_kind is for users with thousands of tasks.
+            &[],
+            [60, 120],
+        ),
+        case("store::note::list", "", &[&tenant, &idle, "null", "21"], &["notes_by_agentable"], [10, 20]),
+        case("store::memory::list", "", &[&tenant, &user, "null", "21"], &["memories_by_user"], [50, 60]),
+        case(
+            "store::memory::recall",
+            "",
+            &[&tenant, &user, "'which trains'", "5", "200"],
+            &["memories_by_user"],
+            [60, 60],
+        ),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
         case(

@@ -1,5 +1,6 @@
 //! `create_note`: keeps something with the agentable.
 
+use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -47,8 +48,8 @@ impl Tool for CreateNote {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { title, content } = input::read(NAME, input)?;
-        let title = input::text(NAME, "title", title, 200)?;
-        let content = input::text(NAME, "content", content, 64 * 1024)?;
+        let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
+        let content = input::text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
         Ok(Plan::Record(Record::CreateNote { title, content }))
     }
 }

@@ -1,38 +1,27 @@
-//! `list_notes`: reads the notes of the agentable.
+//! `list_notes`: titles and beginnings of the agentable's notes.
 
+use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::input;
+use crate::listing;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "list_notes";
+/// Titles and beginnings: some 20 KB.
 const MOST: u32 = 50;
 
-/// Lists notes, newest first.
+/// Lists notes, newest first, abbreviated.
 #[derive(Debug)]
 pub(super) struct ListNotes(ToolDefinition);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Input {
-    limit: Option<u32>,
-}
 
 impl Default for ListNotes {
     fn default() -> Self {
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Read the notes of this goal in full, newest first.".to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "limit": {"type": "integer", "minimum": 1, "maximum": MOST,
-                              "description": "How many at most; 10 when left out."},
-                },
-                "additionalProperties": false,
-            }),
+            description: "Find notes of this goal, newest first: id, title and the beginning of each. read_note reads one in full."
+                .to_owned(),
+            input_schema: listing::schema(MOST),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })
@@ -45,10 +34,7 @@ impl Tool for ListNotes {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let limit = input::read::<Input>(NAME, input)?.limit.unwrap_or(10);
-        if !(1..=MOST).contains(&limit) {
-            return Err(InvalidInput(format!("{NAME}: `limit` is {limit}, allowed are 1 to {MOST}")));
-        }
-        Ok(Plan::Record(Record::ListNotes { limit }))
+        let listing = listing::read(NAME, input, MOST)?;
+        Ok(Plan::Record(Record::Knowledge(Knowledge::ListNotes(listing))))
     }
 }

@@ -1,6 +1,7 @@
 //! `manage_learning`: what the agent remembers of its user and its aim.
 
 use houston_domain::id::LearningId;
+use houston_domain::knowledge::MAX_SENTENCE_BYTES;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use crate::input;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "manage_learning";
-const MAX_BYTES: usize = 2000;
 
 /// Adds, corrects or removes a learning. A row of Houston's: exactly once.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Tool for ManageLearning {
         let Input { action, content, learning_id } = input::read(NAME, input)?;
         let content = || {
             let text = content.ok_or_else(|| InvalidInput(format!("{NAME}: this action needs `content`")))?;
-            input::text(NAME, "content", text, MAX_BYTES)
+            input::text(NAME, "content", text, MAX_SENTENCE_BYTES)
         };
         let id = || {
             learning_id.ok_or_else(|| {

@@ -1,10 +1,21 @@
 //! The tools that come with Houston, one file each.
 
+mod create_feed_item;
 mod create_note;
+mod delete_note;
 mod get_current_time;
+mod list_feed_items;
+mod list_learnings;
 mod list_notes;
 mod manage_learning;
+mod manage_memory;
+mod read_custom_instructions;
+mod read_feed_item;
+mod read_note;
+mod read_profile;
 mod send_message;
+mod update_note;
+mod update_profile;
 
 use std::sync::Arc;
 
@@ -18,6 +29,17 @@ pub fn all() -> Vec<SharedTool> {
         Arc::new(create_note::CreateNote::default()),
         Arc::new(list_notes::ListNotes::default()),
         Arc::new(manage_learning::ManageLearning::default()),
+        Arc::new(read_note::ReadNote::default()),
+        Arc::new(update_note::UpdateNote::default()),
+        Arc::new(delete_note::DeleteNote::default()),
+        Arc::new(list_learnings::ListLearnings::default()),
+        Arc::new(manage_memory::ManageMemory::default()),
+        Arc::new(read_profile::ReadProfile::default()),
+        Arc::new(update_profile::UpdateProfile::default()),
+        Arc::new(read_custom_instructions::ReadCustomInstructions::default()),
+        Arc::new(create_feed_item::CreateFeedItem::default()),
+        Arc::new(list_feed_items::ListFeedItems::default()),
+        Arc::new(read_feed_item::ReadFeedItem::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
     ]
 }

@@ -268,7 +268,7 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
         status: None,
         created_at: now,
     };
-    store.create_user(tenant, &user, &new(ids.next(), "user_agent"), None, &Value::Null).await.unwrap();
+    store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();
     let goal = new(ids.next(), "goal");
     store.create_agentable(tenant, &goal, None, &Value::Null).await.unwrap();
     goal.id

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use houston_domain::agentable::DoubleTexting::{Interrupt, Rollback};
 use houston_domain::event::Event;
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
@@ -211,7 +212,10 @@ async fn a_rollback_takes_a_tool_turn_out_of_the_history_and_leaves_its_note() {
     let after = rig.history(rig.goal).await;
     assert_eq!(after[..before.len()], before);
     assert_eq!(after[before.len()].text(), "hello again", "the model knows of nothing between");
-    assert_eq!(rig.store.run_context(rig.goal, first.run, 10).await.unwrap().notes.len(), 1);
+    assert_eq!(
+        rig.store.run_context(rig.goal, first.run, 10, &PromptLimits::default()).await.unwrap().notes.len(),
+        1
+    );
     for posted in [&first, &said] {
         let message = rig.message(posted.id).await;
         assert_eq!(

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::sources::sources;
+use crate::workspace::root;
 
 /// The first words of span names: the layers.
 const LAYERS: [&str; 9] = ["api", "cli", "engine", "llm", "queue", "store", "tool", "tools", "worker"];
@@ -90,6 +91,39 @@ fn log_messages_have_no_full_stop_and_begin_small() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Kinds are data: code asks an agent type what it is, never what it is called.
+#[test]
+fn no_code_names_a_kind() {
+    // The list of the files that come with Houston, and what is for development only.
+    let may = ["crates/cli/src/config/kinds.rs", "crates/testkit/", "crates/xtask/"];
+    let kinds: Vec<String> = std::fs::read_dir(root().join("jobs/agents"))
+        .unwrap()
+        .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert!(kinds.len() >= 3, "this test has lost sight of the kinds: {kinds:?}");
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for source in sources() {
+        if source.is_for_tests()
+            || source.path.contains("/examples/")
+            || may.iter().any(|may| source.path.starts_with(may))
+        {
+            continue;
+        }
+        count += 1;
+        let code = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (line, text) in code.lines().enumerate().filter(|(_, text)| !text.trim_start().starts_with("//"))
+        {
+            for kind in &kinds {
+                if ['"', '\''].iter().any(|quote| text.contains(&format!("{quote}{kind}{quote}"))) {
+                    wrong.push(format!("{}:{} names the kind `{kind}`", source.path, line + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "ask the agent type a question instead: {wrong:#?}");
+    assert!(count > 100, "this test has lost sight of the code: {count}");
 }
 
 fn is_plain(letter: char) -> bool {

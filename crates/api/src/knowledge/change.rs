@@ -1,0 +1,25 @@
+//! `PATCH /v1/notes/{id}` and its likes: what is given changes, the rest stays.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+
+use super::Noun;
+use crate::auth::Caller;
+use crate::body::Creation;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::state::App;
+
+pub(crate) async fn change<N: Noun>(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<N::Id>,
+    // Sent twice, it changes nothing twice: a key has nothing to add.
+    Creation { value: change, key: _ }: Creation<N::Change>,
+) -> Result<impl IntoResponse, ApiError> {
+    N::check(&change)?;
+    Ok(Json(N::change(app.store(), caller.tenant, id, change).await?))
+}

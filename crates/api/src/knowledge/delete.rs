@@ -1,0 +1,21 @@
+//! `DELETE /v1/notes/{id}` and its likes.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::Noun;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::state::App;
+
+pub(crate) async fn delete<N: Noun>(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<N::Id>,
+) -> Result<StatusCode, ApiError> {
+    N::delete(app.store(), caller.tenant, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,21 @@
+//! `GET /v1/notes/{id}` and its likes.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+
+use super::Noun;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::state::App;
+
+pub(crate) async fn get<N: Noun>(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<N::Id>,
+) -> Result<impl IntoResponse, ApiError> {
+    Ok(Json(N::get(app.store(), caller.tenant, id).await?))
+}

@@ -1,0 +1,177 @@
+//! What agents know, as clients list, make, read, change and delete it: `/v1/{kinds}/{id}/notes`, `…/learnings`,
+//! `/v1/users/{id}/memories`, `…/custom-instructions`, `…/feed`, and each item under its own id (`/v1/notes/{id}`).
+//! The five verbs are the same for all; a [`Noun`] says what differs.
+//!
+//! # Add a noun
+//! A file here that implements [`Noun`], its table in the store, its mark in `page::List`, its two lines in `router`.
+
+pub(crate) mod change;
+pub(crate) mod create;
+mod custom_instruction;
+pub(crate) mod delete;
+mod feed_item;
+pub(crate) mod get;
+mod learning;
+pub(crate) mod list;
+mod memory;
+mod note;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use houston_domain::id::{AgentableId, TenantId, UserId};
+use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
+use houston_store::Store;
+use houston_store::idempotency::{Created, IdempotencyKey};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+pub(crate) use self::custom_instruction::CustomInstructions;
+pub(crate) use self::feed_item::FeedItems;
+pub(crate) use self::learning::Learnings;
+pub(crate) use self::memory::Memories;
+pub(crate) use self::note::Notes;
+use crate::auth::Caller;
+use crate::body::{check_line, check_size, check_text};
+use crate::error::ApiError;
+use crate::page::List;
+use crate::place::{Id, Place};
+use crate::rfc3339::Time;
+use crate::state::App;
+
+/// One sort of what agents know.
+pub(crate) trait Noun: 'static {
+    /// Ids of its items.
+    type Id: Copy + Send + From<Uuid> + Into<Uuid> + FromStr + std::fmt::Display;
+    /// What a list of them belongs to.
+    type Owner: Owner;
+    /// The body of a POST.
+    type New: DeserializeOwned + Send;
+    /// The body of a PATCH.
+    type Change: DeserializeOwned + Send;
+    /// An item as clients see it.
+    type Shown: Serialize + DeserializeOwned + Send + Sync;
+
+    /// What its cursors begin with.
+    const LIST: List;
+    /// The path of an item, before its id.
+    const PATH: &'static str;
+
+    /// The id of an item.
+    fn id(shown: &Self::Shown) -> Self::Id;
+
+    /// The item a client wants to be made, once it is checked.
+    fn make(id: Self::Id, owner: &Self::Owner, new: Self::New, at: Time) -> Result<Self::Shown, ApiError>;
+
+    /// Checks a change.
+    fn check(change: &Self::Change) -> Result<(), ApiError>;
+
+    /// Stores an item that was made.
+    fn insert(
+        store: &Store,
+        tenant: TenantId,
+        owner: &Self::Owner,
+        item: &Self::Shown,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> impl Future<Output = houston_store::Result<Created<Value>>> + Send;
+
+    /// Items of `owner` before this one, newest first.
+    fn list(
+        store: &Store,
+        tenant: TenantId,
+        owner: &Self::Owner,
+        before: Option<Self::Id>,
+        limit: i64,
+    ) -> impl Future<Output = houston_store::Result<Vec<Self::Shown>>> + Send;
+
+    /// One item.
+    fn get(
+        store: &Store,
+        tenant: TenantId,
+        id: Self::Id,
+    ) -> impl Future<Output = houston_store::Result<Self::Shown>> + Send;
+
+    /// Changes an item.
+    fn change(
+        store: &Store,
+        tenant: TenantId,
+        id: Self::Id,
+        change: Self::Change,
+    ) -> impl Future<Output = houston_store::Result<Self::Shown>> + Send;
+
+    /// Deletes an item.
+    fn delete(
+        store: &Store,
+        tenant: TenantId,
+        id: Self::Id,
+    ) -> impl Future<Output = houston_store::Result<()>> + Send;
+}
+
+/// What a list belongs to, as a path names it.
+pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send + Sync {
+    /// Whether the caller has it.
+    fn confirm(&self, app: &App, caller: Caller) -> impl Future<Output = Result<(), ApiError>> + Send;
+}
+
+impl Owner for Place {
+    async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
+        app.confirm(caller, self).await
+    }
+}
+
+impl Owner for Id<UserId> {
+    async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
+        app.store().user(caller.tenant, self.0).await?;
+        Ok(())
+    }
+}
+
+/// `"goal_id": "goal_…"`, under whatever kind it is of.
+fn owner_id(kind: &str, id: AgentableId) -> BTreeMap<String, String> {
+    BTreeMap::from([(format!("{kind}_id"), id.shown(kind))])
+}
+
+/// A body of one sentence.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sentence {
+    content: String,
+}
+
+impl Sentence {
+    fn check(&self) -> Result<(), ApiError> {
+        check_content(&self.content, MAX_SENTENCE_BYTES)
+    }
+}
+
+/// A title: one line.
+fn check_title(title: &str) -> Result<(), ApiError> {
+    check_line("/title", title, MAX_TITLE_CHARS)?;
+    if title.contains(['\n', '\r']) {
+        return Err(ApiError::field("/title", "must be one line"));
+    }
+    Ok(())
+}
+
+/// A text of several pages at most.
+fn check_document(content: &str) -> Result<(), ApiError> {
+    check_content(content, MAX_DOCUMENT_BYTES)
+}
+
+fn check_content(content: &str, most_bytes: usize) -> Result<(), ApiError> {
+    check_text("/content", content)?;
+    if content.trim().is_empty() {
+        return Err(ApiError::field("/content", "may not be empty"));
+    }
+    check_size("/content", content.len(), most_bytes)
+}
+
+/// A PATCH that says nothing.
+fn nothing_changes(allowed: &str) -> ApiError {
+    ApiError::field("", format!("nothing changes: give at least one of {allowed}"))
+}

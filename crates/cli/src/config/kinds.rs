@@ -1,0 +1,193 @@
+//! Agent types: the built-in ones, replaced and joined by those of the user's folder. What a file gets wrong is told
+//! with its line and column, what is allowed, and what comes nearest.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use houston_domain::agentable::{AgentType, check_kind};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::explain::nearest;
+use super::{ConfigError, USE_CASES, Wanted};
+
+/// The agent types that come with Houston.
+pub(super) const BUILT_IN: &[(&str, &str)] = &[
+    ("goal", include_str!("../../../../jobs/agents/goal.toml")),
+    ("task", include_str!("../../../../jobs/agents/task.toml")),
+    ("user_agent", include_str!("../../../../jobs/agents/user_agent.toml")),
+];
+
+/// An agent type, and the file it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) agent_type: AgentType,
+    pub(crate) origin: String,
+}
+
+/// Reads all of them, by kind.
+///
+/// # Errors
+/// [`ConfigError`]: which file, where in it, and what is allowed.
+pub(super) fn load(jobs: Option<&Path>, tools: &[&str]) -> Result<BTreeMap<String, Kind>, ConfigError> {
+    let mut kinds = BTreeMap::new();
+    for (kind, text) in BUILT_IN {
+        let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
+        kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools)?);
+    }
+    let Some(folder) = jobs.map(|jobs| jobs.join("agents")).filter(|folder| folder.is_dir()) else {
+        return Ok(kinds);
+    };
+    let fail = |source| ConfigError::Folder { path: folder.clone(), source };
+    for entry in std::fs::read_dir(&folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let Some(kind) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
+            kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools)?);
+        }
+    }
+    Ok(kinds)
+}
+
+/// Where the names stand that mean something elsewhere.
+#[derive(Deserialize)]
+struct Named {
+    kind: Spanned<String>,
+    tools: Vec<Spanned<String>>,
+    use_case: Option<Spanned<String>>,
+}
+
+/// One file.
+struct File<'f> {
+    path: &'f Path,
+    text: &'f str,
+}
+
+impl File<'_> {
+    fn read(&self, stem: &str, tools: &[&str]) -> Result<Kind, ConfigError> {
+        let agent_type: AgentType = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+        let named: Named = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+        if agent_type.kind != stem {
+            let reason = format!("kind is `{}`, but the file is called {stem}.toml", agent_type.kind);
+            return Err(self.refuse(named.kind.span().start, reason));
+        }
+        check_kind(stem).map_err(|error| self.refuse(named.kind.span().start, error.to_string()))?;
+        for tool in &named.tools {
+            self.check_tool(tool, tools)?;
+        }
+        if let Some(use_case) = &named.use_case {
+            self.check_use_case(use_case)?;
+        }
+        Ok(Kind { agent_type, origin: self.path.display().to_string() })
+    }
+
+    fn check_tool(&self, tool: &Spanned<String>, known: &[&str]) -> Result<(), ConfigError> {
+        let given = tool.get_ref().as_str();
+        if known.contains(&given) {
+            return Ok(());
+        }
+        let (allowed, like) = (known.join(", "), like(given, known));
+        Err(self.refuse(tool.span().start, format!("there is no tool `{given}`; there are: {allowed}{like}")))
+    }
+
+    fn check_use_case(&self, use_case: &Spanned<String>) -> Result<(), ConfigError> {
+        let given = use_case.get_ref();
+        if USE_CASES.contains(&given.as_str()) || Wanted::One(given.clone()).check().is_ok() {
+            return Ok(());
+        }
+        let (known, like) = (USE_CASES.join(", "), like(given, &USE_CASES));
+        let reason = format!(
+            "use_case `{given}` is neither a use case ({known}{like}) nor models (provider/model, with commas between \
+             several)"
+        );
+        Err(self.refuse(use_case.span().start, reason))
+    }
+
+    /// What the parser found. An unknown key gets the one that comes nearest.
+    fn unreadable(&self, error: &toml::de::Error) -> ConfigError {
+        let told = error.message();
+        let mut quoted = told.split('`').skip(1).step_by(2);
+        let reason = match quoted.next().filter(|_| told.starts_with("unknown ")) {
+            Some(given) => {
+                let allowed: Vec<&str> = quoted.collect();
+                format!("{told}{}", like(given, &allowed))
+            }
+            None => told.to_owned(),
+        };
+        self.refuse(error.span().map_or(0, |span| span.start), reason)
+    }
+
+    fn refuse(&self, at: usize, reason: String) -> ConfigError {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        ConfigError::AgentType { path: self.path.to_owned(), line, column, reason }
+    }
+}
+
+/// The allowed name that is most like the given one, if any is like it.
+fn like(given: &str, allowed: &[&str]) -> String {
+    nearest(given, allowed).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(stem: &str, text: &str) -> String {
+        let tools = ["create_note", "send_message"];
+        let path = PathBuf::from(format!("agents/{stem}.toml"));
+        File { path: &path, text }.read(stem, &tools).map(drop).unwrap_err().to_string()
+    }
+
+    const PROJECT: &str = "kind = \"project\"\nconversational = true\narchives = true\nreply = \"text\"\n\
+                           tools = [\n  \"create_note\",\n  \"send_message\",\n]\nuse_case = \"agent\"\n\
+                           [prompt]\nrole = \"You run a project.\"\n";
+
+    #[test]
+    fn every_fault_of_a_kind_file_says_where_what_is_allowed_and_what_comes_nearest() {
+        for (stem, from, to, place, words) in [
+            (
+                "project",
+                "archives",
+                "archive",
+                "line 3, column 1",
+                &["`archive`", "did you mean `archives`?"][..],
+            ),
+            ("project", "role =", "roll =", "line 11, column 1", &["`guidelines`", "did you mean `role`?"]),
+            (
+                "project",
+                "\"text\"",
+                "\"texts\"",
+                "line 4, column 9",
+                &["`send_message`", "did you mean `text`?"],
+            ),
+            (
+                "project",
+                "create_note",
+                "create_nte",
+                "line 6, column 3",
+                &["no tool", "did you mean `create_note`?"],
+            ),
+            ("project", "send_message", "fly", "line 7, column 3", &["`fly`", "create_note, send_message"]),
+            (
+                "project",
+                "\"agent\"",
+                "\"agnet\"",
+                "line 9, column 12",
+                &["use case", "did you mean `agent`?"],
+            ),
+            ("project", "= true\na", "= 1\na", "line 2, column 18", &["boolean"]),
+            ("other", "", "", "line 1, column 8", &["`project`", "other.toml"]),
+            ("run", "\"project\"", "\"run\"", "line 1, column 8", &["`run` cannot be a kind", "taken"]),
+        ] {
+            let told = refused(stem, &PROJECT.replacen(from, to, 1));
+            assert!(told.starts_with(&format!("agents/{stem}.toml: {place}: ")), "{told}");
+            for word in words {
+                assert!(told.contains(word), "`{told}` does not say `{word}`");
+            }
+        }
+    }
+}

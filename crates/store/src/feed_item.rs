@@ -1,0 +1,269 @@
+//! Feed items: what agents put before a user without being asked.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, FeedItemId, RunId, TenantId, UserId};
+use houston_domain::knowledge::{Listing, MAX_FEED_ITEMS};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+
+/// A feed item about to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewFeedItem<'a> {
+    /// Its id.
+    pub id: FeedItemId,
+    /// Whose feed it is for.
+    pub user: UserId,
+    /// The agentable and the run that make it, if they do.
+    pub author: Option<(AgentableId, RunId)>,
+    /// One line.
+    pub title: &'a str,
+    /// Markdown.
+    pub content: &'a str,
+    /// When; the database's time if not given.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// A feed item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedItem {
+    /// Its id.
+    pub id: FeedItemId,
+    /// Whose feed it is in.
+    pub user: UserId,
+    /// The run that made it, if one did.
+    pub run: Option<RunId>,
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub content: String,
+    /// When the user read it.
+    pub read_at: Option<DateTime<Utc>>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed; to read it changes nothing.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What changes in a feed item.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FeedItemChange<'a> {
+    /// Another title.
+    pub title: Option<&'a str>,
+    /// Another content.
+    pub content: Option<&'a str>,
+    /// Whether the user has read it.
+    pub read: Option<bool>,
+}
+
+macro_rules! feed_item {
+    ($row:expr) => {{
+        let row = $row;
+        FeedItem {
+            id: FeedItemId(row.id),
+            user: UserId(row.user_id),
+            run: row.run_id.map(RunId),
+            title: row.title,
+            content: row.content,
+            read_at: row.read_at,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// # Errors
+/// [`Error::NotFound`] when there is no such user, [`Error::Full`] when they have too many.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    item: &NewFeedItem<'_>,
+) -> Result<()> {
+    let done = sqlx::query!(
+        r#"-- store::feed_item::insert
+        with owner as (select id, tenant_id from houston.users where tenant_id = $2 and id = $3),
+        made as (
+            insert into houston.feed_items (id, tenant_id, user_id, agentable_id, run_id, title, content, created_at,
+                                            updated_at)
+            select $1, tenant_id, id, $4, $5, $6, $7, coalesce($8, clock_timestamp()),
+                   coalesce($8, clock_timestamp())
+              from owner where (select count(*) from houston.feed_items where user_id = $3) < $9
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        item.id.0,
+        tenant.0,
+        item.user.0,
+        item.author.map(|(agentable, _)| agentable.0),
+        item.author.map(|(_, run)| run.0),
+        item.title,
+        item.content,
+        item.created_at,
+        MAX_FEED_ITEMS
+    )
+    .fetch_one(connection)
+    .await?;
+    Error::unless_made("user", "feed items of a user", MAX_FEED_ITEMS, done.found, done.made)
+}
+
+/// Titles and beginnings, newest first.
+pub(crate) async fn excerpts(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    user: UserId,
+    listing: &Listing<FeedItemId>,
+    chars: i32,
+) -> Result<Vec<Excerpt>> {
+    let rows = sqlx::query!(
+        r#"-- store::feed_item::excerpts
+        select id, title, left(content, $6) as "text!", char_length(content) as "chars!"
+          from houston.feed_items
+         where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
+           and ($4::text is null or to_tsvector('simple', title) @@ houston.any_word($4)
+                or houston.likeness($4, title) > 0)
+         order by id desc limit $5"#,
+        tenant.0,
+        user.0,
+        listing.before.map(|id| id.0),
+        listing.query,
+        i64::from(listing.limit) + 1,
+        chars
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Excerpt {
+            id: FeedItemId(row.id).to_string(),
+            title: Some(row.title),
+            text: row.text,
+            chars: row.chars,
+        })
+        .collect())
+}
+
+/// A feed item of the tenant, of `within` if given.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<UserId>,
+    id: FeedItemId,
+) -> Result<Option<FeedItem>> {
+    let row = sqlx::query!(
+        "-- store::feed_item::find
+        select id, user_id, run_id, title, content, read_at, created_at, updated_at from houston.feed_items
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| feed_item!(row)))
+}
+
+impl Store {
+    /// Makes a feed item. `response` is what the client is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have too many.
+    pub async fn create_feed_item(
+        &self,
+        tenant: TenantId,
+        item: &NewFeedItem<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, item.id.0, response).await? {
+            return Ok(earlier);
+        }
+        insert(&mut tx, tenant, item).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Feed items of a user of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn feed_items(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        before: Option<FeedItemId>,
+        limit: i64,
+    ) -> Result<Vec<FeedItem>> {
+        let rows = sqlx::query!(
+            "-- store::feed_item::list
+            select id, user_id, run_id, title, content, read_at, created_at, updated_at from houston.feed_items
+             where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
+             order by id desc limit $4",
+            tenant.0,
+            user.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| feed_item!(row)).collect())
+    }
+
+    /// A feed item of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn feed_item(&self, tenant: TenantId, id: FeedItemId) -> Result<FeedItem> {
+        let found = find(&mut *self.pool.acquire().await?, tenant, None, id).await?;
+        found.ok_or(Error::NotFound { what: "feed item" })
+    }
+
+    /// Changes what is given of a feed item of the tenant, and returns it. Read twice, it keeps the first time.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn change_feed_item(
+        &self,
+        tenant: TenantId,
+        id: FeedItemId,
+        change: FeedItemChange<'_>,
+    ) -> Result<FeedItem> {
+        let row = sqlx::query!(
+            "-- store::feed_item::change
+            update houston.feed_items
+               set title = coalesce($3, title), content = coalesce($4, content),
+                   read_at = case $5::boolean when true then coalesce(read_at, clock_timestamp())
+                                              when false then null else read_at end,
+                   updated_at = case when $3 is null and $4 is null then updated_at else clock_timestamp() end
+             where tenant_id = $1 and id = $2
+            returning id, user_id, run_id, title, content, read_at, created_at, updated_at",
+            tenant.0,
+            id.0,
+            change.title,
+            change.content,
+            change.read
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| feed_item!(row)).ok_or(Error::NotFound { what: "feed item" })
+    }
+
+    /// Deletes a feed item of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_feed_item(&self, tenant: TenantId, id: FeedItemId) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::feed_item::delete
+            delete from houston.feed_items where tenant_id = $1 and id = $2",
+            tenant.0,
+            id.0
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() > 0 { Ok(()) } else { Err(Error::NotFound { what: "feed item" }) }
+    }
+}

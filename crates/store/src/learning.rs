@@ -1,0 +1,238 @@
+//! Learnings: what an agent learnt about its user or its aim, a sentence each.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, LearningId, TenantId};
+use houston_domain::knowledge::{Listing, MAX_LEARNINGS};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+
+/// A learning about to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewLearning<'a> {
+    /// Its id.
+    pub id: LearningId,
+    /// Whose it is.
+    pub agentable: AgentableId,
+    /// A sentence.
+    pub content: &'a str,
+    /// When; the database's time if not given.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// A learning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Learning {
+    /// Its id.
+    pub id: LearningId,
+    /// Whose it is.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// A sentence.
+    pub content: String,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+macro_rules! learning {
+    ($row:expr) => {{
+        let row = $row;
+        Learning {
+            id: LearningId(row.id),
+            agentable: AgentableId(row.agentable_id),
+            kind: row.kind,
+            content: row.content,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// # Errors
+/// [`Error::NotFound`] when there is no such agentable, [`Error::Full`] when it has too many.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    learning: &NewLearning<'_>,
+) -> Result<()> {
+    let done = sqlx::query!(
+        r#"-- store::learning::insert
+        with owner as (select id, tenant_id from houston.agentables where tenant_id = $2 and id = $3),
+        made as (
+            insert into houston.learnings (id, tenant_id, agentable_id, content, created_at, updated_at)
+            select $1, tenant_id, id, $4, coalesce($5, clock_timestamp()), coalesce($5, clock_timestamp())
+              from owner where (select count(*) from houston.learnings where agentable_id = $3) < $6
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        learning.id.0,
+        tenant.0,
+        learning.agentable.0,
+        learning.content,
+        learning.created_at,
+        MAX_LEARNINGS
+    )
+    .fetch_one(connection)
+    .await?;
+    Error::unless_made("agentable", "learnings of an agentable", MAX_LEARNINGS, done.found, done.made)
+}
+
+/// Ids and texts, newest first.
+pub(crate) async fn listed(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    agentable: AgentableId,
+    listing: &Listing<LearningId>,
+) -> Result<Vec<(LearningId, String)>> {
+    let rows = sqlx::query!(
+        "-- store::learning::listed
+        select id, content from houston.learnings
+         where tenant_id = $1 and agentable_id = $2 and ($3::uuid is null or id < $3)
+           and ($4::text is null or to_tsvector('simple', content) @@ houston.any_word($4)
+                or houston.likeness($4, content) > 0)
+         order by id desc limit $5",
+        tenant.0,
+        agentable.0,
+        listing.before.map(|id| id.0),
+        listing.query,
+        i64::from(listing.limit) + 1
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (LearningId(row.id), row.content)).collect())
+}
+
+/// Changes a learning of the tenant, of `within` if given.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<AgentableId>,
+    id: LearningId,
+    content: &str,
+) -> Result<Option<Learning>> {
+    let row = sqlx::query!(
+        "-- store::learning::change
+        update houston.learnings l set content = $4, updated_at = clock_timestamp()
+          from houston.agentables a
+         where l.tenant_id = $1 and l.id = $2 and ($3::uuid is null or l.agentable_id = $3)
+           and a.id = l.agentable_id
+        returning l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0),
+        content
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| learning!(row)))
+}
+
+/// Deletes a learning of the tenant, of `within` if given. Returns whether it was there.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<AgentableId>,
+    id: LearningId,
+) -> Result<bool> {
+    let done = sqlx::query!(
+        "-- store::learning::delete
+        delete from houston.learnings
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+impl Store {
+    /// Makes a learning. `response` is what the client is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when that has too many.
+    pub async fn create_learning(
+        &self,
+        tenant: TenantId,
+        learning: &NewLearning<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, learning.id.0, response).await? {
+            return Ok(earlier);
+        }
+        insert(&mut tx, tenant, learning).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Learnings of an agentable of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn learnings(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        before: Option<LearningId>,
+        limit: i64,
+    ) -> Result<Vec<Learning>> {
+        let rows = sqlx::query!(
+            "-- store::learning::list
+            select l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at
+              from houston.learnings l join houston.agentables a on a.id = l.agentable_id
+             where l.tenant_id = $1 and l.agentable_id = $2 and ($3::uuid is null or l.id < $3)
+             order by l.id desc limit $4",
+            tenant.0,
+            agentable.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| learning!(row)).collect())
+    }
+
+    /// A learning of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn learning(&self, tenant: TenantId, id: LearningId) -> Result<Learning> {
+        let row = sqlx::query!(
+            "-- store::learning::get
+            select l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at
+              from houston.learnings l join houston.agentables a on a.id = l.agentable_id
+             where l.tenant_id = $1 and l.id = $2",
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| learning!(row)).ok_or(Error::NotFound { what: "learning" })
+    }
+
+    /// Changes a learning of the tenant, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn change_learning(&self, tenant: TenantId, id: LearningId, content: &str) -> Result<Learning> {
+        let changed = change(&mut *self.pool.acquire().await?, tenant, None, id, content).await?;
+        changed.ok_or(Error::NotFound { what: "learning" })
+    }
+
+    /// Deletes a learning of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_learning(&self, tenant: TenantId, id: LearningId) -> Result<()> {
+        let done = delete(&mut *self.pool.acquire().await?, tenant, None, id).await?;
+        if done { Ok(()) } else { Err(Error::NotFound { what: "learning" }) }
+    }
+}

@@ -1,0 +1,260 @@
+//! Memories: what all agents of a user should still know another day.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{MemoryId, RunId, TenantId, UserId};
+use houston_domain::knowledge::MAX_MEMORIES;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+
+/// A memory about to be saved.
+#[derive(Debug, Clone, Copy)]
+pub struct NewMemory<'a> {
+    /// Its id.
+    pub id: MemoryId,
+    /// Whose it is.
+    pub user: UserId,
+    /// The run that saves it, if one does.
+    pub run: Option<RunId>,
+    /// A sentence.
+    pub content: &'a str,
+    /// When; the database's time if not given.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// A memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Its id.
+    pub id: MemoryId,
+    /// Whose it is.
+    pub user: UserId,
+    /// The run that saved it, if one did.
+    pub run: Option<RunId>,
+    /// A sentence.
+    pub content: String,
+    /// When it was saved.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+macro_rules! memory {
+    ($row:expr) => {{
+        let row = $row;
+        Memory {
+            id: MemoryId(row.id),
+            user: UserId(row.user_id),
+            run: row.run_id.map(RunId),
+            content: row.content,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// # Errors
+/// [`Error::NotFound`] when there is no such user, [`Error::Full`] when they have too many.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    memory: &NewMemory<'_>,
+) -> Result<()> {
+    let done = sqlx::query!(
+        r#"-- store::memory::insert
+        with owner as (select id, tenant_id from houston.users where tenant_id = $2 and id = $3),
+        made as (
+            insert into houston.memories (id, tenant_id, user_id, run_id, content, created_at, updated_at)
+            select $1, tenant_id, id, $4, $5, coalesce($6, clock_timestamp()), coalesce($6, clock_timestamp())
+              from owner where (select count(*) from houston.memories where user_id = $3) < $7
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        memory.id.0,
+        tenant.0,
+        memory.user.0,
+        memory.run.map(|run| run.0),
+        memory.content,
+        memory.created_at,
+        MAX_MEMORIES
+    )
+    .fetch_one(connection)
+    .await?;
+    Error::unless_made("user", "memories of a user", MAX_MEMORIES, done.found, done.made)
+}
+
+/// Beginnings of the memories that fit `query` best: they have some of its words, or words like them.
+pub(crate) async fn recall(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    user: UserId,
+    query: &str,
+    limit: u32,
+    chars: i32,
+) -> Result<Vec<Excerpt>> {
+    let rows = sqlx::query!(
+        r#"-- store::memory::recall
+        select id, left(content, $5) as "text!", char_length(content) as "chars!"
+          from houston.memories
+         where tenant_id = $1 and user_id = $2
+           and (search @@ houston.any_word($3) or houston.likeness($3, content) > 0)
+         order by ts_rank(search, houston.any_word($3)) + houston.likeness($3, content) desc, id desc limit $4"#,
+        tenant.0,
+        user.0,
+        query,
+        i64::from(limit),
+        chars
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Excerpt {
+            id: MemoryId(row.id).to_string(),
+            title: None,
+            text: row.text,
+            chars: row.chars,
+        })
+        .collect())
+}
+
+/// A memory of the tenant, of `within` if given.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<UserId>,
+    id: MemoryId,
+) -> Result<Option<Memory>> {
+    let row = sqlx::query!(
+        "-- store::memory::find
+        select id, user_id, run_id, content, created_at, updated_at from houston.memories
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| memory!(row)))
+}
+
+/// Changes a memory of the tenant, of `within` if given.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<UserId>,
+    id: MemoryId,
+    content: &str,
+) -> Result<Option<Memory>> {
+    let row = sqlx::query!(
+        "-- store::memory::change
+        update houston.memories set content = $4, updated_at = clock_timestamp()
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)
+        returning id, user_id, run_id, content, created_at, updated_at",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0),
+        content
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| memory!(row)))
+}
+
+/// Forgets a memory of the tenant, of `within` if given. Returns whether it was there.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<UserId>,
+    id: MemoryId,
+) -> Result<bool> {
+    let done = sqlx::query!(
+        "-- store::memory::delete
+        delete from houston.memories
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+impl Store {
+    /// Saves a memory. `response` is what the client is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have too many.
+    pub async fn create_memory(
+        &self,
+        tenant: TenantId,
+        memory: &NewMemory<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, memory.id.0, response).await? {
+            return Ok(earlier);
+        }
+        insert(&mut tx, tenant, memory).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Memories of a user of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn memories(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        before: Option<MemoryId>,
+        limit: i64,
+    ) -> Result<Vec<Memory>> {
+        let rows = sqlx::query!(
+            "-- store::memory::list
+            select id, user_id, run_id, content, created_at, updated_at from houston.memories
+             where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
+             order by id desc limit $4",
+            tenant.0,
+            user.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| memory!(row)).collect())
+    }
+
+    /// A memory of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn memory(&self, tenant: TenantId, id: MemoryId) -> Result<Memory> {
+        let found = find(&mut *self.pool.acquire().await?, tenant, None, id).await?;
+        found.ok_or(Error::NotFound { what: "memory" })
+    }
+
+    /// Changes a memory of the tenant, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn change_memory(&self, tenant: TenantId, id: MemoryId, content: &str) -> Result<Memory> {
+        let changed = change(&mut *self.pool.acquire().await?, tenant, None, id, content).await?;
+        changed.ok_or(Error::NotFound { what: "memory" })
+    }
+
+    /// Forgets a memory of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_memory(&self, tenant: TenantId, id: MemoryId) -> Result<()> {
+        let done = delete(&mut *self.pool.acquire().await?, tenant, None, id).await?;
+        if done { Ok(()) } else { Err(Error::NotFound { what: "memory" }) }
+    }
+}

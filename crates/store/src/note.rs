@@ -1,0 +1,282 @@
+//! Notes: what an agent, or a person, keeps with one agentable.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, NoteId, RunId, TenantId};
+use houston_domain::knowledge::{Listing, MAX_NOTES};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+
+/// A note about to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewNote<'a> {
+    /// Its id.
+    pub id: NoteId,
+    /// Whose it is.
+    pub agentable: AgentableId,
+    /// The run that makes it, if one does.
+    pub run: Option<RunId>,
+    /// One line.
+    pub title: &'a str,
+    /// Markdown.
+    pub content: &'a str,
+    /// When; the database's time if not given.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// A note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Its id.
+    pub id: NoteId,
+    /// Whose it is.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// The run that made it, if one did.
+    pub run: Option<RunId>,
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub content: String,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+macro_rules! note {
+    ($row:expr) => {{
+        let row = $row;
+        Note {
+            id: NoteId(row.id),
+            agentable: AgentableId(row.agentable_id),
+            kind: row.kind,
+            run: row.run_id.map(RunId),
+            title: row.title,
+            content: row.content,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// # Errors
+/// [`Error::NotFound`] when there is no such agentable, [`Error::Full`] when it has too many.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    note: &NewNote<'_>,
+) -> Result<()> {
+    let done = sqlx::query!(
+        r#"-- store::note::insert
+        with owner as (select id, tenant_id from houston.agentables where tenant_id = $2 and id = $3),
+        made as (
+            insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content, created_at, updated_at)
+            select $1, tenant_id, id, $4, $5, $6, coalesce($7, clock_timestamp()), coalesce($7, clock_timestamp())
+              from owner where (select count(*) from houston.notes where agentable_id = $3) < $8
+            returning id)
+        select exists (select from owner) as "found!", exists (select from made) as "made!""#,
+        note.id.0,
+        tenant.0,
+        note.agentable.0,
+        note.run.map(|run| run.0),
+        note.title,
+        note.content,
+        note.created_at,
+        MAX_NOTES
+    )
+    .fetch_one(connection)
+    .await?;
+    Error::unless_made("agentable", "notes of an agentable", MAX_NOTES, done.found, done.made)
+}
+
+/// Titles and beginnings, newest first.
+pub(crate) async fn excerpts(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    agentable: AgentableId,
+    listing: &Listing<NoteId>,
+    chars: i32,
+) -> Result<Vec<Excerpt>> {
+    let rows = sqlx::query!(
+        r#"-- store::note::excerpts
+        select id, title, left(content, $6) as "text!", char_length(content) as "chars!"
+          from houston.notes
+         where tenant_id = $1 and agentable_id = $2 and ($3::uuid is null or id < $3)
+           and ($4::text is null or search @@ houston.any_word($4) or houston.likeness($4, title) > 0)
+         order by id desc limit $5"#,
+        tenant.0,
+        agentable.0,
+        listing.before.map(|id| id.0),
+        listing.query,
+        i64::from(listing.limit) + 1,
+        chars
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Excerpt {
+            id: NoteId(row.id).to_string(),
+            title: Some(row.title),
+            text: row.text,
+            chars: row.chars,
+        })
+        .collect())
+}
+
+/// A note of the tenant, of `within` if given.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<AgentableId>,
+    id: NoteId,
+) -> Result<Option<Note>> {
+    let row = sqlx::query!(
+        "-- store::note::find
+        select n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at
+          from houston.notes n join houston.agentables a on a.id = n.agentable_id
+         where n.tenant_id = $1 and n.id = $2 and ($3::uuid is null or n.agentable_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| note!(row)))
+}
+
+/// Changes what is given of a note of the tenant, of `within` if given.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<AgentableId>,
+    id: NoteId,
+    title: Option<&str>,
+    content: Option<&str>,
+) -> Result<Option<Note>> {
+    let row = sqlx::query!(
+        "-- store::note::change
+        update houston.notes n
+           set title = coalesce($4, n.title), content = coalesce($5, n.content), updated_at = clock_timestamp()
+          from houston.agentables a
+         where n.tenant_id = $1 and n.id = $2 and ($3::uuid is null or n.agentable_id = $3)
+           and a.id = n.agentable_id
+        returning n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0),
+        title,
+        content
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| note!(row)))
+}
+
+/// Deletes a note of the tenant, of `within` if given. Returns whether it was there.
+pub(crate) async fn delete(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<AgentableId>,
+    id: NoteId,
+) -> Result<bool> {
+    let done = sqlx::query!(
+        "-- store::note::delete
+        delete from houston.notes
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+impl Store {
+    /// Makes a note. `response` is what the client is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when that has too many notes.
+    pub async fn create_note(
+        &self,
+        tenant: TenantId,
+        note: &NewNote<'_>,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, note.id.0, response).await? {
+            return Ok(earlier);
+        }
+        insert(&mut tx, tenant, note).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Notes of an agentable of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn notes(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        before: Option<NoteId>,
+        limit: i64,
+    ) -> Result<Vec<Note>> {
+        let rows = sqlx::query!(
+            "-- store::note::list
+            select n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at
+              from houston.notes n join houston.agentables a on a.id = n.agentable_id
+             where n.tenant_id = $1 and n.agentable_id = $2 and ($3::uuid is null or n.id < $3)
+             order by n.id desc limit $4",
+            tenant.0,
+            agentable.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| note!(row)).collect())
+    }
+
+    /// A note of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn note(&self, tenant: TenantId, id: NoteId) -> Result<Note> {
+        let found = find(&mut *self.pool.acquire().await?, tenant, None, id).await?;
+        found.ok_or(Error::NotFound { what: "note" })
+    }
+
+    /// Changes what is given of a note of the tenant, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn change_note(
+        &self,
+        tenant: TenantId,
+        id: NoteId,
+        title: Option<&str>,
+        content: Option<&str>,
+    ) -> Result<Note> {
+        let changed = change(&mut *self.pool.acquire().await?, tenant, None, id, title, content).await?;
+        changed.ok_or(Error::NotFound { what: "note" })
+    }
+
+    /// Deletes a note of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_note(&self, tenant: TenantId, id: NoteId) -> Result<()> {
+        let done = delete(&mut *self.pool.acquire().await?, tenant, None, id).await?;
+        if done { Ok(()) } else { Err(Error::NotFound { what: "note" }) }
+    }
+}

@@ -1,0 +1,135 @@
+//! Profiles: what is known of a user, in lists of short sentences. Each user has one, empty until somebody writes it.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{TenantId, UserId};
+use houston_domain::knowledge::{Profile, ProfileList};
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// The profile, and when it was last changed, if ever.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    user: UserId,
+) -> Result<(Profile, Option<DateTime<Utc>>)> {
+    let row = sqlx::query!(
+        r#"-- store::profile::find
+        select p.facts as "facts?", p.preferences as "preferences?", p.communication_style as "communication_style?",
+               p.interests as "interests?", p.aims as "aims?", p.updated_at as "updated_at?"
+          from houston.users u left join houston.profiles p on p.user_id = u.id
+         where u.tenant_id = $1 and u.id = $2"#,
+        tenant.0,
+        user.0
+    )
+    .fetch_optional(connection)
+    .await?
+    .ok_or(Error::NotFound { what: "user" })?;
+    let profile = Profile {
+        facts: row.facts.unwrap_or_default(),
+        preferences: row.preferences.unwrap_or_default(),
+        communication_style: row.communication_style.unwrap_or_default(),
+        interests: row.interests.unwrap_or_default(),
+        aims: row.aims.unwrap_or_default(),
+    };
+    Ok((profile, row.updated_at))
+}
+
+/// The profile, until the transaction ends nobody else's to change.
+pub(crate) async fn lock(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<Profile> {
+    // Two that write the first entry at once must meet: the row is there before it is locked.
+    sqlx::query!(
+        "-- store::profile::ensure
+        insert into houston.profiles (user_id, tenant_id)
+        select id, tenant_id from houston.users where tenant_id = $1 and id = $2 on conflict do nothing",
+        tenant.0,
+        user.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::profile::lock
+        select user_id from houston.profiles where tenant_id = $1 and user_id = $2 for no key update",
+        tenant.0,
+        user.0
+    )
+    .fetch_optional(&mut *connection)
+    .await?
+    .ok_or(Error::NotFound { what: "user" })?;
+    Ok(find(connection, tenant, user).await?.0)
+}
+
+/// Writes a profile that was locked.
+pub(crate) async fn write(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    user: UserId,
+    profile: &Profile,
+) -> Result<DateTime<Utc>> {
+    let row = sqlx::query!(
+        "-- store::profile::write
+        update houston.profiles
+           set facts = $3, preferences = $4, communication_style = $5, interests = $6, aims = $7,
+               updated_at = clock_timestamp()
+         where tenant_id = $1 and user_id = $2
+        returning updated_at",
+        tenant.0,
+        user.0,
+        &profile.facts,
+        &profile.preferences,
+        &profile.communication_style,
+        &profile.interests,
+        &profile.aims
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(row.updated_at)
+}
+
+impl Store {
+    /// The profile of a user of the tenant, and when it was last changed, if ever.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such user.
+    pub async fn profile(&self, tenant: TenantId, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
+        find(&mut *self.pool.acquire().await?, tenant, user).await
+    }
+
+    /// Replaces these lists of the profile, and returns it with the time.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such user.
+    pub async fn change_profile(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        lists: Vec<(ProfileList, Vec<String>)>,
+    ) -> Result<(Profile, DateTime<Utc>)> {
+        let mut tx = self.pool.begin().await?;
+        let mut profile = lock(&mut tx, tenant, user).await?;
+        for (list, entries) in lists {
+            *profile.list_mut(list) = entries;
+        }
+        let at = write(&mut tx, tenant, user, &profile).await?;
+        tx.commit().await?;
+        Ok((profile, at))
+    }
+
+    /// Empties the profile of a user of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such user.
+    pub async fn delete_profile(&self, tenant: TenantId, user: UserId) -> Result<()> {
+        let row = sqlx::query!(
+            r#"-- store::profile::delete
+            with gone as (delete from houston.profiles where tenant_id = $1 and user_id = $2)
+            select exists (select from houston.users where tenant_id = $1 and id = $2) as "found!""#,
+            tenant.0,
+            user.0
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        if row.found { Ok(()) } else { Err(Error::NotFound { what: "user" }) }
+    }
+}

@@ -1,0 +1,224 @@
+//! What a tool does with what agents know, and what the model reads of it: lists show beginnings, newest first, and
+//! name the tool that reads the rest.
+
+use houston_domain::id::MemoryId;
+use houston_domain::knowledge::{Knowledge, Listing, ProfileChange, ProfileList};
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Owner, full};
+use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
+use crate::{custom_instruction, feed_item, learning, memory, note, profile};
+
+/// Characters of a text in a list: enough to tell which one to read.
+const EXCERPT_CHARS: i32 = 200;
+
+/// Does it, inside the step's transaction. `id` is for what is made.
+pub(super) async fn work(
+    connection: &mut PgConnection,
+    owner: Owner,
+    id: Uuid,
+    knowledge: &Knowledge,
+) -> Result<ToolResponse> {
+    let done = match knowledge {
+        Knowledge::ListNotes(_)
+        | Knowledge::ReadNote(_)
+        | Knowledge::UpdateNote { .. }
+        | Knowledge::DeleteNote(_) => notes(connection, owner, knowledge).await,
+        Knowledge::ListLearnings(listing) => {
+            let found = learning::listed(connection, owner.tenant, owner.agentable, listing).await?;
+            let found = found.into_iter().map(|(id, text)| format!("{id}: {text}")).collect();
+            Ok(page(found, listing, "learnings"))
+        }
+        Knowledge::ReadProfile => {
+            let (profile, _) = profile::find(connection, owner.tenant, owner.user).await?;
+            let lists = ProfileList::ALL.map(|list| (list, profile.list(list)));
+            Ok(ToolResponse::success(shown_profile(&lists)))
+        }
+        Knowledge::UpdateProfile { list, change } => update_profile(connection, owner, *list, change).await,
+        Knowledge::ReadCustomInstructions => {
+            let all = custom_instruction::all(connection, owner.tenant, owner.user).await?;
+            let all: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+            let none = "There are no custom instructions.";
+            Ok(ToolResponse::success(if all.is_empty() { none.to_owned() } else { all.join("\n\n") }))
+        }
+        Knowledge::SaveMemory { .. }
+        | Knowledge::RecallMemories { .. }
+        | Knowledge::ReadMemory(_)
+        | Knowledge::ForgetMemory(_) => memories(connection, owner, id, knowledge).await,
+        Knowledge::CreateFeedItem { .. } | Knowledge::ListFeedItems(_) | Knowledge::ReadFeedItem(_) => {
+            feed(connection, owner, id, knowledge).await
+        }
+    };
+    match done {
+        // Nothing was written: the model may make room.
+        Err(error @ Error::Full { .. }) => Ok(full(&error)),
+        done => done,
+    }
+}
+
+async fn notes(connection: &mut PgConnection, owner: Owner, knowledge: &Knowledge) -> Result<ToolResponse> {
+    let within = Some(owner.agentable);
+    let missing = |id| not_found(id, "list_notes");
+    Ok(match knowledge {
+        Knowledge::ReadNote(id) => match note::find(connection, owner.tenant, within, *id).await? {
+            Some(note) => ToolResponse::success(format!("{id}: {}\n{}", note.title, note.content)),
+            None => missing(id),
+        },
+        Knowledge::UpdateNote { id, title, content } => {
+            let (title, content) = (title.as_deref(), content.as_deref());
+            match note::change(connection, owner.tenant, within, *id, title, content).await? {
+                Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title)),
+                None => missing(id),
+            }
+        }
+        Knowledge::DeleteNote(id) => match note::delete(connection, owner.tenant, within, *id).await? {
+            true => ToolResponse::success(format!("Deleted {id}.")),
+            false => missing(id),
+        },
+        Knowledge::ListNotes(listing) => {
+            let found =
+                note::excerpts(connection, owner.tenant, owner.agentable, listing, EXCERPT_CHARS).await?;
+            page(found.into_iter().map(|found| shown(found, "read_note")).collect(), listing, "notes")
+        }
+        _ => unknown(),
+    })
+}
+
+async fn memories(
+    connection: &mut PgConnection,
+    owner: Owner,
+    new: Uuid,
+    knowledge: &Knowledge,
+) -> Result<ToolResponse> {
+    let within = Some(owner.user);
+    let missing = |id| not_found(id, "manage_memory with `recall`");
+    Ok(match knowledge {
+        Knowledge::SaveMemory { content, instead_of: Some(id) } => {
+            match memory::change(connection, owner.tenant, within, *id, content).await? {
+                Some(_) => ToolResponse::success(format!("Corrected {id}.")),
+                None => missing(id),
+            }
+        }
+        Knowledge::SaveMemory { content, instead_of: None } => {
+            let id = MemoryId(new);
+            let run = Some(owner.run);
+            let memory = memory::NewMemory { id, user: owner.user, run, content, created_at: None };
+            memory::insert(connection, owner.tenant, &memory).await?;
+            ToolResponse::success(format!("Saved {id}."))
+        }
+        Knowledge::RecallMemories { query, limit } => {
+            let found =
+                memory::recall(connection, owner.tenant, owner.user, query, *limit, EXCERPT_CHARS).await?;
+            let found: Vec<_> =
+                found.into_iter().map(|found| shown(found, "manage_memory with `read`")).collect();
+            let none = "Nothing like it is in memory: try other words.".to_owned();
+            ToolResponse::success(if found.is_empty() { none } else { found.join("\n\n") })
+        }
+        Knowledge::ReadMemory(id) => match memory::find(connection, owner.tenant, within, *id).await? {
+            Some(memory) => ToolResponse::success(memory.content),
+            None => missing(id),
+        },
+        Knowledge::ForgetMemory(id) => match memory::delete(connection, owner.tenant, within, *id).await? {
+            true => ToolResponse::success(format!("Forgot {id}.")),
+            false => missing(id),
+        },
+        _ => unknown(),
+    })
+}
+
+async fn feed(
+    connection: &mut PgConnection,
+    owner: Owner,
+    new: Uuid,
+    knowledge: &Knowledge,
+) -> Result<ToolResponse> {
+    Ok(match knowledge {
+        Knowledge::CreateFeedItem { title, content } => {
+            let (id, author) = (new.into(), Some((owner.agentable, owner.run)));
+            let item =
+                feed_item::NewFeedItem { id, user: owner.user, author, title, content, created_at: None };
+            feed_item::insert(connection, owner.tenant, &item).await?;
+            ToolResponse::success(format!("Created {id}: {title}"))
+        }
+        Knowledge::ListFeedItems(listing) => {
+            let found =
+                feed_item::excerpts(connection, owner.tenant, owner.user, listing, EXCERPT_CHARS).await?;
+            page(
+                found.into_iter().map(|found| shown(found, "read_feed_item")).collect(),
+                listing,
+                "feed items",
+            )
+        }
+        Knowledge::ReadFeedItem(id) => {
+            match feed_item::find(connection, owner.tenant, Some(owner.user), *id).await? {
+                Some(item) => ToolResponse::success(format!("{id}: {}\n{}", item.title, item.content)),
+                None => not_found(id, "list_feed_items"),
+            }
+        }
+        _ => unknown(),
+    })
+}
+
+async fn update_profile(
+    connection: &mut PgConnection,
+    owner: Owner,
+    list: ProfileList,
+    change: &ProfileChange,
+) -> Result<ToolResponse> {
+    let mut profile = profile::lock(connection, owner.tenant, owner.user).await?;
+    if let Err(error) = profile.change(list, change) {
+        return Ok(ToolResponse::failure(ToolErrorCode::NotFound, error.to_string()));
+    }
+    profile::write(connection, owner.tenant, owner.user, &profile).await?;
+    Ok(ToolResponse::success(shown_profile(&[(list, profile.list(list))])))
+}
+
+fn shown_profile(lists: &[(ProfileList, &Vec<String>)]) -> String {
+    let shown = lists.iter().map(|(list, entries)| {
+        let entries: String = entries.iter().map(|entry| format!("\n- {entry}")).collect();
+        let entries = if entries.is_empty() { " nothing".to_owned() } else { entries };
+        format!("{}:{entries}", list.as_str())
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// A row of a list; one that was cut says how long it is, and what reads it.
+fn shown(excerpt: Excerpt, reads: &str) -> String {
+    let Excerpt { id, title, text, chars } = excerpt;
+    let title = title.map(|title| format!(" {title}\n")).unwrap_or_else(|| " ".to_owned());
+    let rest =
+        if chars > EXCERPT_CHARS { format!("… [{chars} characters: {reads}]") } else { String::new() };
+    format!("{id}:{title}{text}{rest}")
+}
+
+/// A page of up to one row more than were asked for.
+fn page<Id>(mut rows: Vec<String>, listing: &Listing<Id>, what: &str) -> ToolResponse {
+    if rows.is_empty() {
+        return ToolResponse::success(match (&listing.query, &listing.before) {
+            (Some(_), _) => format!("There are no {what} like that."),
+            (None, Some(_)) => format!("There are no older {what}."),
+            (None, None) => format!("There are no {what} yet."),
+        });
+    }
+    let most = usize::try_from(listing.limit).unwrap_or(usize::MAX);
+    if rows.len() > most {
+        rows.truncate(most);
+        rows.push(format!("There are older {what}: ask again with `before` set to the last id here."));
+    }
+    ToolResponse::success(rows.join("\n\n"))
+}
+
+fn not_found(id: impl std::fmt::Display, lists: &str) -> ToolResponse {
+    ToolResponse::failure(
+        ToolErrorCode::NotFound,
+        format!("there is no {id}: {lists} shows the ids there are"),
+    )
+}
+
+/// What `work` sorts elsewhere.
+fn unknown() -> ToolResponse {
+    ToolResponse::failure(ToolErrorCode::Unknown, "this cannot be done here")
+}

@@ -1,0 +1,289 @@
+//! What agents know: what tools do with it, and what of it a run starts from.
+
+use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
+use houston_domain::knowledge::{
+    Knowledge, Listing, MAX_LEARNINGS, ProfileChange, ProfileList, PromptLimits,
+};
+use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
+use houston_store::claim::Claimed;
+use houston_store::record::Owner;
+use houston_store::step::Then;
+use uuid::Uuid;
+
+use crate::fresh::{Fresh, goal};
+
+/// A run that uses tools.
+struct Tools {
+    fresh: Fresh,
+    claimed: Claimed,
+}
+
+impl Tools {
+    async fn start() -> Self {
+        let fresh = Fresh::start().await;
+        fresh.post("hello").await;
+        let claimed = fresh.claim().await.unwrap();
+        Self { fresh, claimed }
+    }
+
+    fn owner(&self) -> Owner {
+        let Claimed { tenant, user, run, fence, .. } = &self.claimed;
+        Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run }
+    }
+
+    /// Makes the calls of one step, which is committed.
+    async fn call_as(&self, owner: Owner, records: &[Record]) -> Vec<ToolResponse> {
+        let mut tx = self.fresh.store.begin_fenced(&self.claimed.fence).await.unwrap();
+        let mut answers = Vec::new();
+        for record in records {
+            answers.push(tx.record(owner, self.fresh.ids.next(), record).await.unwrap());
+        }
+        let step = self.fresh.step(&self.claimed, Then::GoOn { read: false, event: None });
+        tx.commit(&step).await.unwrap();
+        answers
+    }
+
+    async fn call(&self, knowledge: Knowledge) -> ToolResponse {
+        self.call_as(self.owner(), &[Record::Knowledge(knowledge)]).await.remove(0)
+    }
+
+    async fn says(&self, knowledge: Knowledge) -> String {
+        let answer = self.call(knowledge).await;
+        assert!(answer.is_success(), "{answer:?}");
+        answer.text().to_owned()
+    }
+
+    async fn note(&self, title: &str, content: &str) -> NoteId {
+        let note = Record::CreateNote { title: title.into(), content: content.into() };
+        let told = self.call_as(self.owner(), &[note]).await.remove(0);
+        named(told.text())
+    }
+
+    async fn save(&self, content: &str) -> MemoryId {
+        let save = Knowledge::SaveMemory { content: content.into(), instead_of: None };
+        named(self.says(save).await.trim_end_matches('.'))
+    }
+}
+
+/// The id that an answer names second: `Created note_…: milk`.
+fn named<Id: std::str::FromStr<Err: std::fmt::Debug>>(answer: &str) -> Id {
+    answer.split([' ', ':']).nth(1).unwrap().parse().unwrap()
+}
+
+fn failed(answer: &ToolResponse) -> (ToolErrorCode, &str) {
+    match answer {
+        ToolResponse::Failure { error, code } => (*code, error),
+        ToolResponse::Success { observation } => panic!("it worked: {observation}"),
+    }
+}
+
+fn all<Id>(limit: u32) -> Listing<Id> {
+    Listing { query: None, limit, before: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_shows_beginnings_and_the_rest_is_read_by_id() {
+    let tools = Tools::start().await;
+    assert_eq!(tools.says(Knowledge::ListNotes(all(10))).await, "There are no notes yet.");
+    let long = format!("Brot {}", "x".repeat(300));
+    let (milk, bread) = (tools.note("milk", "buy it").await, tools.note("bread", &long).await);
+    let listed = tools.says(Knowledge::ListNotes(all(10))).await;
+    assert!(listed.contains(&format!("{milk}: milk\nbuy it")), "a short note is whole: {listed}");
+    assert!(listed.contains("[305 characters: read_note]") && !listed.contains(&long), "{listed}");
+    assert_eq!(tools.says(Knowledge::ReadNote(bread)).await, format!("{bread}: bread\n{long}"));
+
+    let first = tools.says(Knowledge::ListNotes(all(1))).await;
+    assert!(first.contains("bread") && first.contains("`before`") && !first.contains("milk"), "{first}");
+    let older = Listing { before: Some(bread), ..all(1) };
+    let older = tools.says(Knowledge::ListNotes(older)).await;
+    assert!(older.contains("milk") && !older.contains("`before`"), "{older}");
+    for (query, finds) in [("BROT", true), ("bred", true), ("who has the bread", true), ("cheese", false)] {
+        let found = Listing { query: Some(query.into()), ..all(10) };
+        let found = tools.says(Knowledge::ListNotes(found)).await;
+        assert_eq!(found.contains("bread"), finds, "{query}: {found}");
+    }
+
+    let content = Some("two litres".to_owned());
+    tools.says(Knowledge::UpdateNote { id: milk, title: None, content }).await;
+    assert_eq!(tools.says(Knowledge::ReadNote(milk)).await, format!("{milk}: milk\ntwo litres"));
+    tools.says(Knowledge::DeleteNote(milk)).await;
+    for gone in [Knowledge::ReadNote(milk), Knowledge::DeleteNote(milk)] {
+        let answer = tools.call(gone).await;
+        let (code, told) = failed(&answer);
+        assert!(code == ToolErrorCode::NotFound && told.contains("list_notes"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memories_are_found_by_their_words_and_by_words_like_them_the_best_first() {
+    let tools = Tools::start().await;
+    let sushi = tools.save("Ada likes sushi restaurants in Tokyo").await;
+    let train = tools.save("Takes the night train to Vienna every March").await;
+    let recall = |query: &str| Knowledge::RecallMemories { query: query.into(), limit: 5 };
+    for (query, best) in [
+        ("sushi", sushi),
+        ("Tokio restaurant", sushi),
+        ("which trains does she take", train),
+        ("VIENNA", train),
+    ] {
+        let found = tools.says(recall(query)).await;
+        assert!(found.starts_with(&best.to_string()), "{query}: {found}");
+    }
+    assert!(tools.says(recall("quantum")).await.starts_with("Nothing like it"));
+    let one = Knowledge::RecallMemories { query: "the sushi train".into(), limit: 1 };
+    assert_eq!(tools.says(one).await.matches("memory_").count(), 1);
+
+    let content = format!("Ada hates sushi. {}", "y".repeat(300));
+    tools.says(Knowledge::SaveMemory { content: content.clone(), instead_of: Some(sushi) }).await;
+    let found = tools.says(recall("sushi")).await;
+    assert!(found.contains("[317 characters: manage_memory with `read`]"), "{found}");
+    assert_eq!(tools.says(Knowledge::ReadMemory(sushi)).await, content);
+    tools.says(Knowledge::ForgetMemory(sushi)).await;
+    assert!(tools.says(recall("sushi")).await.starts_with("Nothing like it"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_reaches_nothing_of_another_user_and_no_note_of_another_goal() {
+    let tools = Tools::start().await;
+    let (note, memory) = (tools.note("mine", "secret").await, tools.save("secret").await);
+    let create = Knowledge::CreateFeedItem { title: "mine".into(), content: "secret".into() };
+    let item: FeedItemId = named(&tools.says(create).await);
+    let add = Record::AddLearning { content: "secret".into() };
+    let learnt = tools.call_as(tools.owner(), &[add]).await.remove(0);
+    let learning: LearningId =
+        learnt.text().trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap();
+
+    let other = goal(&tools.fresh.store, &tools.fresh.ids, tools.fresh.tenant).await;
+    let other = tools.fresh.store.agentable(tools.fresh.tenant, "goal", other).await.unwrap();
+    let stranger = Owner { user: other.user, agentable: other.id, ..tools.owner() };
+    let knowledge = |knowledge: Knowledge| Record::Knowledge(knowledge);
+    let (title, content) = (Some("stolen".to_owned()), None);
+    let answers = tools
+        .call_as(
+            stranger,
+            &[
+                knowledge(Knowledge::ReadNote(note)),
+                knowledge(Knowledge::UpdateNote { id: note, title, content }),
+                knowledge(Knowledge::DeleteNote(note)),
+                knowledge(Knowledge::ReadMemory(memory)),
+                knowledge(Knowledge::SaveMemory { content: "stolen".into(), instead_of: Some(memory) }),
+                knowledge(Knowledge::ForgetMemory(memory)),
+                knowledge(Knowledge::ReadFeedItem(item)),
+                Record::UpdateLearning { id: learning, content: "stolen".into() },
+                Record::RemoveLearning { id: learning },
+            ],
+        )
+        .await;
+    for answer in &answers {
+        assert_eq!(failed(answer).0, ToolErrorCode::NotFound);
+    }
+    let lists = tools
+        .call_as(
+            stranger,
+            &[
+                knowledge(Knowledge::ListNotes(all(10))),
+                knowledge(Knowledge::ListLearnings(all(10))),
+                knowledge(Knowledge::ListFeedItems(all(10))),
+                knowledge(Knowledge::RecallMemories { query: "secret".into(), limit: 5 }),
+            ],
+        )
+        .await;
+    for list in &lists {
+        assert!(list.is_success() && !list.text().contains("secret"), "{list:?}");
+    }
+    assert!(tools.says(Knowledge::ListLearnings(all(10))).await.contains("secret"));
+    assert!(tools.says(Knowledge::ListFeedItems(all(10))).await.contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_list_is_told_and_the_step_goes_on() {
+    let tools = Tools::start().await;
+    let (tenant, agentable) = (tools.fresh.tenant.0, tools.fresh.goal.0);
+    tools.fresh.sql(&format!(
+        "insert into houston.learnings (id, tenant_id, agentable_id, content)
+         select gen_random_uuid(), '{tenant}', '{agentable}', 'x' from generate_series(1, {MAX_LEARNINGS})"
+    ));
+    let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
+    let answers = tools.call_as(tools.owner(), &[Record::AddLearning { content: "more".into() }, note]).await;
+    let (code, told) = failed(&answers[0]);
+    assert!(code == ToolErrorCode::RateLimited && told.contains("delete one first"), "{told}");
+    assert!(answers[1].is_success());
+    assert!(tools.says(Knowledge::ListNotes(all(1))).await.contains("milk"), "the rest was committed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_starts_with_the_first_of_each_shortened_and_knows_that_there_is_more() {
+    let tools = Tools::start().await;
+    let add = |list, text: &str| Knowledge::UpdateProfile { list, change: ProfileChange::Add(text.into()) };
+    for fact in ["lives in Graz", "has two cats", "is a nurse"] {
+        tools.says(add(ProfileList::Facts, fact)).await;
+    }
+    let told = tools.says(add(ProfileList::Aims, "sail around the world")).await;
+    assert_eq!(told, "aims:\n- sail around the world");
+    for memory in ["first", "second", "a long third memory"] {
+        tools.save(memory).await;
+    }
+    let (tenant, user) = (tools.claimed.tenant.0, tools.claimed.user.0);
+    tools.fresh.sql(&format!(
+        "insert into houston.custom_instructions (id, tenant_id, user_id, content)
+         select ('00000000-0000-7000-8000-00000000000' || n)::uuid, '{tenant}', '{user}', 'rule ' || n
+           from generate_series(1, 2) n;
+         insert into houston.learnings (id, tenant_id, agentable_id, content)
+         values (gen_random_uuid(), '{tenant}', '{}', 'learnt something')",
+        tools.fresh.goal.0
+    ));
+    let limits = PromptLimits {
+        profile_entries: 2,
+        profile_chars: 8,
+        custom_instructions: 2,
+        memories: 2,
+        memory_chars: 6,
+        learning_chars: 6,
+        ..PromptLimits::default()
+    };
+    let store = &tools.fresh.store;
+    let context = store.run_context(tools.fresh.goal, tools.claimed.run, 10, &limits).await.unwrap();
+    let known = context.user;
+    assert_eq!(known.name, "Ann");
+    let lists: Vec<_> = known
+        .profile
+        .iter()
+        .map(|(list, entries)| {
+            let texts: Vec<&str> = entries.items.iter().map(|(_, text)| text.as_str()).collect();
+            (*list, texts, entries.more)
+        })
+        .collect();
+    let facts = (ProfileList::Facts, vec!["lives in…", "has two …"], true);
+    assert_eq!(lists, [facts, (ProfileList::Aims, vec!["sail aro…"], false)]);
+    let rules: Vec<&str> = known.custom_instructions.items.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!((rules, known.custom_instructions.more), (vec!["rule 1", "rule 2"], false));
+    let memories: Vec<&str> = known.memories.items.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!((memories, known.memories.more), (vec!["a long…", "second"], true), "the newest");
+    assert_eq!(context.learnings[0].1, "learnt…");
+    assert_eq!(context.history.last().unwrap().text(), "hello");
+    let whole = tools.says(Knowledge::ReadProfile).await;
+    assert!(whole.contains("- is a nurse") && whole.contains("interests: nothing"), "{whole}");
+    let rules = tools.says(Knowledge::ReadCustomInstructions).await;
+    assert_eq!(rules, "rule 1\n\nrule 2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_agents_that_write_one_profile_at_once_lose_nothing() {
+    let tools = Tools::start().await;
+    let (store, tenant, user) = (&tools.fresh.store, tools.claimed.tenant, tools.claimed.user);
+    let patch = store.change_profile(tenant, user, vec![(ProfileList::Interests, vec!["trains".into()])]);
+    let tool = tools.says(Knowledge::UpdateProfile {
+        list: ProfileList::Facts,
+        change: ProfileChange::Add("lives in Graz".into()),
+    });
+    let (patched, _) = tokio::join!(patch, tool);
+    patched.unwrap();
+    let (profile, at) = store.profile(tenant, user).await.unwrap();
+    assert_eq!((profile.interests.len(), profile.facts.len()), (1, 1));
+    assert!(at.is_some());
+    let unknown = ProfileChange::Remove("lives in Linz".into());
+    let answer = tools.call(Knowledge::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
+    assert!(failed(&answer).1.contains("read_profile"));
+    let nobody = houston_domain::id::UserId(Uuid::nil());
+    assert!(store.profile(tenant, nobody).await.is_err());
+}

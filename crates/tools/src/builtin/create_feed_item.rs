@@ -1,0 +1,57 @@
+//! `create_feed_item`: something for the user to find in their feed.
+
+use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "create_feed_item";
+
+/// Creates a feed item. A row of Houston's: exactly once.
+#[derive(Debug)]
+pub(super) struct CreateFeedItem(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    title: String,
+    content: String,
+}
+
+impl Default for CreateFeedItem {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "Put something into the user's feed: news, results, a proposal. They find it there when they like; it sends \
+                 no message."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string", "description": "One line that says what it is about."},
+                    "content": {"type": "string", "description": "The item, in Markdown."},
+                },
+                "required": ["title", "content"],
+                "additionalProperties": false,
+            }),
+            effect: EffectClass::Idempotent,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for CreateFeedItem {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Input { title, content } = input::read(NAME, input)?;
+        let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
+        let content = input::text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
+        Ok(Plan::Record(Record::Knowledge(Knowledge::CreateFeedItem { title, content })))
+    }
+}

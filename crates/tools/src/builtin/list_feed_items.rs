@@ -1,0 +1,40 @@
+//! `list_feed_items`: titles and beginnings of the user's feed.
+
+use houston_domain::knowledge::Knowledge;
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde_json::Value;
+
+use crate::listing;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "list_feed_items";
+/// Titles and beginnings: some 20 KB.
+const MOST: u32 = 50;
+
+/// Lists feed items, newest first, abbreviated.
+#[derive(Debug)]
+pub(super) struct ListFeedItems(ToolDefinition);
+
+impl Default for ListFeedItems {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "Find items of the user's feed, newest first: id, title and the beginning of each. read_feed_item reads one in full."
+                .to_owned(),
+            input_schema: listing::schema(MOST),
+            effect: EffectClass::Read,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for ListFeedItems {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let listing = listing::read(NAME, input, MOST)?;
+        Ok(Plan::Record(Record::Knowledge(Knowledge::ListFeedItems(listing))))
+    }
+}

@@ -1,0 +1,41 @@
+//! `list_learnings`: what the agent has learnt, beyond what stands in the prompt.
+
+use houston_domain::knowledge::Knowledge;
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde_json::Value;
+
+use crate::listing;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "list_learnings";
+/// They come in full, which is 40 KB at most.
+const MOST: u32 = 20;
+
+/// Lists learnings, newest first.
+#[derive(Debug)]
+pub(super) struct ListLearnings(ToolDefinition);
+
+impl Default for ListLearnings {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description:
+                "Find what you have learnt for this goal, newest first, in full. <learnings> has only some."
+                    .to_owned(),
+            input_schema: listing::schema(MOST),
+            effect: EffectClass::Read,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for ListLearnings {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let listing = listing::read(NAME, input, MOST)?;
+        Ok(Plan::Record(Record::Knowledge(Knowledge::ListLearnings(listing))))
+    }
+}

@@ -1,0 +1,43 @@
+//! `read_custom_instructions`: all rules of the user, in full.
+
+use houston_domain::knowledge::Knowledge;
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "read_custom_instructions";
+
+/// Reads the custom instructions. There is no tool that writes them: what an agent reads must not become its orders.
+#[derive(Debug)]
+pub(super) struct ReadCustomInstructions(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {}
+
+impl Default for ReadCustomInstructions {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "Read all custom instructions of the user in full. <custom_instructions> may have only some, and shortened."
+                .to_owned(),
+            input_schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+            effect: EffectClass::Read,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for ReadCustomInstructions {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Input {} = input::read(NAME, input)?;
+        Ok(Plan::Record(Record::Knowledge(Knowledge::ReadCustomInstructions)))
+    }
+}

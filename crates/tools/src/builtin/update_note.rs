@@ -1,0 +1,63 @@
+//! `update_note`: another title or content for a note.
+
+use houston_domain::id::NoteId;
+use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+const NAME: &str = "update_note";
+
+/// Changes a note. A row of Houston's: exactly once.
+#[derive(Debug)]
+pub(super) struct UpdateNote(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    note_id: NoteId,
+    title: Option<String>,
+    content: Option<String>,
+}
+
+impl Default for UpdateNote {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "Change a note of this goal: its title, its content, or both. What you give takes the place of what was there; \
+                 read it first."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "note_id": {"type": "string", "description": "An id from <notes> or list_notes."},
+                    "title": {"type": "string", "description": "One line that says what the note is about."},
+                    "content": {"type": "string", "description": "The whole note, in Markdown."},
+                },
+                "required": ["note_id"],
+                "additionalProperties": false,
+            }),
+            effect: EffectClass::Idempotent,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for UpdateNote {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Input { note_id: id, title, content } = input::read(NAME, input)?;
+        if title.is_none() && content.is_none() {
+            return Err(InvalidInput(format!("{NAME}: nothing changes: give `title`, `content` or both")));
+        }
+        let title = title.map(|title| input::line(NAME, "title", title, MAX_TITLE_CHARS)).transpose()?;
+        let content = input::optional_text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
+        Ok(Plan::Record(Record::Knowledge(Knowledge::UpdateNote { id, title, content })))
+    }
+}
