@@ -218,15 +218,13 @@ fn watching() -> Vec<Case> {
     ]
 }
 
-/// Streams, context, and what clients ask.
-fn reads() -> Vec<Case> {
+/// Streams, and what a run reads.
+fn followed() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
-    let user = id("user", IDLE % USERS);
-    let (run, message) = (id("run", LAST_RUNS + IDLE), id("message", IDLE));
+    let run = id("run", LAST_RUNS + IDLE);
     let (seq, before) = (SEQ.to_string(), (SEQ - 5).to_string());
     let many: Vec<String> = (0..64).map(|nth| id("goal", nth * 1_000)).collect();
     let many = format!("array[{}]::uuid[]", many.join(", "));
-    let thread = &["messages_agentable_id_seq_key"];
     vec![
         case("store::event::after", "a stream resumes", &[&idle, &before, "500"], &["events_pkey"], [20, 50]),
         case("store::event::thread_before", "a snapshot", &[&idle, &seq, "100"], &["events_pkey"], [50, 150]),
@@ -251,6 +249,17 @@ fn reads() -> Vec<Case> {
             [70, 80],
         ),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
+        case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
+        case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
+    ]
+}
+
+/// What clients ask.
+fn asked() -> Vec<Case> {
+    let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
+    let (run, message) = (id("run", LAST_RUNS + IDLE), id("message", IDLE));
+    let thread = &["messages_agentable_id_seq_key"];
+    vec![
         case("store::history::list", "", &[&tenant, &idle, "0", "100"], &["history_pkey"], [20, 50]),
         case("store::message::get", "", &[&tenant, &message], &["messages_pkey"], [10, 30]),
         case("store::message::list", "", &[&tenant, &idle, "1000", "100"], thread, [60, 150]),
@@ -284,8 +293,6 @@ fn reads() -> Vec<Case> {
             &["memories_by_user"],
             [60, 60],
         ),
-        case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
-        case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
         case(
             "store::health::request::forget_keys",
             "none is old",
@@ -299,5 +306,5 @@ fn reads() -> Vec<Case> {
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), reads()].into_iter().flatten().collect()
+    [writes(), watching(), followed(), asked()].into_iter().flatten().collect()
 }
