@@ -105,7 +105,9 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];
     let claim = [&claim[..], &["10", "100", "262144", "3", "5"]].concat();
     let claim = statement("store::claim::run", &claim)?;
-    let context = statement("store::history::context", &[":agentable::uuid", "20"])?;
+    // Notes and learnings, then what `context.prompt` says in `jobs/orchestrator.toml`.
+    let context = [":agentable::uuid", "20", "500", "10", "200", "20", "1000", "10", "200"];
+    let context = statement("store::history::context", &context)?;
     let commit = commit_values(sample);
     let commit: Vec<&str> = commit.iter().map(String::as_str).collect();
     let commit = statement("store::step::commit", &commit)?;
