@@ -78,9 +78,13 @@ impl Store {
     /// [`Error::NotFound`].
     pub async fn user(&self, tenant: TenantId, id: UserId) -> Result<User> {
         let user = sqlx::query!(
-            "-- store::user::get
-            select id, external_id, name, time_zone, created_at, total_llm_cost, unpriced_calls from houston.users
-             where tenant_id = $1 and id = $2",
+            r#"-- store::user::get
+            select u.id, u.external_id, u.name, u.time_zone, u.created_at,
+                   coalesce(s.cost, u.total_llm_cost) as cost, s.unpriced_calls as "unpriced_calls!"
+              from houston.users u
+              cross join (select sum(d.cost) as cost, coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
+                            from houston.spending d where d.user_id = $2) s
+             where u.tenant_id = $1 and u.id = $2"#,
             tenant.0,
             id.0
         )
@@ -93,7 +97,7 @@ impl Store {
             name: user.name,
             time_zone: user.time_zone,
             created_at: user.created_at,
-            cost: Cost::of(user.total_llm_cost, user.unpriced_calls),
+            cost: Cost::of(user.cost, user.unpriced_calls),
         })
     }
 
