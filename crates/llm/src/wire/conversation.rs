@@ -1,6 +1,6 @@
 //! A history as turns: user and assistant in alternation, without what a wire cannot say.
 
-use houston_domain::history::{Block, Entry, Role};
+use houston_domain::history::{Block, Entry, RawBlock, Role};
 
 use crate::model::SystemPart;
 
@@ -48,6 +48,16 @@ pub(crate) fn turns<'a>(entries: &'a [Entry], judge: impl Fn(&Block) -> Use) -> 
         turn.blocks.sort_by_key(|block| !matches!(block, Block::ToolResult { .. }));
     }
     turns
+}
+
+/// What is made of a block where reasoning goes back to who wrote it, and to nobody else: `is_own` says whose it is.
+pub(crate) fn judge(block: &Block, is_own: impl Fn(&RawBlock) -> bool) -> Use {
+    match block {
+        Block::Thinking { raw: Some(raw), .. } if is_own(raw) => Use::SendBeforeOthers,
+        Block::Opaque { raw } if is_own(raw) => Use::Send,
+        Block::Thinking { .. } | Block::Opaque { .. } => Use::Drop,
+        _ => Use::Send,
+    }
 }
 
 /// Whether a text says nothing. Providers refuse such a block.

@@ -6,6 +6,7 @@ pub(crate) mod anthropic;
 pub(crate) mod cohere;
 pub(crate) mod conversation;
 pub(crate) mod fields;
+pub(crate) mod function;
 pub(crate) mod gemini;
 pub(crate) mod identifier;
 pub(crate) mod ollama;

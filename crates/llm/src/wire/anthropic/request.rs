@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::conversation::{Turn, is_blank, judge, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
@@ -122,7 +122,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         description: &tool.description,
         input_schema: &tool.input_schema,
     });
-    let turns = turns(request.entries, |block| judge(block, &model.provider));
+    let turns = turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some()));
     let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider)).collect();
     if breakpoint.is_some() || request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
@@ -165,18 +165,8 @@ impl Message<'_> {
 }
 
 /// What only its author understands goes back to it alone.
-fn judge(block: &Block, provider: &str) -> Use {
-    match block {
-        Block::Thinking { raw, .. } => {
-            own(raw.as_ref(), provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
-        }
-        Block::Opaque { raw } => own(Some(raw), provider).map_or(Use::Drop, |_| Use::Send),
-        _ => Use::Send,
-    }
-}
-
-fn own<'a>(raw: Option<&'a RawBlock>, provider: &str) -> Option<&'a RawValue> {
-    serde_json::from_str(raw?.of(NAME, provider)?).ok()
+fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
+    serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
 fn message<'a>(turn: &Turn<'a>, provider: &str) -> Message<'a> {
@@ -189,7 +179,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'
         Block::Text { text, .. } if role == Role::User => {
             Content::Plain(Plain::Text { text: user_text(text), cache_control: None })
         }
-        Block::Text { text, raw } => match own(raw.as_ref(), provider) {
+        Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own(raw, provider)) {
             Some(raw) => Content::Raw(raw),
             None => Content::Plain(Plain::Text { text, cache_control: None }),
         },
@@ -202,7 +192,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'
             is_error: *is_error,
             cache_control: None,
         }),
-        Block::Thinking { raw, .. } => Content::Raw(own(raw.as_ref(), provider)?),
-        Block::Opaque { raw } => Content::Raw(own(Some(raw), provider)?),
+        Block::Thinking { raw, .. } => Content::Raw(raw.as_ref().and_then(|raw| own(raw, provider))?),
+        Block::Opaque { raw } => Content::Raw(own(raw, provider)?),
     })
 }

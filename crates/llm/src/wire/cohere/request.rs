@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
 use super::response::Reasoning;
@@ -20,7 +21,7 @@ struct Body<'a> {
     max_tokens: u32,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
 }
@@ -75,30 +76,9 @@ struct Function<'a> {
     arguments: String,
 }
 
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: FunctionDefinition<'a>,
-}
-
-#[derive(Serialize)]
-struct FunctionDefinition<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
 /// The body, JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
-        kind: "function",
-        function: FunctionDefinition {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.input_schema,
-        },
-    });
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
     let tools: Vec<_> = tools.collect();
     // Refused beside tools: then the form is left to the prompt.
     let schema = request.answer_schema.filter(|_| tools.is_empty());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::conversation::{Turn, is_blank, judge, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
@@ -171,27 +171,16 @@ impl Generation {
     }
 }
 
-/// What only its author understands goes back to it alone.
-fn judge(block: &Block, provider: &str) -> Use {
-    match block {
-        Block::Thinking { raw, .. } => {
-            own(raw.as_ref(), provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
-        }
-        Block::Opaque { raw } => own(Some(raw), provider).map_or(Use::Drop, |_| Use::Send),
-        _ => Use::Send,
-    }
-}
-
 /// The parts that a block came in: a call is one, a text may be several.
-fn own<'a>(raw: Option<&'a RawBlock>, provider: &str) -> Option<Vec<&'a RawValue>> {
-    let json = raw?.of(NAME, provider)?;
+fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
+    let json = raw.of(NAME, provider)?;
     serde_json::from_str(json).or_else(|_| serde_json::from_str(json).map(|part| vec![part])).ok()
 }
 
 fn contents<'a>(model: &Description, generation: Generation, request: &Request<'a>) -> Vec<Content<'a>> {
     let mut contents = Vec::new();
     let mut calls: Vec<Called<'a>> = Vec::new();
-    for turn in turns(request.entries, |block| judge(block, &model.provider)) {
+    for turn in turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some())) {
         let (role, parts) = match turn.role {
             Role::User => ("user", user_parts(&turn, &calls)),
             Role::Assistant => {
@@ -242,7 +231,7 @@ fn model_parts<'a>(
             Block::Opaque { raw } => Some(raw),
             Block::ToolResult { .. } => None,
         };
-        let raw = own(raw, provider);
+        let raw = raw.and_then(|raw| own(raw, provider));
         match block {
             Block::ToolUse { id, name, input, .. } => {
                 let name = tool_name(name);

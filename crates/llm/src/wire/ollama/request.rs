@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
 use crate::model::{Description, Request};
@@ -26,7 +27,7 @@ struct Body<'a> {
     stream: bool,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'a Value>,
     options: Options,
@@ -65,30 +66,9 @@ struct Function<'a> {
     arguments: &'a Value,
 }
 
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: FunctionDefinition<'a>,
-}
-
-#[derive(Serialize)]
-struct FunctionDefinition<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
 /// The body, JSON. `think` is left out: models that can think do so by themselves, and the others refuse it.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
-        kind: "function",
-        function: FunctionDefinition {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.input_schema,
-        },
-    });
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
     let mut body = Body {
         model: &model.model,
         stream: true,

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, Use, joined, system_text, turns, user_text};
+use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::{AnswerForm, Dialect};
@@ -30,7 +30,7 @@ struct Body<'a> {
     response_format: Option<ResponseFormat<'a>>,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
 }
 
 #[derive(Serialize)]
@@ -85,31 +85,10 @@ struct Function<'a> {
     arguments: String,
 }
 
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: FunctionDefinition<'a>,
-}
-
-#[derive(Serialize)]
-struct FunctionDefinition<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
 /// The body, JSON.
 pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
     let limit = request.max_output_tokens;
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
-        kind: "function",
-        function: FunctionDefinition {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.input_schema,
-        },
-    });
+    let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
     let body = Body {
         model: &model.model,
         stream: true,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, system_text, turns, user_text};
+use super::super::conversation::{Turn, judge, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::NamedSchema;
 use super::NAME;
@@ -99,7 +99,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         strict: false,
     });
     let mut input = Vec::new();
-    for turn in turns(request.entries, |block| judge(block, &model.provider)) {
+    for turn in turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some())) {
         match turn.role {
             Role::User => push_user(&turn, &mut input),
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
@@ -132,18 +132,8 @@ fn reasons(model: &str) -> bool {
 }
 
 /// What only its author understands goes back to it alone.
-fn judge(block: &Block, provider: &str) -> Use {
-    match block {
-        Block::Thinking { raw, .. } => {
-            own(raw.as_ref(), provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
-        }
-        Block::Opaque { raw } => own(Some(raw), provider).map_or(Use::Drop, |_| Use::Send),
-        _ => Use::Send,
-    }
-}
-
-fn own<'a>(raw: Option<&'a RawBlock>, provider: &str) -> Option<&'a RawValue> {
-    serde_json::from_str(raw?.of(NAME, provider)?).ok()
+fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
+    serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
 /// Each result is an item of its own; what the user said comes after them as one message.
@@ -170,7 +160,7 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
 fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>) {
     input.extend(turn.blocks.iter().filter_map(|block| {
         Some(match block {
-            Block::Text { text, raw } => match own(raw.as_ref(), provider) {
+            Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own(raw, provider)) {
                 Some(raw) => Item::Raw(raw),
                 None => Item::Plain(Plain::Message {
                     role: Role::Assistant.as_str(),
@@ -182,8 +172,8 @@ fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>
                 name: tool_name(name),
                 arguments: input.to_string(),
             }),
-            Block::Thinking { raw, .. } => Item::Raw(own(raw.as_ref(), provider)?),
-            Block::Opaque { raw } => Item::Raw(own(Some(raw), provider)?),
+            Block::Thinking { raw, .. } => Item::Raw(raw.as_ref().and_then(|raw| own(raw, provider))?),
+            Block::Opaque { raw } => Item::Raw(own(raw, provider)?),
             Block::ToolResult { .. } => return None,
         })
     }));

@@ -1,0 +1,29 @@
+//! A tool as the wires that learnt from OpenAI's chat describe it.
+
+use houston_domain::tool_call::ToolDefinition;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A tool that may be called.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct FunctionTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Definition<'a>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> FunctionTool<'a> {
+    /// Of what the engine offers.
+    pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
+        let function =
+            Definition { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
+        Self { kind: "function", function }
+    }
+}
