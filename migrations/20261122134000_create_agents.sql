@@ -69,7 +69,7 @@ $$;
 -- Who may answer a run, as rows of the statement that reads its context:
 --   'agent'   the agent its agentable names, or the default one of its kind; no row: the file of the kind holds
 --   'routed'  the agent its team's router picked for this run: what was picked stands in the run's events
---   'team' and 'member'  a team whose router has not picked yet, and its agents in their order
+--   'team' and 'team_agent'  a team whose router has not picked yet, and its agents in their order
 create function houston.serving(p_agentable uuid, p_run uuid)
 returns table (what text, place bigint, definition text, id uuid) language plpgsql stable as $$
 #variable_conflict use_column
@@ -96,7 +96,7 @@ begin
                                                     where m.team_id = t.id and m.is_fallback))::text, t.id
               from houston.teams t where t.id = o.team_id;
             return query
-            select 'member', m.position::bigint, houston.agent_read(a), a.id
+            select 'team_agent', m.position::bigint, houston.agent_read(a), a.id
               from houston.team_agents m join houston.agents a on a.id = m.agent_id
              where m.team_id = o.team_id;
         end if;
