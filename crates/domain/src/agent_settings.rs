@@ -139,7 +139,11 @@ mod tests {
     #[test]
     fn default_stands_for_what_serves_the_use_case() {
         let named = |provider: &str, model: &str| {
-            let settings = AgentSettings { provider: provider.into(), model: model.into(), ..AgentSettings::of(&goal()) };
+            let settings = AgentSettings {
+                provider: provider.into(),
+                model: model.into(),
+                ..AgentSettings::of(&goal())
+            };
             settings.model_name("openai")
         };
         assert_eq!(named("default", "default"), None);

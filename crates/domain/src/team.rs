@@ -135,7 +135,8 @@ impl Condition {
         if *self == Self::default() {
             return Err(InvalidCondition::Empty);
         }
-        for (field, text) in [("contains", &self.contains), ("prefix", &self.prefix), ("regex", &self.regex)] {
+        for (field, text) in [("contains", &self.contains), ("prefix", &self.prefix), ("regex", &self.regex)]
+        {
             if text.as_ref().is_some_and(|text| text.is_empty() || text.chars().count() > MAX_PATTERN_CHARS) {
                 return Err(InvalidCondition::Length { field });
             }

@@ -284,12 +284,7 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn agents(
-        &self,
-        tenant: TenantId,
-        before: Option<AgentId>,
-        limit: i64,
-    ) -> Result<Vec<Agent>> {
+    pub async fn agents(&self, tenant: TenantId, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
         let rows = sqlx::query!(
             r#"-- store::agent::list
             select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,

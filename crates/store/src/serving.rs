@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn who_answers_when_nobody_is_picked_may_answer() {
-        let of = |fallback: &str, agents: &[bool]| team(fallback, agents).fallback().map(|one| one.id.0.as_u128());
+        let of =
+            |fallback: &str, agents: &[bool]| team(fallback, agents).fallback().map(|one| one.id.0.as_u128());
         assert_eq!(of("2", &[true, true]), Some(2));
         assert_eq!(of("null", &[true, true]), Some(1));
         assert_eq!(of("2", &[true, false]), Some(1), "a disabled one answers nothing");
