@@ -5,8 +5,9 @@ create table houston.agents (
     tenant_id uuid not null references houston.tenants,
     kind text not null,
     name text not null,
-    -- of the file of its kind; says what that says until somebody changes it
+    -- of the file of its kind
     is_default boolean not null default false,
+    -- somebody changed what the file says: from then on it is followed no more
     changed boolean not null default false,
     enabled boolean not null default true,
     -- description, role, guidelines, tools, use_case, provider, model, limits
@@ -18,8 +19,10 @@ create table houston.agents (
     unique (tenant_id, name)
 );
 
-create unique index agents_default on houston.agents (tenant_id, kind) where is_default;
 create index agents_by_tenant on houston.agents (tenant_id, id);
+-- Each run asks it. The last of the three that begin with the tenant: where a plan knows no tenant, all seem equally
+-- good, and Postgres takes the newest.
+create unique index agents_default on houston.agents (tenant_id, kind) where is_default;
 
 -- Agents of one kind and how one of them is picked for a run.
 create table houston.teams (
@@ -57,8 +60,8 @@ alter table houston.agentables
     add column team_id uuid references houston.teams,
     add constraint agentables_served_by_one check (agent_id is null or team_id is null);
 
-create index agentables_by_agent on houston.agentables (agent_id) where agent_id is not null;
-create index agentables_by_team on houston.agentables (team_id) where team_id is not null;
+create index agentables_by_agent on houston.agentables (agent_id, id) where agent_id is not null;
+create index agentables_by_team on houston.agentables (team_id, id) where team_id is not null;
 
 -- An agent as a worker reads it.
 create function houston.agent_read(a houston.agents) returns text language sql stable as $$

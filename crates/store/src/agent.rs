@@ -26,7 +26,8 @@ pub struct Agent {
     pub name: String,
     /// Whether it is the default one of its kind.
     pub is_default: bool,
-    /// Whether it says something else than its kind's file; of one that is no default, true.
+    /// Whether somebody changed what its kind's file says (of name, description and being enabled no file says
+    /// anything); of one that is no default, true.
     pub changed: bool,
     /// Whether it may answer.
     pub enabled: bool,
@@ -182,10 +183,11 @@ impl Store {
                  where a.tenant_id = $1 and a.is_default),
             updated as (
                 update houston.agents a
-                   set settings = f.settings, version = a.version + 1, updated_at = clock_timestamp()
+                   set settings = f.settings || jsonb_build_object('description', a.settings->'description'),
+                       version = a.version + 1, updated_at = clock_timestamp()
                   from file f
                  where a.tenant_id = $1 and a.is_default and a.kind = f.kind and not a.changed
-                   and a.settings <> f.settings
+                   and a.settings - 'description' <> f.settings - 'description'
                 returning a.kind),
             created as (
                 insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
@@ -230,9 +232,11 @@ impl Store {
         let done = sqlx::query!(
             "-- store::agent::follow_files
             update houston.agents a
-               set settings = d.settings, version = a.version + 1, updated_at = clock_timestamp()
+               set settings = d.settings || jsonb_build_object('description', a.settings->'description'),
+                   version = a.version + 1, updated_at = clock_timestamp()
               from unnest($1::text[], $2::jsonb[]) as d (kind, settings)
-             where a.is_default and a.kind = d.kind and not a.changed and a.settings <> d.settings",
+             where a.is_default and a.kind = d.kind and not a.changed
+               and a.settings - 'description' <> d.settings - 'description'",
             &kinds,
             &settings
         )

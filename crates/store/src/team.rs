@@ -140,15 +140,17 @@ impl Store {
     ) -> Result<Vec<Team>> {
         let rows = sqlx::query!(
             r#"-- store::team::list
+            with own as materialized (
+                select * from houston.teams
+                 where tenant_id = $1 and ($2::uuid is null or id = $2) and ($3::uuid is null or id < $3))
             select t.id, t.kind, t.name, t.description, t.router as "router: Json<Router>", t.version, t.created_at,
                    t.updated_at, m.agents as "agents!", m.fallback as "fallback!"
-              from houston.teams t
+              from (select * from own order by id desc limit $4) as t
              cross join lateral (
                    select array_agg(agent_id order by position) as agents,
                           (array_agg(agent_id order by is_fallback desc, position))[1] as fallback
                      from houston.team_agents where team_id = t.id) as m
-             where t.tenant_id = $1 and ($2::uuid is null or t.id = $2) and ($3::uuid is null or t.id < $3)
-             order by t.id desc limit $4"#,
+             order by t.id desc"#,
             tenant.0,
             only.map(|only| only.0),
             before.map(|before| before.0),

@@ -41,10 +41,14 @@ impl Body {
         self.name.is_none() && self.enabled.is_none() && !self.touches_settings()
     }
 
-    /// Whether something is given that the file of a kind says, too.
+    /// Whether something of what it is is given.
     pub(super) fn touches_settings(&self) -> bool {
-        self.description.is_some()
-            || self.role.is_some()
+        self.description.is_some() || self.touches_file()
+    }
+
+    /// Whether something is given that the file of a kind says, too.
+    pub(super) fn touches_file(&self) -> bool {
+        self.role.is_some()
             || self.guidelines.is_some()
             || self.tools.is_some()
             || self.use_case.is_some()

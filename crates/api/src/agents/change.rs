@@ -40,7 +40,7 @@ pub(crate) async fn change(
     // What is set goes by what was read here: changed meanwhile, it would be lost.
     let version = body.version.or_else(|| body.touches_settings().then_some(agent.version));
     let enabled = body.enabled;
-    let changed = agent.changed || body.touches_settings() || name.is_some() || enabled.is_some();
+    let changed = agent.changed || body.touches_file();
     let settings = match app.state.agent_types.get(&agent.kind) {
         _ if !body.touches_settings() => None,
         Some(kind) => Some(body.apply(agent.settings, kind, &app.state.agents)?),

@@ -44,7 +44,7 @@ pub(crate) struct Shown {
     limits: Map<String, Value>,
     enabled: bool,
     is_default: bool,
-    /// Whether it differs from the file of its kind; of one that is no default, true.
+    /// Whether somebody changed what the file of its kind says; of one that is no default, true.
     changed: bool,
     version: i64,
     created_at: Time,
