@@ -121,6 +121,41 @@ pub enum ApiError {
         /// How many there may be.
         limit: i64,
     },
+    /// It is the default agent of its kind.
+    #[error(
+        "this is the default agent of the kind `{kind}`, which answers where no other is chosen: change it, disable it \
+         with `enabled`: false, or put it back as jobs/agents/{kind}.toml says with `reset`"
+    )]
+    DefaultAgent {
+        /// Which kind.
+        kind: String,
+    },
+    /// No file says what it is.
+    #[error("`{name}` is no default agent: only those stand in files, to which `reset` puts them back")]
+    NoDefaultAgent {
+        /// What it is called.
+        name: String,
+    },
+    /// Something else needs it.
+    #[error("this {what} is in use: by {}, and perhaps others. Let another answer there first", by.join(", "))]
+    InUse {
+        /// `agent` or `team`.
+        what: &'static str,
+        /// Some of those that use it.
+        by: Vec<String>,
+    },
+    /// It was changed since it was read.
+    #[error("somebody changed it meanwhile: it is of version {version}. Read it anew, and change that")]
+    StaleVersion {
+        /// The version it has.
+        version: i64,
+    },
+    /// The files of `jobs/agents` cannot be used.
+    #[error("the files of jobs/agents cannot be used, and nothing was changed: {reason}")]
+    UnreadableFiles {
+        /// Which, where, and what is allowed.
+        reason: String,
+    },
     /// A run is open, and the message was to be rejected then.
     #[error(
         "{run} is open, and `double_texting` is `reject`: wait until it has ended, cancel it, or post with \
@@ -190,6 +225,11 @@ impl ApiError {
             Self::AlreadyExists { .. } => "already_exists",
             Self::NotCreatable { .. } => "not_creatable",
             Self::Full { .. } => "full",
+            Self::DefaultAgent { .. } => "default_agent",
+            Self::NoDefaultAgent { .. } => "no_default_agent",
+            Self::InUse { .. } => "in_use",
+            Self::StaleVersion { .. } => "stale_version",
+            Self::UnreadableFiles { .. } => "unreadable_files",
             Self::RunInProgress { .. } => "run_in_progress",
             Self::InvalidState { .. } => "invalid_state",
             Self::TooManyPending { .. } => "too_many_pending",
@@ -219,6 +259,11 @@ impl ApiError {
             Self::AlreadyExists { .. }
             | Self::NotCreatable { .. }
             | Self::Full { .. }
+            | Self::DefaultAgent { .. }
+            | Self::NoDefaultAgent { .. }
+            | Self::InUse { .. }
+            | Self::StaleVersion { .. }
+            | Self::UnreadableFiles { .. }
             | Self::RunInProgress { .. }
             | Self::InvalidState { .. } => StatusCode::CONFLICT,
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } => StatusCode::TOO_MANY_REQUESTS,

@@ -26,6 +26,11 @@
 //! | list of a profile, entry of it | 50 entries, 500 bytes | 422 `invalid_request` |
 //! | notes, learnings of an agentable | 1,000; 500 | 409 `full` |
 //! | memories, custom instructions, feed items of a user | 1,000; 50; 10,000 | 409 `full` |
+//! | name of an agent or team; its description | 100 characters; 2,000 bytes | 422 `invalid_request` |
+//! | role, guidelines of an agent | 6,000 characters each | 422 `invalid_request` |
+//! | limits of an agent | those of its kind | 422 `invalid_request` |
+//! | agents, teams of a tenant | 1,000; 200 | 409 `full` |
+//! | agents, rules of a team; a pattern | 20, 50; 500 characters, 256 KiB as a compiled regular expression | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 visible ASCII characters | 422 `invalid_idempotency_key` |
 //! | page of a list | 100 items | 422 `invalid_request` |
@@ -51,6 +56,7 @@
 //! cursor's property test.
 
 mod agentables;
+mod agents;
 mod auth;
 mod body;
 mod config;
@@ -74,8 +80,10 @@ mod router;
 mod runs;
 mod serve;
 mod state;
+mod teams;
 mod users;
 
+pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use config::Config;
 pub use error::{ApiError, Fault};
 pub use router::router;

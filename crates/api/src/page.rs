@@ -30,6 +30,8 @@ pub(crate) enum List {
     Memories,
     CustomInstructions,
     FeedItems,
+    Agents,
+    Teams,
 }
 
 impl List {
@@ -43,6 +45,8 @@ impl List {
             Self::Memories => 'y',
             Self::CustomInstructions => 'c',
             Self::FeedItems => 'f',
+            Self::Agents => 'g',
+            Self::Teams => 't',
         }
     }
 }

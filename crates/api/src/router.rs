@@ -10,7 +10,7 @@ use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
 use crate::state::{App, State};
-use crate::{agentables, events, health, history, messages, profile, runs, users};
+use crate::{agentables, agents, events, health, history, messages, profile, runs, teams, users};
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
 /// [`crate::serve()`] adds the poll that finds what the bus has lost.
@@ -40,12 +40,24 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/feed-items/{id}", item::<FeedItems>())
         .route("/v1/notes/{id}", item::<Notes>())
         .route("/v1/learnings/{id}", item::<Learnings>())
+        .route("/v1/agents", get(agents::list::list).post(agents::create::create))
+        .route("/v1/agents/resync", post(agents::resync::resync))
+        .route(
+            "/v1/agents/{id}",
+            get(agents::get::get).patch(agents::change::change).delete(agents::delete::delete),
+        )
+        .route("/v1/agents/{id}/reset", post(agents::reset::reset))
+        .route("/v1/teams", get(teams::list::list).post(teams::create::create))
+        .route(
+            "/v1/teams/{id}",
+            get(teams::get::get).patch(teams::change::change).delete(teams::delete::delete),
+        )
         .route("/v1/messages/{id}", get(messages::get::get))
         .route("/v1/runs/{id}", get(runs::get::get))
         .route("/v1/runs/{id}/model_calls", get(runs::calls::calls))
         .route("/v1/runs/{id}/cancel", post(runs::cancel::cancel))
         .route("/v1/{kinds}", get(agentables::list::list).post(agentables::create::create))
-        .route("/v1/{kinds}/{id}", get(agentables::get::get))
+        .route("/v1/{kinds}/{id}", get(agentables::get::get).patch(agentables::change::change))
         .route("/v1/{kinds}/{id}/messages", get(messages::list::list).post(messages::post::post))
         .route("/v1/{kinds}/{id}/notes", list::<Notes>())
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())

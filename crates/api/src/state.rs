@@ -11,6 +11,7 @@ use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::sources::AgentSources;
 use crate::auth::{Caller, KeyCache};
 use crate::config::Config;
 use crate::error::ApiError;
@@ -34,6 +35,8 @@ pub struct State {
     pub ids: Arc<Ids>,
     /// The kinds of agentables, by name.
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
+    /// What agents may be made of.
+    pub agents: Arc<AgentSources>,
     /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
     /// clients come back elsewhere; everything else is served on.
     pub draining: CancellationToken,

@@ -4,6 +4,7 @@
 //! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
 //! refused, so a typo cannot pass for a setting.
 
+mod agents;
 mod explain;
 mod kinds;
 mod providers;
@@ -12,6 +13,7 @@ mod use_case;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
@@ -19,7 +21,7 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
-use houston_engine::config::{ContextConfig, WatchdogConfig};
+use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_llm::{BreakerPolicy, BudgetPolicy};
 use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
@@ -37,6 +39,7 @@ const FILES: &[(&str, &str)] = &[
     ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
+    ("teams", include_str!("../../../jobs/teams.toml")),
 ];
 
 /// Variables that begin like settings but belong to others: to `houston chat`, to the providers, to tests.
@@ -87,6 +90,8 @@ pub(crate) struct Settings {
     /// `jobs/providers.toml`.
     #[serde(default)]
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
+    /// `jobs/teams.toml`.
+    pub(crate) teams: TeamsConfig,
 }
 
 /// How log lines look.
@@ -209,6 +214,10 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The agent types, by kind.
     pub(crate) kinds: BTreeMap<String, Kind>,
+    /// The user's folder.
+    jobs: Option<PathBuf>,
+    /// The tools agent types may name.
+    tools: Vec<String>,
     figment: Figment,
 }
 
@@ -234,9 +243,12 @@ pub(crate) fn load(jobs: Option<&Path>, tools: &[String]) -> Result<Loaded, Conf
     figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
-    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-    let kinds = kinds::load(jobs, &tools)?;
-    Ok(Loaded { settings, kinds, figment })
+    let kinds = kinds::load(jobs, &names(tools))?;
+    Ok(Loaded { settings, kinds, jobs: jobs.map(Path::to_owned), tools: tools.to_vec(), figment })
+}
+
+fn names(tools: &[String]) -> Vec<&str> {
+    tools.iter().map(String::as_str).collect()
 }
 
 /// A TOML source under the key of its file.
@@ -293,7 +305,18 @@ impl Loaded {
     /// The agent types alone.
     #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
-        self.kinds.iter().map(|(name, kind)| (name.clone(), kind.agent_type.clone())).collect()
+        alone(self.kinds.clone())
+    }
+
+    /// What agents may be made of.
+    pub(crate) fn agent_sources(&self) -> houston_api::AgentSources {
+        let (jobs, tools) = (self.jobs.clone(), self.tools.clone());
+        let read = move || kinds::load(jobs.as_deref(), &names(&tools)).map(alone);
+        agents::sources(
+            self.tools.clone(),
+            self.settings.orchestrator.limits,
+            Arc::new(move || read().map_err(|error| error.to_string())),
+        )
     }
 
     /// The kind a first visitor talks with: the first that people begin, those that come with Houston before others.
@@ -302,6 +325,10 @@ impl Loaded {
         let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
         built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.begun_by_people())
     }
+}
+
+fn alone(kinds: BTreeMap<String, Kind>) -> BTreeMap<String, AgentType> {
+    kinds.into_iter().map(|(name, kind)| (name, kind.agent_type)).collect()
 }
 
 fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, String)>) {

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::ModelError;
+use houston_engine::MakeModel;
 use houston_llm::{
     Candidate, Choice, Description, Fallback, Guards, Http, Model, Price, Provider, RetryPolicy, Strategy,
     Timeouts, Unavailable, connect, detect_all, limits, parse_choice,
 };
 
-use crate::config::{AUTO, Loaded, Orchestrator, ProviderSettings, Routed, USE_CASES, Wanted};
+use crate::config::{AUTO, Loaded, ProviderSettings, Routed, Settings, USE_CASES, Wanted};
 use crate::github;
 
 /// The environment, asked for one variable.
@@ -21,9 +23,10 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     value.ok().filter(|value| !value.is_empty())
 }
 
-/// The models by use case, and lines about them that a person can read.
+/// The models by use case, what makes others, and lines about the former that a person can read.
 pub(crate) struct Models {
     pub(crate) by_use_case: BTreeMap<String, Arc<dyn Model>>,
+    pub(crate) make: MakeModel,
     pub(crate) told: Vec<String>,
 }
 
@@ -35,17 +38,18 @@ pub(crate) struct Models {
 /// When no HTTP client can be built.
 pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
     let settings = &loaded.settings;
-    let workshop = Workshop::new(
-        &settings.orchestrator,
-        settings.model_tools,
-        &settings.models.quality,
-        &settings.providers,
-    )
-    .await?;
+    let workshop = Arc::new(Workshop::new(settings).await?);
     let named = loaded.kinds.values().map(|kind| kind.agent_type.use_case.as_str());
     let use_cases: BTreeSet<&str> = USE_CASES.into_iter().chain(named).collect();
     let everything = settings.model.clone().map(Wanted::One);
-    let mut models = Models { by_use_case: BTreeMap::new(), told: Vec::new() };
+    let make = {
+        let workshop = Arc::clone(&workshop);
+        Arc::new(move |name: String| -> BoxFuture<'static, Arc<dyn Model>> {
+            let workshop = Arc::clone(&workshop);
+            Box::pin(async move { workshop.build(&Wanted::One(name).routed()).await.0 })
+        })
+    };
+    let mut models = Models { by_use_case: BTreeMap::new(), make, told: Vec::new() };
     for use_case in use_cases {
         let own = Wanted::One(use_case.to_owned());
         let listed = if USE_CASES.contains(&use_case) { settings.models.serving(use_case) } else { &own };
@@ -62,25 +66,21 @@ pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
 }
 
 /// What models are made with.
-struct Workshop<'s> {
+struct Workshop {
     http: Http,
     guards: Guards,
     policy: RetryPolicy,
     tools: Option<bool>,
-    quality: &'s BTreeMap<String, u8>,
+    quality: BTreeMap<String, u8>,
     /// Where providers are, by name.
-    providers: &'s BTreeMap<String, ProviderSettings>,
+    providers: BTreeMap<String, ProviderSettings>,
     /// What is found by itself.
     found: Vec<Choice>,
 }
 
-impl<'s> Workshop<'s> {
-    async fn new(
-        orchestrator: &Orchestrator,
-        tools: Option<bool>,
-        quality: &'s BTreeMap<String, u8>,
-        providers: &'s BTreeMap<String, ProviderSettings>,
-    ) -> Result<Self, ModelError> {
+impl Workshop {
+    async fn new(settings: &Settings) -> Result<Self, ModelError> {
+        let orchestrator = &settings.orchestrator;
         let seconds = Duration::from_secs;
         let timeouts = Timeouts {
             connect: seconds(orchestrator.model.connect_timeout_s),
@@ -99,7 +99,15 @@ impl<'s> Workshop<'s> {
         let guards =
             Guards::new(orchestrator.retry.breaker, orchestrator.retry.budget, Arc::new(SystemClock));
         let found = detect_all(&http, &environment).await;
-        Ok(Self { http, guards, policy, tools, quality, providers, found })
+        Ok(Self {
+            http,
+            guards,
+            policy,
+            tools: settings.model_tools,
+            quality: settings.models.quality.clone(),
+            providers: settings.providers.clone(),
+            found,
+        })
     }
 
     /// Several models as one, and the line that says which; then a line for each that was left out.
@@ -124,7 +132,7 @@ impl<'s> Workshop<'s> {
         let longest_wait = if several { self.policy.delay } else { self.policy.longest_wait };
         let policy = RetryPolicy { longest_wait: longest_wait.min(self.policy.longest_wait), ..self.policy };
         let guarded = connected.into_iter().map(|model| {
-            let candidate = Candidate::known(model.description().clone(), self.quality, SystemClock.now());
+            let candidate = Candidate::known(model.description().clone(), &self.quality, SystemClock.now());
             (candidate, self.guards.guard(model, policy))
         });
         let guarded: Vec<_> = guarded.collect();

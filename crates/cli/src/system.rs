@@ -1,17 +1,17 @@
 //! [`System`]: API and worker over one store, one bus, one set of models; the same wiring for every command and
 //! for tests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use houston_domain::agent_settings::AgentSettings;
 use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::id::Ids;
 use houston_engine::{Config as EngineConfig, Engine, Parts};
-use houston_llm::Model;
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
 use houston_store::Store;
+use houston_store::agent::DefaultAgent;
 use houston_tools::Registry;
 use houston_worker::{Running, Worker};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::commands::Failure;
 use crate::config::Loaded;
+use crate::models::Models;
 
 /// Everything shared by the roles of one process.
 pub(crate) struct System {
@@ -66,11 +67,7 @@ impl System {
     }
 
     /// Starts driving runs.
-    pub(crate) fn start_worker(
-        &self,
-        registry: Registry,
-        models: BTreeMap<String, Arc<dyn Model>>,
-    ) -> Result<Running, Failure> {
+    pub(crate) fn start_worker(&self, registry: Registry, models: &Models) -> Result<Running, Failure> {
         let orchestrator = &self.loaded.settings.orchestrator;
         let engine = Engine::new(Parts {
             store: self.store.clone(),
@@ -87,10 +84,12 @@ impl System {
                 doubt_ms: orchestrator.lease.doubt_ms,
                 hand_over_ms: orchestrator.worker.hand_over_ms,
                 watchdog: orchestrator.watchdog,
+                teams: self.loaded.settings.teams,
             },
             agent_types: self.loaded.agent_types().into_values().collect(),
             tools: registry,
-            models,
+            models: models.by_use_case.clone(),
+            make_model: Arc::clone(&models.make),
         })
         .map_err(|error| Failure::Usage(error.into()))?;
         let worker = Worker {
@@ -123,6 +122,7 @@ impl System {
             redis: self.bus.health().clone(),
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types()),
+            agents: Arc::new(self.loaded.agent_sources()),
             draining: self.stop.clone(),
         }
     }
@@ -135,8 +135,29 @@ impl System {
         let _ = tokio::time::timeout(Duration::from_secs(1), self.store.close()).await;
     }
 
+    /// Default agents that nobody changed say what the files say with which this process began.
+    async fn follow_agent_files(&self) {
+        let kinds = self.loaded.agent_types();
+        let defaults: Vec<DefaultAgent<'_>> = kinds
+            .values()
+            .map(|kind| DefaultAgent {
+                id: self.ids.next(),
+                kind: &kind.kind,
+                settings: AgentSettings::of(kind),
+            })
+            .collect();
+        match self.store.follow_agent_files(&defaults).await {
+            Ok(0) => {}
+            Ok(agents) => tracing::info!(agents, "default agents follow the files of jobs/agents"),
+            Err(error) => {
+                tracing::warn!(%error, "default agents stay as they are: POST /v1/agents/resync mends that");
+            }
+        }
+    }
+
     /// Serves until told to stop; then requests at hand get as long as runs do, and no longer.
     pub(crate) async fn serve(&self, listener: tokio::net::TcpListener) {
+        self.follow_agent_files().await;
         let drain = Duration::from_secs(self.loaded.settings.orchestrator.worker.drain_s);
         let too_late = async {
             self.stop.cancelled().await;

@@ -7,10 +7,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{AgentableId, MessageId, RunId};
+use crate::id::{AgentId, AgentableId, MessageId, RunId, TeamId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
 use crate::run::RunStatus;
+use crate::team::RoutedBy;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,6 +102,19 @@ pub enum Event {
         /// The same for a person.
         message: String,
     },
+    /// The router of a team picked who answers this run.
+    TeamRouted {
+        /// Which team.
+        team_id: TeamId,
+        /// Which of its agents.
+        agent_id: AgentId,
+        /// What that is called.
+        agent_name: String,
+        /// Who decided.
+        by: RoutedBy,
+        /// Why, for a person.
+        reason: String,
+    },
     /// The error message of the run entered the thread, or changed: all of it, as of here.
     ErrorShown {
         /// Which one: each run has one at most.
@@ -148,8 +162,9 @@ impl Event {
         }
     }
 
-    /// Whether live text may stay open across it: facts that reach the stream from outside the run, and the
-    /// error message and the change of model, which are committed with the turn that was being streamed.
+    /// Whether live text may stay open across it: facts that reach the stream from outside the run, the error
+    /// message and the change of model, which are committed with the turn that was being streamed, and the choice of
+    /// an agent, before anything is.
     #[must_use]
     pub fn is_transparent(&self) -> bool {
         matches!(
@@ -158,6 +173,7 @@ impl Event {
                 | Self::RunQueued {}
                 | Self::ErrorShown { .. }
                 | Self::ModelFallback { .. }
+                | Self::TeamRouted { .. }
         )
     }
 }

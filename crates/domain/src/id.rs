@@ -111,6 +111,10 @@ ids! {
     CustomInstructionId = "instruction";
     /// Something put before a user without being asked.
     FeedItemId = "feed_item";
+    /// An agent: a named configuration of a tenant's.
+    AgentId = "agent";
+    /// A team of agents.
+    TeamId = "team";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

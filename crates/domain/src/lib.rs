@@ -15,6 +15,7 @@
 //! stream cursor's test.
 
 pub mod agent;
+pub mod agent_settings;
 pub mod agentable;
 pub mod clock;
 pub mod error_message;
@@ -29,4 +30,5 @@ pub mod model;
 pub mod retry;
 pub mod run;
 pub mod storable;
+pub mod team;
 pub mod tool_call;

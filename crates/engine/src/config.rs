@@ -27,6 +27,20 @@ pub struct Config {
     pub hand_over_ms: u64,
     /// What cuts an attempt off.
     pub watchdog: WatchdogConfig,
+    /// How teams pick.
+    pub teams: TeamsConfig,
+}
+
+/// `jobs/teams.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TeamsConfig {
+    /// Characters of a message that rules and the router's model look at.
+    pub message_chars: usize,
+    /// How long the model may take to pick, in ms.
+    pub timeout_ms: u64,
+    /// Tokens it may write.
+    pub max_output_tokens: u32,
 }
 
 /// What cuts an attempt off in the middle of a call.

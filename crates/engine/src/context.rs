@@ -22,6 +22,7 @@ use crate::error::Halt;
 use crate::holder::Holder;
 use crate::live::Entered;
 use crate::prompt::compose::compose;
+use crate::serve::Served;
 
 /// One run in the hands of this worker.
 pub(crate) struct Driving<'e> {
@@ -48,10 +49,12 @@ pub(crate) struct Driving<'e> {
     pub(crate) cache_key: String,
     /// The call whose answer the next step takes.
     pub(crate) call: Option<ModelCall>,
+    /// Who answers.
+    pub(crate) served: Served,
     /// Past this, whatever is in flight is cut off.
     pub(crate) watchdog: tokio::time::Instant,
     /// When the claim was answered, by this machine.
-    claimed_at: tokio::time::Instant,
+    pub(crate) claimed_at: tokio::time::Instant,
 }
 
 impl<'e> Driving<'e> {
@@ -76,6 +79,7 @@ impl<'e> Driving<'e> {
             budget: ContextBudget::default(),
             cache_key: cache_key(claimed.fence.agentable),
             call: None,
+            served: Served::default(),
             claimed,
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
@@ -112,6 +116,7 @@ impl<'e> Driving<'e> {
                 Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await })
             })
             .await?;
+        self.take_agent(&context).await?;
         if self.claimed.attempt > 1 {
             let spent =
                 self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;

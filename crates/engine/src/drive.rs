@@ -178,12 +178,20 @@ impl Engine {
 }
 
 impl Driving<'_> {
+    /// Whether too many workers died with the run.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let config = &self.engine.config;
+        self.claimed.deaths >= config.max_crashes || self.claimed.claims > config.max_claims
+    }
+
     /// Drives until something ends the drive.
     async fn go(&mut self, first: bool) -> Result<Driven, Halt> {
         if first {
-            let config = &self.engine.config;
-            if self.claimed.deaths >= config.max_crashes || self.claimed.claims > config.max_claims {
+            if self.is_given_up() {
                 return Box::pin(self.dead_letter()).await;
+            }
+            if let Some(driven) = Box::pin(self.stop_unserved()).await? {
+                return Ok(driven);
             }
             // What was posted after somebody asked to end the run is for the next one.
             let reads = self.claimed.attempt > 1 && !self.entered.live.cancel.is_cancelled();

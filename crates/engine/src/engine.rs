@@ -11,6 +11,7 @@ use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
 use houston_tools::{Offer, Registry};
 
+use crate::agents::{Agents, MakeModel};
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
 use crate::spending::Prices;
@@ -61,6 +62,7 @@ pub struct Engine {
     pub(crate) ids: Arc<Ids>,
     pub(crate) config: Config,
     pub(crate) setups: BTreeMap<String, Arc<Setup>>,
+    pub(crate) agents: Agents,
     pub(crate) live: LiveRuns,
 }
 
@@ -82,6 +84,8 @@ pub struct Parts {
     pub tools: Registry,
     /// The models, by use case.
     pub models: BTreeMap<String, Arc<dyn Model>>,
+    /// Makes those that agents name.
+    pub make_model: MakeModel,
 }
 
 impl Engine {
@@ -102,6 +106,7 @@ impl Engine {
             ids: parts.ids,
             config: parts.config,
             setups,
+            agents: Agents::new(parts.tools, parts.models, parts.make_model),
             live: LiveRuns::default(),
         })
     }
@@ -142,6 +147,19 @@ fn set_up(
         use_case: agent_type.use_case.clone(),
         known: models.keys().cloned().collect::<Vec<_>>().join(", "),
     })?;
+    put_together(agent_type, model, config, tools)
+}
+
+/// `agent_type` with `model` and its tools.
+///
+/// # Errors
+/// [`SetupError::Tool`].
+pub(crate) fn put_together(
+    agent_type: AgentType,
+    model: Arc<dyn Model>,
+    config: &Config,
+    tools: &Registry,
+) -> Result<Setup, SetupError> {
     let able = model.description().supports_tools;
     let names: &[String] = if able { &agent_type.tools } else { &[] };
     let offer =

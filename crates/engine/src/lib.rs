@@ -27,7 +27,11 @@
 //! | notes, learnings of an agentable; memories, feed items of a user | 1,000; 500; 1,000; 10,000 | RATE_LIMITED: delete one first |
 //! | a list a tool reads | 50 beginnings of 200 characters, 20 learnings | further pages |
 //! | entries of a session's history | `limits.max_history_entries` (tasks) | it ends with a notice |
+//! | a model that picks an agent of a team | `teams.timeout_ms`, 10 s; `teams.max_output_tokens` | the team's default agent answers |
+//! | agents, and models they name, that are kept set up | 1,000 | all are set up anew |
 //! | runs of a worker | `worker.slots`, 2,000; 75 of 100 for background runs, 10 for chores | hints wait in their lane |
+//! - Who answers is read with the context: an agent that was changed answers differently from the next run on, on every
+//!   worker. A team's router picks once per run, and the pick is committed before anything is answered.
 //! - A drive that ends early (lost lock, hand-over) has written nothing it may not write, and loses nothing.
 //! - While its worker lives, a drive that ends early has let go of the lock: nobody else could take it.
 //!
@@ -37,6 +41,7 @@
 //! # Add a step kind
 //! Give `AgentRun` a `Next` for it, drive it in [`drive`], commit it through [`commit`].
 
+mod agents;
 mod commit;
 pub mod config;
 mod context;
@@ -50,10 +55,13 @@ pub mod live;
 mod model_call;
 pub mod prompt;
 mod release;
+mod route;
+mod serve;
 mod spending;
 mod tool_call;
 mod turn;
 
+pub use agents::{MakeModel, ROUTING};
 pub use config::Config;
 pub use drive::Driven;
 pub use engine::{Engine, Parts, Setup, SetupError};

@@ -49,12 +49,16 @@ impl Driving<'_> {
     /// What an answer cost: what the provider says, else what its list says; `usage` is told. Of an answer that says
     /// nothing of its tokens nobody knows.
     pub(crate) fn price(&self, usage: &mut Usage) -> ModelCall {
+        self.priced(&self.setup.prices, &self.answering, usage)
+    }
+
+    /// The same of an answer by one of those whose prices these are.
+    pub(crate) fn priced(&self, prices: &Prices, description: &Description, usage: &mut Usage) -> ModelCall {
         let reported = usage.cost.is_some();
         if !reported && usage.input_tokens + usage.output_tokens > 0 {
-            let price = self.setup.prices.of_answering(&self.answering);
+            let price = prices.of_answering(description);
             usage.cost = price.and_then(|price| price.cost(usage, self.now()));
         }
-        let description = &self.answering;
         ModelCall {
             provider: description.provider.clone(),
             model: description.model.clone(),
@@ -88,11 +92,16 @@ impl Driving<'_> {
     /// Ends the run before the call that might break a budget. It is not tried again: nothing would be cheaper.
     pub(crate) async fn stop_for_budget(&mut self, over: &OverBudget) -> Result<Driven, Halt> {
         tracing::info!(run = %self.claimed.run, %over, "a budget ends the run");
-        let (status, text) = (RunStatus::Failed, over.to_string());
+        self.stop_with(BUDGET_EXCEEDED, over.to_string()).await
+    }
+
+    /// Ends the run as failed, for good, and tells the user why.
+    pub(crate) async fn stop_with(&mut self, code: &str, text: String) -> Result<Driven, Halt> {
+        let status = RunStatus::Failed;
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
-        show(&mut step, &ErrorMessage::permanent(self.claimed.run, BUDGET_EXCEEDED, &text));
-        let code = Some(BUDGET_EXCEEDED.to_owned());
+        show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, &text));
+        let code = Some(code.to_owned());
         step.then = Then::End {
             event: Event::RunFinished {
                 status,

@@ -70,9 +70,12 @@ impl Driving<'_> {
         self.commit_intents(step, plans, &turn.calls, &cells).await
     }
 
-    /// What messages of a simulated model carry, so that nobody takes it for a real one.
+    /// What messages carry of who wrote them: a simulated model, so that nobody takes it for a real one; an agent of
+    /// a team.
     pub(crate) fn label(&self) -> Value {
-        if self.answering.simulated { json!({"simulated": true}) } else { json!({}) }
+        let mut label = if self.answering.simulated { json!({"simulated": true}) } else { json!({}) };
+        self.served.label(&mut label);
+        label
     }
 
     fn plan(&self, calls: &[ToolCall]) -> Plans {

@@ -1,7 +1,7 @@
 //! Agentables: anything an agent runs for, each with its lock row.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
+use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, TenantId, UserId};
 use houston_domain::run::RunStatus;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -10,6 +10,7 @@ use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
+use crate::serving::{ServedBy, assign};
 
 /// An agentable about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,8 @@ pub struct Agentable {
     pub run_status: Option<RunStatus>,
     /// What all its model calls cost.
     pub cost: Cost,
+    /// Who answers for it.
+    pub served_by: ServedBy,
 }
 
 macro_rules! agentable {
@@ -76,6 +79,7 @@ macro_rules! agentable {
             run_open: a.run_open,
             run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
             cost: Cost::of(a.cost, a.unpriced_calls),
+            served_by: ServedBy { agent: a.agent_id.map(AgentId), team: a.team_id.map(TeamId) },
         }
     }};
 }
@@ -121,6 +125,21 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
+        self.create_agentable_for(tenant, agentable, ServedBy::default(), key, response).await
+    }
+
+    /// The same, and says who answers for it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, or the agent or team is gone.
+    pub async fn create_agentable_for(
+        &self,
+        tenant: TenantId,
+        agentable: &NewAgentable<'_>,
+        served_by: ServedBy,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         if let Some(key) = key {
             match take(&mut tx, tenant, key, agentable.id.0, response).await? {
@@ -138,6 +157,9 @@ impl Store {
         .await?
         .ok_or(Error::NotFound { what: "user" })?;
         insert(&mut tx, tenant, agentable, false).await?;
+        if served_by != ServedBy::default() {
+            assign(&mut tx, tenant, agentable.id, served_by).await?;
+        }
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -150,7 +172,7 @@ impl Store {
         let a = sqlx::query!(
             r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
              where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
@@ -179,7 +201,7 @@ impl Store {
         let rows = sqlx::query!(
             r#"-- store::agentable::list
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
              where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)

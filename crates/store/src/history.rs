@@ -14,6 +14,7 @@ use sqlx::types::Json;
 use crate::error::Result;
 use crate::excerpt::{Shortened, cut};
 use crate::pool::Store;
+use crate::serving::Serving;
 
 /// What a run starts from.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,8 @@ pub struct RunContext {
     pub learnings: Vec<(LearningId, String)>,
     /// What is known of the user.
     pub user: KnownUser,
+    /// Who answers.
+    pub serving: Serving,
 }
 
 /// What a prompt says of the user, shortened; tools read the rest.
@@ -140,6 +143,8 @@ impl Store {
             union all
             (select 'memory', row_number() over (order by id desc), left(content, $9 + 1), id, null
                from houston.memories where user_id = (select user_id from l) order by id desc limit $8 + 1)
+            union all
+            (select what, place, definition, id, null from houston.serving($1, $10))
             order by 1, 2"#,
             agentable.0,
             notes,
@@ -149,7 +154,8 @@ impl Store {
             limits.custom_instructions,
             limits.custom_instruction_chars,
             limits.memories,
-            limits.memory_chars
+            limits.memory_chars,
+            run.0
         )
         .fetch_all(&self.pool)
         .await?;
@@ -165,6 +171,7 @@ impl Store {
                     let content = row.content.map(|content| content.0).unwrap_or_default();
                     context.history.push(Entry { role: role(&row.text), content });
                 }
+                what if Serving::is_of(what) => context.serving.take(what, row.id, &row.text),
                 other => context.user.take(limits, other, row.id, row.text),
             }
         }

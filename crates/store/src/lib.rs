@@ -22,6 +22,7 @@
 //! with `impl Store` and `query!` texts that begin `-- store::<file>::<function>`; `tenant_id` on it and in every
 //! query the API asks; then `cargo xtask prepare` to refresh `.sqlx`.
 
+pub mod agent;
 pub mod agentable;
 pub mod api_key;
 pub mod claim;
@@ -50,8 +51,10 @@ pub mod profile;
 pub mod record;
 pub mod run;
 pub mod schema;
+pub mod serving;
 pub mod step;
 pub mod sweep;
+pub mod team;
 pub mod user;
 
 /// Marks a place where a test may let the process break down. In this build, which cannot inject faults: nothing.

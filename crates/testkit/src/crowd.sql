@@ -95,7 +95,31 @@ insert into houston.memories (id, tenant_id, user_id, content)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'takes the night train' from generate_series(1, 5 * :users) n;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
+-- A tenant with as many agents and teams as it may have, among the default agents of others. Of ten goals one is
+-- answered by an agent, one by a team.
+create function pg_temp.agent_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0006-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.team_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0007-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
+select pg_temp.agent_id(n), case when n < 1000 then pg_temp.tenant_id(0) else gen_random_uuid() end, 'goal',
+       'agent ' || n, n = 0 or n >= 1000,
+       jsonb_build_object('role', repeat('You know trains. ', 10), 'guidelines', 'Be brief.', 'tools',
+                          array['send_message'], 'use_case', 'agent', 'provider', 'default', 'model', 'default')
+  from generate_series(0, 49999) n;
+insert into houston.teams (id, tenant_id, kind, name, router)
+select pg_temp.team_id(n), case when n < 200 then pg_temp.tenant_id(0) else gen_random_uuid() end, 'goal', 'team ' || n,
+       '{"by": "model"}'
+  from generate_series(0, 9999) n;
+insert into houston.team_agents (team_id, position, agent_id, is_fallback)
+select pg_temp.team_id(n), part, pg_temp.agent_id(5 * n + part - 1), part = 1
+  from generate_series(0, 9999) n, generate_series(1, 5) part;
+update houston.agentables a
+   set agent_id = case when n % 10 = 1 then pg_temp.agent_id(n % 1000) end,
+       team_id = case when n % 10 = 2 then pg_temp.team_id(n % 200) end
+  from generate_series(0, :agentables - 1) n
+ where a.id = pg_temp.goal_id(n) and n % 10 in (1, 2);
 reset session_replication_role;
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
-        houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys;
+        houston.agents, houston.teams, houston.team_agents, houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys;

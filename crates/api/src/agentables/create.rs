@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::id::{AgentableId, UserId};
+use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_store::agentable::NewAgentable;
 use serde::Deserialize;
 
-use crate::agentables::Shown;
+use crate::agentables::{Shown, serving};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line, check_size, check_text};
 use crate::error::ApiError;
@@ -29,6 +29,8 @@ pub(crate) struct Body {
     title: String,
     #[serde(default)]
     description: String,
+    agent_id: Option<AgentId>,
+    team_id: Option<TeamId>,
 }
 
 pub(crate) async fn create(
@@ -44,6 +46,8 @@ pub(crate) async fn create(
     check_line("/title", &body.title, 200)?;
     check_text("/description", &body.description)?;
     check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
+    let named = (body.agent_id, body.team_id);
+    let served_by = serving::check(&app, caller, &kind.name, named).await?;
     let id: AgentableId = app.state.ids.next();
     let new = NewAgentable {
         id,
@@ -62,11 +66,14 @@ pub(crate) async fn create(
         description: new.description.to_owned(),
         status: new.status.map(str::to_owned),
         run_id: None,
+        agent_id: served_by.agent,
+        team_id: served_by.team,
         created_at: Time(new.created_at),
     };
     let response = serde_json::to_value(shown).unwrap_or_default();
     let key = key.as_ref().map(Key::as_stored);
-    let (stored, replayed) = made(app.store().create_agentable(caller.tenant, &new, key, &response).await?)?;
+    let created = app.store().create_agentable_for(caller.tenant, &new, served_by, key, &response).await?;
+    let (stored, replayed) = made(created)?;
     let shown: Shown = stored_answer(stored)?;
     let location = [(header::LOCATION, format!("/v1/{}s/{}", kind.name, shown.id))];
     Ok(answer((StatusCode::CREATED, location, Json(shown)), replayed))

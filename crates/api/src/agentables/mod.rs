@@ -1,11 +1,13 @@
 //! `/v1/{kinds}`: what all agentables have in common.
 
+pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod get;
 pub(crate) mod list;
+mod serving;
 
 use houston_domain::agentable::AgentType;
-use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, UserId};
 use houston_store::agentable::Agentable;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,9 @@ pub(crate) struct Shown {
     pub(crate) status: Option<String>,
     /// Its open run, or the latest one.
     pub(crate) run_id: Option<RunId>,
+    /// The agent that answers, or the team; neither: the default agent of its kind.
+    pub(crate) agent_id: Option<AgentId>,
+    pub(crate) team_id: Option<TeamId>,
     #[serde(flatten)]
     pub(crate) cost: Cost,
     pub(crate) created_at: Time,
@@ -43,6 +48,8 @@ impl Shown {
             description: agentable.description,
             status,
             run_id: agentable.run,
+            agent_id: agentable.served_by.agent,
+            team_id: agentable.served_by.team,
             cost: agentable.cost.into(),
             created_at: Time(agentable.created_at),
         }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::id::{AgentId, MessageId, RunId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::team::RoutedBy;
 use rust_decimal::Decimal;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -217,6 +218,7 @@ pub(crate) enum Fact<'a> {
     Retry { attempt: i32, of: i32, retry_at: Time, code: &'a str, message: &'a str },
     HandedOver { iteration: u32 },
     Fallback { from: &'a str, to: &'a str, code: &'a str, message: &'a str },
+    Routed { team_id: TeamId, agent_id: AgentId, agent_name: &'a str, by: RoutedBy, reason: &'a str },
 }
 
 /// A message as a `CUSTOM` event carries it.

@@ -72,6 +72,11 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let value = Fact::Fallback { from, to, code, message };
             vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
         }
+        Durable::TeamRouted { team_id, agent_id, agent_name, by, reason } => {
+            let (team_id, agent_id, by) = (*team_id, *agent_id, *by);
+            let value = Fact::Routed { team_id, agent_id, agent_name, by, reason };
+            vec![Event::Custom { timestamp, name: "houston.team.routed", value }]
+        }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_api::{Config, State, serve};
+use houston_api::{AgentSources, Config, ProviderName, State, serve};
+use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
@@ -69,6 +70,7 @@ impl App {
             bus,
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
+            agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
             draining: CancellationToken::new(),
         };
@@ -186,6 +188,31 @@ fn open_store(url: &str) -> Store {
         acquire_timeout: Duration::from_secs(3),
     };
     Store::open(&config).unwrap()
+}
+
+/// What agents may be made of: the tools of the kinds and one more, two providers.
+fn sources(agent_types: BTreeMap<String, AgentType>) -> AgentSources {
+    let provider = |name: &str, needs_model| ProviderName {
+        name: name.to_owned(),
+        aliases: Vec::new(),
+        needs_model,
+        is_listed: !needs_model,
+    };
+    let own = agent_types.values().flat_map(|kind| kind.tools.iter().cloned());
+    AgentSources {
+        tools: own.chain(["ring_bell".to_owned()]).collect(),
+        use_cases: ["agent", "titles"].map(String::from).to_vec(),
+        providers: vec![provider("openai", false), provider("custom", true)],
+        nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
+        limits: Limits {
+            max_iterations: 20,
+            max_same_tool: 5,
+            max_duration_s: 600,
+            max_history_entries: 0,
+            max_output_tokens: 1000,
+        },
+        read_files: Arc::new(move || Ok(agent_types.clone())),
+    }
 }
 
 fn agent_types() -> BTreeMap<String, AgentType> {

@@ -25,7 +25,7 @@ pub(crate) struct Ask {
     /// What is asked
     #[arg(required = true)]
     question: Vec<String>,
-    /// Whose model is asked: agent, summaries, titles or planner
+    /// Whose model is asked: agent, summaries, titles, planner or routing
     #[arg(long, default_value = "agent")]
     use_case: String,
     /// A file with the JSON Schema of an object: the answer must fit it

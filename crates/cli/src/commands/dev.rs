@@ -108,7 +108,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
     let demo = demo(&system.store, &system.ids, &folder, &system.loaded).await?;
     let signals = lifecycle::on_signals(system.stop.clone())?;
-    let running = system.start_worker(context.registry, models.by_use_case)?;
+    let running = system.start_worker(context.registry, &models)?;
     // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;

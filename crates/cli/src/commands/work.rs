@@ -32,7 +32,7 @@ impl Work {
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_store::fault!("C4").map_err(anyhow::Error::from)?;
-            let running = system.start_worker(context.registry, models.by_use_case)?;
+            let running = system.start_worker(context.registry, &models)?;
             // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;

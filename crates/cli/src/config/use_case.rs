@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub(crate) const AUTO: &str = "auto";
 
 /// What models are asked for.
-pub(crate) const USE_CASES: [&str; 4] = ["agent", "summaries", "titles", "planner"];
+pub(crate) const USE_CASES: [&str; 5] = ["agent", "summaries", "titles", "planner", "routing"];
 
 /// `jobs/models.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub(crate) struct Models {
     pub(crate) titles: Option<Wanted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) planner: Option<Wanted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) routing: Option<Wanted>,
     /// How good models are, by the beginning of their names.
     #[serde(default)]
     pub(crate) quality: BTreeMap<String, u8>,
@@ -34,8 +36,13 @@ pub(crate) struct Models {
 impl Models {
     /// The use cases that are set, with what they are set to.
     pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, &Wanted)> {
-        let wanted =
-            [Some(&self.agent), self.summaries.as_ref(), self.titles.as_ref(), self.planner.as_ref()];
+        let wanted = [
+            Some(&self.agent),
+            self.summaries.as_ref(),
+            self.titles.as_ref(),
+            self.planner.as_ref(),
+            self.routing.as_ref(),
+        ];
         USE_CASES.into_iter().zip(wanted).filter_map(|(name, wanted)| Some((name, wanted?)))
     }
 

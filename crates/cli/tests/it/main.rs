@@ -2,6 +2,8 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod ask;
 #[cfg(test)]
 mod cancel;
@@ -22,4 +24,8 @@ mod monitor;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod scripted;
+#[cfg(test)]
 mod sigterm;
+#[cfg(test)]
+mod teams;

@@ -48,3 +48,30 @@ impl Limits {
         }
     }
 }
+
+impl LimitChanges {
+    /// These changes, none of them beyond `bounds`.
+    #[must_use]
+    pub fn within(self, bounds: Limits) -> Self {
+        // Of entries, 0 is no cap.
+        let entries = match (self.max_history_entries, bounds.max_history_entries) {
+            (Some(0), most) => most,
+            (Some(entries), most) if most > 0 => entries.min(most),
+            (Some(entries), _) => entries,
+            (None, most) => most,
+        };
+        Self {
+            max_iterations: Some(
+                self.max_iterations.unwrap_or(bounds.max_iterations).min(bounds.max_iterations),
+            ),
+            max_same_tool: Some(self.max_same_tool.unwrap_or(bounds.max_same_tool).min(bounds.max_same_tool)),
+            max_duration_s: Some(
+                self.max_duration_s.unwrap_or(bounds.max_duration_s).min(bounds.max_duration_s),
+            ),
+            max_history_entries: Some(entries),
+            max_output_tokens: Some(
+                self.max_output_tokens.unwrap_or(bounds.max_output_tokens).min(bounds.max_output_tokens),
+            ),
+        }
+    }
+}

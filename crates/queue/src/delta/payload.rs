@@ -71,6 +71,7 @@ fn texts(committed: &Committed) -> usize {
         Event::ToolCalled { input, .. } => json(input),
         Event::ToolReturned { content, .. } => content.len(),
         Event::RetryScheduled { message, .. } | Event::ModelFallback { message, .. } => message.len(),
+        Event::TeamRouted { reason, agent_name, .. } => reason.len() + agent_name.len(),
         Event::ErrorShown { content, metadata, .. } => content.len() + json(metadata),
         Event::RunFinished { message, .. } => message.as_deref().map_or(0, str::len),
         _ => 0,

@@ -20,6 +20,9 @@ pub(crate) struct Case {
 /// An agentable that waits for a worker, one that worker 5 drives, and one with nothing to do.
 const WAITING: u32 = 5;
 const DRIVEN: u32 = 2_005;
+/// Driven, too: one that an agent answers, and one that a team does.
+const OF_AGENT: u32 = 2_011;
+const OF_TEAM: u32 = 2_012;
 const IDLE: u32 = 50_000;
 /// The driver's.
 const WORKER: u32 = 5;
@@ -218,6 +221,70 @@ fn watching() -> Vec<Case> {
     ]
 }
 
+/// What a run reads, who answers it included.
+fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]) -> Case {
+    let (driven, run) = (id("goal", goal), id("run", OPEN_RUNS + goal));
+    let limits = ["20", "500", "10", "200", "20", "1000", "10", "200"];
+    let arguments: Vec<&str> = [driven.as_str()].into_iter().chain(limits).chain([run.as_str()]).collect();
+    let indexes = [
+        "run_locks_pkey",
+        "agentables_pkey",
+        "history_pkey",
+        "notes_by_agentable",
+        "learnings_by_agentable",
+        "users_pkey",
+        "profiles_pkey",
+        "custom_instructions_by_user",
+        "memories_by_user",
+    ];
+    let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
+    // For as long as the test runs.
+    case("store::history::context", when, &arguments, uses.leak(), bounds)
+}
+
+/// The router's pick, in the stream of a goal's open run.
+fn picked(goal: u32) -> String {
+    format!(
+        "insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data)
+         select {}, {}, {}, {}, 1, jsonb_build_object('type', 'team_routed', 'agent_id', 'agent_{}');",
+        id("goal", goal),
+        SEQ + 3,
+        id("tenant", 0),
+        id("run", OPEN_RUNS + goal),
+        Crowd::id("agent", 7).replace('-', "")
+    )
+}
+
+/// Agents and teams.
+fn agents() -> Vec<Case> {
+    let (tenant, agent, team) = (id("tenant", 0), id("agent", 11), id("team", 12));
+    let few = format!("array[{agent}]::uuid[]");
+    vec![
+        case("store::agent::list", "", &[&tenant, "null", "21"], &["agents_by_tenant"], [30, 50]),
+        // At most all of a tenant's, which are a thousand.
+        case("store::agent::among", "", &[&tenant, &few], &[], [1_010, 200]),
+        case(
+            "store::agent::users",
+            "",
+            &[&tenant, &agent, "5"],
+            &["team_agents_by_agent", "agentables_by_agent"],
+            // Where a plan knows no agent, all teams of the tenant, which are two hundred.
+            [450, 700],
+        ),
+        // At most all of a tenant's, and of a page the agents.
+        case("store::team::list", "", &[&tenant, "null", "null", "21"], &["teams_by_tenant"], [700, 300]),
+        case("store::team::list", "one", &[&tenant, &team, "null", "1"], &["teams_by_tenant"], [230, 60]),
+        case("store::team::users", "", &[&tenant, &team], &["agentables_by_team"], [20, 30]),
+        case(
+            "store::serving::assign",
+            "",
+            &[&tenant, &id("goal", IDLE), &agent, "null"],
+            &["agentables_pkey"],
+            [10, 80],
+        ),
+    ]
+}
+
 /// Streams, and what a run reads.
 fn followed() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
@@ -232,22 +299,11 @@ fn followed() -> Vec<Case> {
         case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
         case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
         case("store::event::open_iteration_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
-        case(
-            "store::history::context",
-            "",
-            &[&driven, "20", "500", "10", "200", "20", "1000", "10", "200"],
-            &[
-                "run_locks_pkey",
-                "history_pkey",
-                "notes_by_agentable",
-                "learnings_by_agentable",
-                "users_pkey",
-                "profiles_pkey",
-                "custom_instructions_by_user",
-                "memories_by_user",
-            ],
-            [70, 80],
-        ),
+        context("by the default agent", DRIVEN, &["agents_default"], [75, 90]),
+        context("by an agent", OF_AGENT, &["agents_pkey"], [75, 90]),
+        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [110, 150]),
+        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [80, 100])
+            .after(picked(OF_TEAM)),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
@@ -306,5 +362,5 @@ fn asked() -> Vec<Case> {
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), followed(), asked()].into_iter().flatten().collect()
+    [writes(), watching(), followed(), asked(), agents()].into_iter().flatten().collect()
 }

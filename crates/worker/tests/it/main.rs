@@ -22,6 +22,8 @@ mod retry;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod spending;
 #[cfg(test)]
 mod storm;

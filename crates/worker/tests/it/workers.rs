@@ -8,7 +8,7 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
-use houston_engine::config::{ContextConfig, WatchdogConfig};
+use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_engine::{Config, Engine, Parts};
 use houston_llm::{Model, Simulated};
 use houston_queue::{DeltaBus, HintSender};
@@ -98,6 +98,10 @@ impl Rig {
                 config,
                 agent_types: types,
                 tools: registry,
+                make_model: {
+                    let model = Arc::clone(&model);
+                    Arc::new(move |_| Box::pin(std::future::ready(Arc::clone(&model))))
+                },
                 models: BTreeMap::from([("agent".to_owned(), model)]),
             })
             .unwrap(),
@@ -177,5 +181,6 @@ pub(crate) fn config() -> Config {
         doubt_ms: 500,
         hand_over_ms: 1200,
         watchdog: WatchdogConfig { grace_s: 30 },
+        teams: TeamsConfig { message_chars: 8000, timeout_ms: 10_000, max_output_tokens: 1000 },
     }
 }

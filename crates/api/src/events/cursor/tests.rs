@@ -199,6 +199,7 @@ fn check(line: &Line) {
         ("houston.attempt.started", count(|event| matches!(event, Durable::AttemptStarted { .. }))),
         ("houston.retry.scheduled", count(|event| matches!(event, Durable::RetryScheduled { .. }))),
         ("houston.model.fallback", count(|event| matches!(event, Durable::ModelFallback { .. }))),
+        ("houston.team.routed", count(|event| matches!(event, Durable::TeamRouted { .. }))),
         ("houston.run.handed_over", count(|event| matches!(event, Durable::HandedOver { .. }))),
     ] {
         assert_eq!(customs(name), events, "{name}");

@@ -3,10 +3,11 @@
 use chrono::DateTime;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Delta, Event as Durable, MessageBody, Part};
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::id::{AgentId, MessageId, RunId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::team::RoutedBy;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -265,6 +266,14 @@ impl Stage {
                 message: "slow down".into(),
             };
             events.push((fallback, None));
+            let routed = Durable::TeamRouted {
+                team_id: TeamId(Uuid::nil()),
+                agent_id: AgentId(Uuid::nil()),
+                agent_name: "one".into(),
+                by: RoutedBy::Rule,
+                reason: "rule 1 holds".into(),
+            };
+            events.push((routed, None));
         }
         if !iteration.reasoning.is_empty() && iteration.keeps_thought {
             events.push((Durable::Thought { text: iteration.reasoning.concat() }, None));

@@ -1,0 +1,48 @@
+//! Who answers for an agentable, as clients say it: `agent_id`, or `team_id`, or neither.
+
+use houston_domain::id::{AgentId, TeamId};
+use houston_store::serving::ServedBy;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// Checks who is to answer for an agentable of `kind`.
+pub(super) async fn check(
+    app: &App,
+    caller: Caller,
+    kind: &str,
+    (agent, team): (Option<AgentId>, Option<TeamId>),
+) -> Result<ServedBy, ApiError> {
+    if agent.is_some() && team.is_some() {
+        return Err(ApiError::field(
+            "/team_id",
+            "an agent answers, or a team: give one of agent_id and team_id",
+        ));
+    }
+    if let Some(id) = agent {
+        let found = app.store().agents_among(caller.tenant, &[id]).await?.pop();
+        let found = found.ok_or_else(|| ApiError::field("/agent_id", format!("there is no agent {id}")))?;
+        check_kind("/agent_id", &found.name, &found.kind, kind)?;
+        if !found.enabled {
+            let told = format!("`{}` is disabled: enable it first", found.name);
+            return Err(ApiError::field("/agent_id", told));
+        }
+    }
+    if let Some(id) = team {
+        let found = app.store().teams(caller.tenant, Some(id), None, 1).await?.pop();
+        let found = found.ok_or_else(|| ApiError::field("/team_id", format!("there is no team {id}")))?;
+        check_kind("/team_id", &found.name, &found.kind, kind)?;
+    }
+    Ok(ServedBy { agent, team })
+}
+
+fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<(), ApiError> {
+    if has == wanted {
+        return Ok(());
+    }
+    Err(ApiError::field(
+        pointer,
+        format!("`{name}` is of the kind `{has}`: it must be of the kind `{wanted}`"),
+    ))
+}

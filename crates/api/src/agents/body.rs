@@ -1,0 +1,303 @@
+//! The body of a request that makes or changes an agent, and what is wrong with it.
+
+use houston_domain::agent::limits::{LimitChanges, Limits};
+use houston_domain::agent_settings::{
+    AgentSettings, DEFAULT, MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS, MAX_INSTRUCTIONS_CHARS,
+    MAX_MODEL_CHARS,
+};
+use houston_domain::agentable::AgentType;
+use serde::Deserialize;
+
+use super::sources::{AgentSources, like, short};
+use crate::body::{check_line, check_size, check_text};
+use crate::error::ApiError;
+
+/// What is given is set; the rest stays, and of a new agent is as the file of its kind says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Body {
+    pub(super) name: Option<String>,
+    /// Of a new one.
+    pub(super) kind: Option<String>,
+    description: Option<String>,
+    role: Option<String>,
+    guidelines: Option<String>,
+    tools: Option<Vec<String>>,
+    use_case: Option<String>,
+    provider: Option<String>,
+    model: Option<String>,
+    /// Takes a model that no list of its provider's has: one that is newer than they are.
+    #[serde(default)]
+    allow_unlisted_model: bool,
+    limits: Option<LimitChanges>,
+    pub(super) enabled: Option<bool>,
+    /// Of a change: only if the agent is of this version.
+    pub(super) version: Option<i64>,
+}
+
+impl Body {
+    /// Whether nothing but the version is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.is_none() && self.enabled.is_none() && !self.touches_settings()
+    }
+
+    /// Whether something of what it is is given.
+    pub(super) fn touches_settings(&self) -> bool {
+        self.description.is_some() || self.touches_file()
+    }
+
+    /// Whether something is given that the file of a kind says, too.
+    pub(super) fn touches_file(&self) -> bool {
+        self.role.is_some()
+            || self.guidelines.is_some()
+            || self.tools.is_some()
+            || self.use_case.is_some()
+            || self.provider.is_some()
+            || self.model.is_some()
+            || self.limits.is_some()
+    }
+
+    /// Checks a name.
+    pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+        check_line("/name", name, MAX_AGENT_NAME_CHARS)?;
+        if name.contains(['\n', '\r']) {
+            return Err(ApiError::field("/name", "must be one line"));
+        }
+        Ok(())
+    }
+
+    /// `settings` of an agent of `kind` with what is given.
+    pub(super) fn apply(
+        self,
+        mut settings: AgentSettings,
+        kind: &AgentType,
+        sources: &AgentSources,
+    ) -> Result<AgentSettings, ApiError> {
+        let allow_unlisted = self.allow_unlisted_model;
+        if let Some(description) = self.description {
+            check_text("/description", &description)?;
+            check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+            settings.description = description;
+        }
+        if let Some(role) = self.role {
+            check_line("/role", &role, MAX_INSTRUCTIONS_CHARS)?;
+            settings.role = role;
+        }
+        if let Some(guidelines) = self.guidelines {
+            check_text("/guidelines", &guidelines)?;
+            if guidelines.chars().count() > MAX_INSTRUCTIONS_CHARS {
+                let told = format!("may have {MAX_INSTRUCTIONS_CHARS} characters at most");
+                return Err(ApiError::field("/guidelines", told));
+            }
+            settings.guidelines = guidelines;
+        }
+        if let Some(tools) = self.tools {
+            check_tools(&tools, kind, &sources.tools)?;
+            settings.tools = tools;
+        }
+        if let Some(use_case) = self.use_case {
+            check_use_case(&use_case, kind, &sources.use_cases)?;
+            settings.use_case = use_case;
+        }
+        if let Some(limits) = self.limits {
+            check_limits(&limits, sources.limits.with(kind.limits))?;
+            settings.limits = limits;
+        }
+        let names_model = self.provider.is_some() || self.model.is_some();
+        settings.provider = self.provider.unwrap_or(settings.provider);
+        settings.model = self.model.unwrap_or(settings.model);
+        if names_model {
+            check_model(&mut settings, sources, allow_unlisted)?;
+        }
+        Ok(settings)
+    }
+}
+
+fn check_tools(tools: &[String], kind: &AgentType, all: &[String]) -> Result<(), ApiError> {
+    for (place, tool) in tools.iter().enumerate() {
+        let pointer = format!("/tools/{place}");
+        if tools[..place].contains(tool) {
+            return Err(ApiError::field(&pointer, format!("`{}` stands there twice", short(tool))));
+        }
+        if kind.tools.contains(tool) {
+            continue;
+        }
+        let allowed: Vec<&str> = kind.tools.iter().map(String::as_str).collect();
+        let (given, what) = (short(tool), &kind.kind);
+        let why = if all.contains(tool) {
+            format!("`{given}` is not among the tools of the kind `{what}`")
+        } else {
+            format!("there is no tool `{given}`")
+        };
+        let told = format!("{why}; an agent of it may have: {}{}", allowed.join(", "), like(tool, &allowed));
+        return Err(ApiError::field(&pointer, told));
+    }
+    Ok(())
+}
+
+fn check_use_case(use_case: &str, kind: &AgentType, known: &[String]) -> Result<(), ApiError> {
+    // The file of a kind may name models instead.
+    if known.iter().any(|known| known == use_case) || use_case == kind.use_case {
+        return Ok(());
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let told = format!(
+        "there is no use case `{}`; there are: {}{}",
+        short(use_case),
+        known.join(", "),
+        like(use_case, &known)
+    );
+    Err(ApiError::field("/use_case", told))
+}
+
+fn check_model(
+    settings: &mut AgentSettings,
+    sources: &AgentSources,
+    allow_unlisted: bool,
+) -> Result<(), ApiError> {
+    let model = settings.model.as_str();
+    let is_name = !model.is_empty()
+        && model.chars().count() <= MAX_MODEL_CHARS
+        && !model.contains(|c: char| c.is_whitespace() || c.is_control() || c == ',');
+    if !is_name {
+        let told = format!("must be `default` or the name of one model: 1 to {MAX_MODEL_CHARS} characters");
+        return Err(ApiError::field("/model", told));
+    }
+    if settings.provider == DEFAULT {
+        return Ok(());
+    }
+    let provider = sources.provider(&settings.provider).map_err(|told| ApiError::field("/provider", told))?;
+    if model == DEFAULT && provider.needs_model {
+        let told = format!("{} has no default model: name one", provider.name);
+        return Err(ApiError::field("/model", told));
+    }
+    let nearest = (model != DEFAULT && provider.is_listed && !allow_unlisted)
+        .then(|| (sources.nearest_model)(&provider.name, model))
+        .flatten();
+    if let Some(nearest) = nearest {
+        let told = format!(
+            "`{}` is no known model of {}; did you mean `{nearest}`? One that is newer than this Houston is taken \
+             with `allow_unlisted_model`: true",
+            short(model),
+            provider.name
+        );
+        return Err(ApiError::field("/model", told));
+    }
+    settings.provider.clone_from(&provider.name);
+    Ok(())
+}
+
+/// An agent may be bound more tightly than its kind, never less: what runs may take is for whoever pays for them.
+fn check_limits(limits: &LimitChanges, most: Limits) -> Result<(), ApiError> {
+    let entries = u64::try_from(most.max_history_entries).unwrap_or(u64::MAX);
+    let given = [
+        ("max_iterations", limits.max_iterations.map(u64::from), u64::from(most.max_iterations)),
+        ("max_same_tool", limits.max_same_tool.map(u64::from), u64::from(most.max_same_tool)),
+        ("max_duration_s", limits.max_duration_s, most.max_duration_s),
+        ("max_output_tokens", limits.max_output_tokens.map(u64::from), u64::from(most.max_output_tokens)),
+        (
+            "max_history_entries",
+            limits.max_history_entries.and_then(|entries| u64::try_from(entries).ok()),
+            if entries == 0 { u64::MAX } else { entries },
+        ),
+    ];
+    for (field, value, most) in given {
+        let Some(value) = value else { continue };
+        if value == 0 || value > most {
+            let allowed = if most == u64::MAX { "1 or more".to_owned() } else { format!("from 1 to {most}") };
+            return Err(ApiError::field(&format!("/limits/{field}"), format!("must be {allowed}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::super::sources::ProviderName;
+    use super::*;
+
+    fn sources() -> AgentSources {
+        let provider = |name: &str, needs_model, is_listed| ProviderName {
+            name: name.to_owned(),
+            aliases: vec![format!("{name}-alias")],
+            needs_model,
+            is_listed,
+        };
+        AgentSources {
+            tools: ["send_message", "create_note", "ring_bell"].map(String::from).to_vec(),
+            use_cases: ["agent", "titles"].map(String::from).to_vec(),
+            providers: vec![provider("openai", false, true), provider("custom", true, false)],
+            nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
+            limits: Limits {
+                max_iterations: 20,
+                max_same_tool: 5,
+                max_duration_s: 600,
+                max_history_entries: 0,
+                max_output_tokens: 1000,
+            },
+            read_files: Arc::new(|| Ok(BTreeMap::new())),
+        }
+    }
+
+    fn apply(body: &str) -> Result<AgentSettings, (String, String)> {
+        let kind: AgentType = toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap();
+        let body: Body = serde_json::from_str(body).unwrap();
+        body.apply(AgentSettings::of(&kind), &kind, &sources()).map_err(|error| match error {
+            ApiError::InvalidRequest { errors } => {
+                (errors[0].pointer.clone().unwrap(), errors[0].detail.clone())
+            }
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place_what_is_allowed_and_the_nearest() {
+        for (body, pointer, words) in [
+            (
+                r#"{"tools": ["send_message", "creat_note"]}"#,
+                "/tools/1",
+                &["no tool `creat_note`", "send_message, ", "did you mean `create_note`?"][..],
+            ),
+            (r#"{"tools": ["ring_bell"]}"#, "/tools/0", &["not among the tools of the kind `goal`"]),
+            (r#"{"tools": ["create_note", "create_note"]}"#, "/tools/1", &["twice"]),
+            (r#"{"use_case": "title"}"#, "/use_case", &["agent, titles", "did you mean `titles`?"]),
+            (r#"{"provider": "opnai"}"#, "/provider", &["default, openai, custom", "did you mean `openai`?"]),
+            (
+                r#"{"provider": "openai", "model": "gpt-55"}"#,
+                "/model",
+                &["no known model of openai", "`gpt-5`", "allow_unlisted_model"],
+            ),
+            (r#"{"provider": "custom"}"#, "/model", &["custom has no default model"]),
+            (r#"{"model": ""}"#, "/model", &["`default`"]),
+            (r#"{"model": "a, b"}"#, "/model", &["one model"]),
+            (r#"{"limits": {"max_iterations": 21}}"#, "/limits/max_iterations", &["from 1 to 20"]),
+            (r#"{"limits": {"max_history_entries": 0}}"#, "/limits/max_history_entries", &["1 or more"]),
+            (r#"{"role": " "}"#, "/role", &["empty"]),
+        ] {
+            let (at, told) = apply(body).unwrap_err();
+            assert_eq!(at, pointer, "{body}: {told}");
+            for word in words {
+                assert!(told.contains(word), "{body}: `{told}` does not say `{word}`");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_right_is_set_and_the_rest_stays() {
+        let set = apply(
+            r#"{"provider": "OpenAI-alias", "model": "gpt-5", "tools": ["create_note"], "use_case": "titles",
+                "limits": {"max_iterations": 2}}"#,
+        )
+        .unwrap();
+        assert_eq!((set.provider.as_str(), set.model.as_str()), ("openai", "gpt-5"));
+        assert_eq!((set.tools, set.limits.max_iterations), (vec!["create_note".to_owned()], Some(2)));
+        assert!(set.role.contains("one goal of your user"));
+        let newer = apply(r#"{"provider": "openai", "model": "gpt-6", "allow_unlisted_model": true}"#);
+        assert_eq!(newer.unwrap().model, "gpt-6");
+        assert_eq!(apply(r#"{"provider": "custom", "model": "mine"}"#).unwrap().model, "mine");
+        assert_eq!(apply(r#"{"model": "whatever"}"#).unwrap().provider, "default");
+    }
+}

@@ -1,0 +1,141 @@
+//! The body of a request that makes or changes a team, and what is wrong with it.
+
+use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
+use houston_domain::id::{AgentId, TenantId};
+use houston_domain::team::{Condition, MAX_RULES, MAX_TEAM_AGENTS, Router, RouterKind};
+use houston_store::agent::Agent;
+use houston_store::team::Team;
+use serde::Deserialize;
+
+use crate::body::{check_line, check_size, check_text};
+use crate::error::ApiError;
+use crate::state::App;
+
+/// What is given is set; the rest stays.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Body {
+    name: Option<String>,
+    description: Option<String>,
+    agents: Option<Vec<AgentId>>,
+    default_agent_id: Option<AgentId>,
+    router: Option<Router>,
+    /// Of a change: only if the team is of this version.
+    pub(super) version: Option<i64>,
+}
+
+impl Body {
+    /// Whether a new team can be made of it: what it must have.
+    pub(super) fn check_complete(&self) -> Result<(), ApiError> {
+        let missing = [
+            ("name", self.name.is_none()),
+            ("agents", self.agents.is_none()),
+            ("router", self.router.is_none()),
+        ];
+        if let Some((field, _)) = missing.into_iter().find(|(_, missing)| *missing) {
+            return Err(ApiError::field(&format!("/{field}"), format!("missing field `{field}`")));
+        }
+        match self.version {
+            Some(_) => Err(ApiError::field("/version", "is for changes: a new team is of version 1")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether nothing but the version is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.is_none()
+            && self.description.is_none()
+            && self.agents.is_none()
+            && self.default_agent_id.is_none()
+            && self.router.is_none()
+    }
+
+    /// `team` with what is given.
+    pub(super) async fn apply(self, app: &App, tenant: TenantId, team: Team) -> Result<Team, ApiError> {
+        let mut team = team;
+        if let Some(name) = self.name {
+            check_line("/name", &name, MAX_AGENT_NAME_CHARS)?;
+            team.name = name;
+        }
+        if let Some(description) = self.description {
+            check_text("/description", &description)?;
+            check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+            team.description = description;
+        }
+        if let Some(agents) = self.agents {
+            team.kind = check_agents(app, tenant, &agents).await?;
+            if !agents.contains(&team.fallback) {
+                team.fallback = agents.first().copied().unwrap_or(team.fallback);
+            }
+            team.agents = agents;
+        }
+        if let Some(fallback) = self.default_agent_id {
+            check_member("/default_agent_id", fallback, &team.agents)?;
+            team.fallback = fallback;
+        }
+        if let Some(router) = self.router {
+            team.router = router;
+        }
+        check_router(&team)?;
+        Ok(team)
+    }
+}
+
+/// The kind of these agents, which all have the same.
+async fn check_agents(app: &App, tenant: TenantId, agents: &[AgentId]) -> Result<String, ApiError> {
+    if agents.is_empty() || agents.len() > MAX_TEAM_AGENTS {
+        return Err(ApiError::field("/agents", format!("must be 1 to {MAX_TEAM_AGENTS} agents")));
+    }
+    let found = app.store().agents_among(tenant, agents).await?;
+    let mut kind: Option<&Agent> = None;
+    for (place, id) in agents.iter().enumerate() {
+        let pointer = format!("/agents/{place}");
+        if agents[..place].contains(id) {
+            return Err(ApiError::field(&pointer, format!("{id} stands there twice")));
+        }
+        let agent = found.iter().find(|agent| agent.id == *id);
+        let agent = agent.ok_or_else(|| ApiError::field(&pointer, format!("there is no agent {id}")))?;
+        let first = *kind.get_or_insert(agent);
+        if agent.kind != first.kind {
+            let told = format!(
+                "`{}` is of the kind `{}`, the first agent of `{}`: a team is of one kind",
+                agent.name, agent.kind, first.kind
+            );
+            return Err(ApiError::field(&pointer, told));
+        }
+    }
+    Ok(kind.map(|agent| agent.kind.clone()).unwrap_or_default())
+}
+
+fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(), ApiError> {
+    if agents.contains(&agent) {
+        return Ok(());
+    }
+    let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
+    Err(ApiError::field(
+        pointer,
+        format!("{agent} is not among the agents of the team: {}", agents.join(", ")),
+    ))
+}
+
+fn check_router(team: &Team) -> Result<(), ApiError> {
+    let Router { by, rules } = &team.router;
+    if *by == RouterKind::Model && !rules.is_empty() {
+        return Err(ApiError::field("/router/rules", "are for a router by `rules`: a model picks by itself"));
+    }
+    if *by == RouterKind::Rules && (rules.is_empty() || rules.len() > MAX_RULES) {
+        return Err(ApiError::field("/router/rules", format!("must be 1 to {MAX_RULES} rules")));
+    }
+    for (place, rule) in rules.iter().enumerate() {
+        check_member(&format!("/router/rules/{place}/agent_id"), rule.agent_id, &team.agents)?;
+        rule.when.check().map_err(|invalid| {
+            let field = invalid.field().map(|field| format!("/{field}")).unwrap_or_default();
+            ApiError::field(&format!("/router/rules/{place}/when{field}"), invalid.to_string())
+        })?;
+        let Condition { contains, prefix, regex, .. } = &rule.when;
+        for text in [contains, prefix, regex].into_iter().flatten() {
+            check_text(&format!("/router/rules/{place}/when"), text)?;
+        }
+    }
+    Ok(())
+}

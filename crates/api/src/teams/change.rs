@@ -1,0 +1,43 @@
+//! `PATCH /v1/teams/{id}`: what is given changes, the rest stays; with `version`, only if nobody changed it since.
+//! Its agents may become others, not of another kind: agentables of its kind may use it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::TeamId;
+
+use super::Shown;
+use super::body::Body;
+use crate::agents::{name_taken, unless_stale};
+use crate::auth::Caller;
+use crate::body::Creation;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::state::App;
+
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TeamId>,
+    // Sent twice, it changes nothing twice: a key has nothing to add.
+    Creation { value: body, key: _ }: Creation<Body>,
+) -> Result<impl IntoResponse, ApiError> {
+    if body.is_empty() {
+        let told =
+            "nothing changes: give at least one of name, description, agents, default_agent_id, router";
+        return Err(ApiError::field("", told));
+    }
+    let team = app.store().team(caller.tenant, id).await?;
+    // What is set goes by what was read here: changed meanwhile, it would be lost.
+    let version = Some(body.version.unwrap_or(team.version));
+    let kind = team.kind.clone();
+    let team = body.apply(&app, caller.tenant, team).await?;
+    if team.kind != kind {
+        let told = format!("must be of the kind `{kind}`, as the team is: make another team");
+        return Err(ApiError::field("/agents", told));
+    }
+    let changed = app.store().change_team(caller.tenant, &team, version).await.map_err(name_taken)?;
+    Ok(Json(Shown::from(unless_stale(changed)?)))
+}

@@ -1,0 +1,22 @@
+//! `DELETE /v1/teams/{id}`. One that an agentable uses stays. Its agents stay in any case.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use houston_domain::id::TeamId;
+
+use crate::agents::unless_used;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::state::App;
+
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TeamId>,
+) -> Result<StatusCode, ApiError> {
+    unless_used("team", app.store().delete_team(caller.tenant, id).await?)?;
+    Ok(StatusCode::NO_CONTENT)
+}

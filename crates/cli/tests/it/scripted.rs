@@ -1,0 +1,124 @@
+//! A house whose workers ask a model that answers as told and keeps what it was asked.
+
+use std::sync::{Arc, Mutex};
+
+use houston_testkit::model_server::{Call, ModelServer, Reply};
+use houston_testkit::process::Process;
+use serde_json::{Value, json};
+
+use crate::house::House;
+
+/// What the model was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) model: String,
+    pub(crate) system: String,
+    pub(crate) texts: Vec<String>,
+    pub(crate) tools: Vec<String>,
+}
+
+impl Asked {
+    /// Whether it was to pick an agent of a team.
+    pub(crate) fn routes(&self) -> bool {
+        self.system.starts_with("You pick which agent")
+    }
+}
+
+pub(crate) struct Scripted {
+    pub(crate) house: House,
+    pub(crate) model: ModelServer,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// An answer that says who gives it: the first line of the role, and the model.
+pub(crate) fn answer(asked: &Asked) -> Reply {
+    let role = asked.system.split("<role>\n").nth(1).and_then(|role| role.lines().next()).unwrap_or("nobody");
+    Reply::tool("send_message", json!({"content": format!("{role} by {}", asked.model)}))
+}
+
+impl Scripted {
+    /// Without workers.
+    pub(crate) async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&asked);
+        let model = ModelServer::start(move |call: &Call| {
+            let asked = Asked {
+                model: call.model().to_owned(),
+                system: call.system(),
+                texts: call.user_texts(),
+                tools: call.tools(),
+            };
+            let reply = script(&asked);
+            heard.lock().unwrap().push(asked);
+            reply
+        });
+        Self { house: House::start(), model: model.await.unwrap(), asked }
+    }
+
+    /// A worker for whom `default` is this model.
+    pub(crate) fn worker(&self, model: &str) -> Process {
+        self.house.worker_with(&[("HOUSTON_MODEL", model), ("HOUSTON_LOCAL_URL", &self.model.url())])
+    }
+
+    /// All it was asked so far.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// Any request: status and body.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.send_to(&self.house.url(path), method, body).await
+    }
+
+    /// The same to any server of the house.
+    pub(crate) async fn send_to(&self, url: &str, method: &str, body: Value) -> (u16, Value) {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.request(method.parse().unwrap(), url).bearer_auth(&self.house.key);
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
+    }
+
+    /// The same, which must be accepted.
+    pub(crate) async fn ok(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) = self.send(method, path, body).await;
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// The same, which must be refused: the status, and what the refusal says.
+    pub(crate) async fn refused(&self, method: &str, path: &str, body: Value) -> (u16, String) {
+        let (status, answer) = self.send(method, path, body).await;
+        assert!(status >= 400, "{method} {path}: {status} {answer}");
+        (status, answer.to_string())
+    }
+
+    /// Makes an agent of the kind goal with this role, and returns its id.
+    pub(crate) async fn agent(&self, name: &str, mut more: Value) -> String {
+        let fields = more.as_object_mut().unwrap();
+        fields.insert("name".to_owned(), json!(name));
+        fields.entry("kind").or_insert(json!("goal"));
+        fields.entry("role").or_insert(json!(name.to_uppercase()));
+        let made = self.ok("POST", "/v1/agents", more).await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A user with a goal that `served_by` answers.
+    pub(crate) async fn goal(&self, served_by: Value) -> String {
+        let user = self.ok("POST", "/v1/users", json!({"name": "Ada"})).await;
+        let mut body = served_by;
+        body["user_id"] = user["id"].clone();
+        body["title"] = json!("Tokyo");
+        self.ok("POST", "/v1/goals", body).await["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Posts and waits: the last thing the agent said.
+    pub(crate) async fn ask(&self, goal: &str, content: &str) -> String {
+        let posted =
+            self.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": content})).await;
+        let answered = self.house.answered(&posted).await;
+        assert_eq!(answered["status"], "answered", "{answered}");
+        self.house.said(goal).await.pop().unwrap()
+    }
+}

@@ -1,0 +1,241 @@
+//! Teams: a rule or a model picks who answers, once per run, and everybody can see who.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use houston_testkit::model_server::{Gate, Reply};
+use serde_json::{Value, json};
+
+use crate::house::PATIENCE;
+use crate::scripted::{Asked, Scripted, answer};
+
+/// Picks this agent, for this reason.
+fn picks(agent: &str) -> Reply {
+    Reply::text(json!({"agent": agent, "reason": "it knows"}).to_string())
+}
+
+/// What the stream says of picks.
+async fn routed(rig: &Scripted, goal: &str) -> Vec<Value> {
+    let events = Mutex::new(Vec::new());
+    rig.house
+        .watch_with(&format!("/v1/goals/{goal}/events?after=0"), |event| {
+            if event["name"] == "houston.team.routed" {
+                events.lock().unwrap().push(event["value"].clone());
+            }
+        })
+        .await;
+    events.into_inner().unwrap()
+}
+
+/// A cook and a clerk.
+async fn two(rig: &Scripted) -> [String; 2] {
+    let cook = rig.agent("cook", json!({"description": "knows recipes", "tools": ["send_message"]})).await;
+    let clerk = rig.agent("clerk", json!({"description": "knows invoices", "model": "rare"})).await;
+    [cook, clerk]
+}
+
+/// A goal that a team answers.
+async fn served(rig: &Scripted, agents: &[String; 2], router: Value) -> (String, String) {
+    let body = json!({"name": "office", "agents": agents, "router": router});
+    let team = rig.ok("POST", "/v1/teams", body).await["id"].as_str().unwrap().to_owned();
+    let goal = rig.goal(json!({"team_id": team})).await;
+    (team, goal)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_picks_who_answers_and_all_know_the_same() {
+    let rig = Scripted::start(answer).await;
+    let _worker = rig.worker("local/usual");
+    let agents = two(&rig).await;
+    let [cook, clerk] = &agents;
+    let router = json!({"by": "rules", "rules": [
+        {"when": {"contains": "invoice"}, "agent_id": clerk},
+        {"when": {"regex": "^/cook\\b"}, "agent_id": cook},
+    ]});
+    let (team, goal) = served(&rig, &agents, router).await;
+    assert_eq!(rig.ask(&goal, "Where is my INVOICE?").await, "CLERK by rare");
+    assert_eq!(rig.ask(&goal, "/cook some rice").await, "COOK by usual");
+    assert_eq!(rig.ask(&goal, "hello").await, "COOK by usual", "the first of the team when no rule holds");
+    let last = rig.asked().pop().unwrap();
+    assert_eq!(last.texts, ["Where is my INVOICE?", "/cook some rice", "hello"], "one history for all");
+    assert!(!rig.asked().iter().any(Asked::routes), "no model was asked who answers");
+
+    let told = routed(&rig, &goal).await;
+    let by: Vec<_> = told.iter().map(|one| (one["agent_name"].as_str(), one["by"].as_str())).collect();
+    let expected = [("clerk", "rule"), ("cook", "rule"), ("cook", "default")];
+    assert_eq!(by, expected.map(|(name, by)| (Some(name), Some(by))));
+    assert_eq!((&told[0]["team_id"], &told[0]["agent_id"]), (&json!(team), &json!(clerk)));
+    let thread = rig.house.get(&format!("/v1/goals/{goal}/messages?limit=100")).await;
+    let wrote: Vec<_> =
+        thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "agent").collect();
+    assert_eq!(wrote.last().unwrap()["metadata"]["agent"], json!({"id": clerk, "name": "clerk"}));
+
+    // A disabled agent is passed over, and changed rules hold from the next run on.
+    rig.ok("PATCH", &format!("/v1/agents/{clerk}"), json!({"enabled": false})).await;
+    assert_eq!(rig.ask(&goal, "Where is my invoice?").await, "COOK by usual");
+    rig.ok("PATCH", &format!("/v1/agents/{clerk}"), json!({"enabled": true})).await;
+    let rules = json!({"by": "rules", "rules": [{"when": {"longer_than": 3}, "agent_id": clerk}]});
+    rig.ok("PATCH", &format!("/v1/teams/{team}"), json!({"router": rules})).await;
+    assert_eq!(rig.ask(&goal, "/cook some rice").await, "CLERK by rare");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_picks_by_names_and_descriptions_and_what_it_costs_is_counted() {
+    let rig = Scripted::start(|asked| if asked.routes() { picks("clerk") } else { answer(asked) }).await;
+    let _worker = rig.worker("local/usual");
+    let agents = two(&rig).await;
+    let (_, goal) = served(&rig, &agents, json!({"by": "model"})).await;
+    assert_eq!(rig.ask(&goal, "I paid twice").await, "CLERK by rare");
+    let asked = rig.asked();
+    let [pick, answer] = &asked[..] else { panic!("{asked:?}") };
+    assert!(pick.routes() && pick.tools.is_empty() && pick.model == "usual", "{pick:?}");
+    for told in ["knows recipes", "knows invoices", "\"clerk\""] {
+        assert!(pick.system.contains(told), "`{}` does not say `{told}`", pick.system);
+    }
+    assert!(pick.texts.concat().contains("I paid twice"), "{pick:?}");
+    assert!(!answer.routes());
+    let told = routed(&rig, &goal).await;
+    assert_eq!((told[0]["by"].as_str(), told[0]["reason"].as_str()), (Some("model"), Some("it knows")));
+    let run = rig.house.get(&format!("/v1/goals/{goal}")).await["run_id"].as_str().unwrap().to_owned();
+    let calls = rig.house.get(&format!("/v1/runs/{run}/model_calls")).await;
+    let models: Vec<_> = calls["data"].as_array().unwrap().iter().map(|call| call["model"].clone()).collect();
+    assert!(models.len() == 2 && models.contains(&json!("usual")), "both calls are counted: {calls}");
+    let run = rig.house.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(run["model"], "local/rare", "the run's model is the one that answered: {run}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_agent_answers_when_the_model_cannot_pick() {
+    let broken = Arc::new(Mutex::new(Reply::status(500)));
+    let replies = Arc::clone(&broken);
+    let rig = Scripted::start(
+        move |asked| {
+            if asked.routes() { replies.lock().unwrap().clone() } else { answer(asked) }
+        },
+    )
+    .await;
+    let _worker = rig.house.worker_with(&[
+        ("HOUSTON_MODEL", "local/usual"),
+        ("HOUSTON_LOCAL_URL", &rig.model.url()),
+        ("HOUSTON_TEAMS__TIMEOUT_MS", "500"),
+    ]);
+    let agents = two(&rig).await;
+    let (team, goal) = served(&rig, &agents, json!({"by": "model"})).await;
+    rig.ok("PATCH", &format!("/v1/teams/{team}"), json!({"default_agent_id": agents[1]})).await;
+    for reply in [Reply::status(400), picks("butcher"), Reply::text("no JSON"), Reply::hang()] {
+        *broken.lock().unwrap() = reply;
+        assert_eq!(rig.ask(&goal, "hello").await, "CLERK by rare");
+    }
+    let told = routed(&rig, &goal).await;
+    assert_eq!(told.len(), 4);
+    assert!(told.iter().all(|one| one["by"] == "default" && one["agent_name"] == "clerk"), "{told:?}");
+    assert!(told[3]["reason"].as_str().unwrap().contains("500 ms"), "{told:?}");
+    // Nobody is left: the user is told.
+    for agent in &agents {
+        rig.ok("PATCH", &format!("/v1/agents/{agent}"), json!({"enabled": false})).await;
+    }
+    let posted = rig.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
+    assert_eq!(rig.house.answered(&posted).await["status"], "failed");
+    let run = rig.house.get(&format!("/v1/runs/{}", posted["run_id"].as_str().unwrap())).await.to_string();
+    assert!(run.contains("AGENT_UNAVAILABLE") && run.contains("`office`"), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_between_the_pick_and_the_answer_keeps_the_pick() {
+    let gate = Gate::new();
+    let (held, picked) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
+    let rig = Scripted::start(move |asked| {
+        if !asked.routes() {
+            return answer(asked).held_by(&held);
+        }
+        // Asked again, it would pick the other.
+        picks(if picked.fetch_add(1, Ordering::Relaxed) == 0 { "clerk" } else { "cook" })
+    })
+    .await;
+    let agents = two(&rig).await;
+    let (_, goal) = served(&rig, &agents, json!({"by": "model"})).await;
+    let mut first = rig.worker("local/usual");
+    let posted = rig.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
+    let answering =
+        |wanted: usize| rig.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted);
+    assert!(answering(2).await, "the pick is made, and its agent is asked");
+    first.kill().unwrap();
+    let _second = rig.worker("local/usual");
+    assert!(answering(3).await, "the other worker asks");
+    gate.open();
+    assert_eq!(rig.house.answered(&posted).await["status"], "answered");
+    assert_eq!(rig.house.said(&goal).await, ["CLERK by rare"]);
+    let asked = rig.asked();
+    assert_eq!(asked.iter().filter(|asked| asked.routes()).count(), 1, "{asked:?}");
+    assert_eq!(routed(&rig, &goal).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_lives_from_its_making_to_its_end_and_refuses_what_it_cannot_use() {
+    let rig = Scripted::start(answer).await;
+    let agents = two(&rig).await;
+    let [cook, clerk] = &agents;
+    let porter = rig.agent("porter", json!({"kind": "task"})).await;
+    let rule =
+        |when: Value, agent: &str| json!({"by": "rules", "rules": [{"when": when, "agent_id": agent}]});
+    let team = |agents: Value, router: Value| json!({"name": "office", "agents": agents, "router": router});
+    let model = json!({"by": "model"});
+    for (body, words) in [
+        (json!({"name": "office", "router": model}), ["/agents", "missing field"]),
+        (team(json!([]), model.clone()), ["/agents", "1 to 20"]),
+        (team(json!([cook, porter]), model.clone()), ["/agents/1", "of the kind `task`"]),
+        (team(json!([cook, cook]), model.clone()), ["/agents/1", "twice"]),
+        (team(json!([cook]), json!({"by": "dice"})), ["/router/by", "`rules` or `model`"]),
+        (team(json!([cook]), json!({"by": "rules"})), ["/router/rules", "1 to 50"]),
+        (
+            team(json!([cook]), rule(json!({"contains": "a"}), clerk)),
+            ["/router/rules/0/agent_id", "not among"],
+        ),
+        (team(json!([cook]), rule(json!({}), cook)), ["/router/rules/0/when", "at least one of"]),
+        (
+            team(json!([cook]), rule(json!({"regex": "(a"}), cook)),
+            ["/router/rules/0/when/regex", "unclosed group"],
+        ),
+        (
+            team(json!([cook]), rule(json!({"regex": "(\\w{60}){60}"}), cook)),
+            ["/router/rules/0/when/regex", "size limit"],
+        ),
+        (
+            team(json!([cook]), rule(json!({"contians": "a"}), cook)),
+            ["/router/rules/0/when/contians", "contains"],
+        ),
+    ] {
+        let (status, told) = rig.refused("POST", "/v1/teams", body.clone()).await;
+        assert_eq!(status, 422, "{body}: {told}");
+        for word in words {
+            assert!(told.contains(word), "{body}: `{told}` does not say `{word}`");
+        }
+    }
+    let body = team(json!([cook, clerk]), rule(json!({"prefix": "/bill", "longer_than": 9}), clerk));
+    let made = rig.house.create("/v1/teams", "office", &body).await;
+    assert_eq!(rig.house.create("/v1/teams", "office", &body).await, made, "the same key makes one");
+    assert_eq!((&made["kind"], &made["default_agent_id"]), (&json!("goal"), &json!(cook)));
+    let path = format!("/v1/teams/{}", made["id"].as_str().unwrap());
+    assert_eq!(rig.ok("GET", &path, Value::Null).await, made);
+    assert_eq!(rig.ok("GET", "/v1/teams", Value::Null).await["data"], json!([made]));
+    let changed = rig.ok("PATCH", &path, json!({"default_agent_id": clerk, "version": 1})).await;
+    assert_eq!((&changed["default_agent_id"], &changed["version"]), (&json!(clerk), &json!(2)));
+    assert_eq!(changed["agents"], json!([cook, clerk]));
+    let (status, told) = rig.refused("PATCH", &path, json!({"name": "x", "version": 1})).await;
+    assert!(status == 409 && told.contains("stale_version"), "{told}");
+    let (status, told) = rig.refused("PATCH", &path, json!({"agents": [porter]})).await;
+    assert!(status == 422 && told.contains("/router/rules/0/agent_id"), "{told}");
+    let (status, told) = rig.refused("PATCH", &path, json!({"agents": [porter], "router": model})).await;
+    assert!(status == 422 && told.contains("kind `goal`"), "{told}");
+
+    let (status, told) = rig.refused("DELETE", &format!("/v1/agents/{cook}"), Value::Null).await;
+    assert!(status == 409 && told.contains("in_use") && told.contains("team_"), "{told}");
+    let goal = rig.goal(json!({"team_id": made["id"]})).await;
+    let (status, told) = rig.refused("DELETE", &path, Value::Null).await;
+    assert!(status == 409 && told.contains("in_use") && told.contains(&goal), "{told}");
+    let shown = rig.ok("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": cook})).await;
+    assert_eq!((&shown["agent_id"], &shown["team_id"]), (&json!(cook), &Value::Null));
+    rig.ok("DELETE", &path, Value::Null).await;
+    assert_eq!(rig.send("GET", &path, Value::Null).await.0, 404);
+    assert_eq!(rig.send("GET", &format!("/v1/agents/{clerk}"), Value::Null).await.0, 200, "its agents stay");
+}

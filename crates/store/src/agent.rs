@@ -1,0 +1,415 @@
+//! Agents: named configurations of a tenant's, each of a kind. The default one of each kind says what the kind's file
+//! says until somebody changes it; it is made when the tenant first asks for its agents.
+
+use chrono::{DateTime, Utc};
+use houston_domain::agent_settings::{AgentSettings, MAX_AGENTS};
+use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
+use serde_json::Value;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+
+/// Users of an agent or a team that are named when it cannot be deleted.
+const NAMED_USERS: i64 = 5;
+
+/// An agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Its id.
+    pub id: AgentId,
+    /// The kind it is of.
+    pub kind: String,
+    /// What people and routers call it: no other of the tenant's is called so.
+    pub name: String,
+    /// Whether it is the default one of its kind.
+    pub is_default: bool,
+    /// Whether somebody changed what its kind's file says (of name, description and being enabled no file says
+    /// anything); of one that is no default, true.
+    pub changed: bool,
+    /// Whether it may answer.
+    pub enabled: bool,
+    /// What it is.
+    pub settings: AgentSettings,
+    /// Rises with each change.
+    pub version: i64,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The default agent of a kind, as the kind's file says.
+#[derive(Debug, Clone)]
+pub struct DefaultAgent<'a> {
+    /// The id it gets if it is new.
+    pub id: AgentId,
+    /// Its kind, and its name.
+    pub kind: &'a str,
+    /// What the file says.
+    pub settings: AgentSettings,
+}
+
+/// What changes of an agent; `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct AgentChange<'a> {
+    /// What it is called.
+    pub name: Option<&'a str>,
+    /// Whether it may answer.
+    pub enabled: Option<bool>,
+    /// All of what it is.
+    pub settings: Option<&'a AgentSettings>,
+    /// Whether it differs from its kind's file afterwards.
+    pub changed: bool,
+    /// Only if it is of this version.
+    pub version: Option<i64>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed<T> {
+    /// It is in.
+    Done(T),
+    /// It was changed meanwhile: this is the version it has.
+    Stale(i64),
+}
+
+/// What became of a default agent when the files were read anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synced {
+    /// There was none.
+    Created,
+    /// It says now what the file says.
+    Updated,
+    /// It said so already.
+    Unchanged,
+    /// Somebody changed it: it stays as it is.
+    Kept,
+}
+
+/// What uses an agent or a team.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsedBy {
+    /// An agentable of this kind.
+    Agentable(String, AgentableId),
+    /// A team.
+    Team(TeamId),
+}
+
+/// What became of something that was to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone.
+    Gone,
+    /// These use it, and perhaps others.
+    InUse(Vec<UsedBy>),
+}
+
+macro_rules! agent {
+    ($row:expr) => {{
+        let row = $row;
+        Agent {
+            id: AgentId(row.id),
+            kind: row.kind,
+            name: row.name,
+            is_default: row.is_default,
+            changed: row.changed,
+            enabled: row.enabled,
+            settings: row.settings.0,
+            version: row.version,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// Columns of `defaults`, for `unnest`.
+fn columns(defaults: &[DefaultAgent<'_>]) -> (Vec<Uuid>, Vec<String>, Vec<Value>) {
+    let settings = |default: &DefaultAgent<'_>| serde_json::to_value(&default.settings).unwrap_or_default();
+    (
+        defaults.iter().map(|default| default.id.0).collect(),
+        defaults.iter().map(|default| default.kind.to_owned()).collect(),
+        defaults.iter().map(settings).collect(),
+    )
+}
+
+/// What a unique index says when a name is taken; a foreign key, when something is in use.
+pub(crate) fn exists(error: Error, what: &'static str) -> Error {
+    if error.sqlstate().as_deref() == Some("23505") { Error::Exists { what } } else { error }
+}
+
+impl Store {
+    /// Makes the default agents the tenant does not have yet.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn ensure_default_agents(&self, tenant: TenantId, defaults: &[DefaultAgent<'_>]) -> Result<()> {
+        let (ids, kinds, settings) = columns(defaults);
+        sqlx::query!(
+            "-- store::agent::ensure
+            insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
+            select d.id, $1, d.kind, d.kind, true, d.settings
+              from unnest($2::uuid[], $3::text[], $4::jsonb[]) as d (id, kind, settings)
+            on conflict do nothing",
+            tenant.0,
+            &ids,
+            &kinds,
+            &settings
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Lets the tenant's default agents say what the files say, but for those that somebody changed. Returns what
+    /// became of each, by kind.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sync_default_agents(
+        &self,
+        tenant: TenantId,
+        defaults: &[DefaultAgent<'_>],
+    ) -> Result<Vec<(String, Synced)>> {
+        let (ids, kinds, settings) = columns(defaults);
+        let rows = sqlx::query!(
+            r#"-- store::agent::sync
+            with file as (
+                select * from unnest($2::uuid[], $3::text[], $4::jsonb[]) as d (id, kind, settings)),
+            was as (
+                select a.* from houston.agents a join file f on f.kind = a.kind
+                 where a.tenant_id = $1 and a.is_default),
+            updated as (
+                update houston.agents a
+                   set settings = f.settings || jsonb_build_object('description', a.settings->'description'),
+                       version = a.version + 1, updated_at = clock_timestamp()
+                  from file f
+                 where a.tenant_id = $1 and a.is_default and a.kind = f.kind and not a.changed
+                   and a.settings - 'description' <> f.settings - 'description'
+                returning a.kind),
+            created as (
+                insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
+                select f.id, $1, f.kind, f.kind, true, f.settings from file f
+                 where not exists (select from was w where w.kind = f.kind)
+                on conflict do nothing
+                returning kind)
+            select f.kind as "kind!",
+                   case when c.kind is not null then 'created' when u.kind is not null then 'updated'
+                        when w.changed then 'kept' else 'unchanged' end as "became!"
+              from file f left join was w on w.kind = f.kind left join updated u on u.kind = f.kind
+              left join created c on c.kind = f.kind
+             order by f.kind"#,
+            tenant.0,
+            &ids,
+            &kinds,
+            &settings
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let became = match row.became.as_str() {
+                    "created" => Synced::Created,
+                    "updated" => Synced::Updated,
+                    "kept" => Synced::Kept,
+                    _ => Synced::Unchanged,
+                };
+                (row.kind, became)
+            })
+            .collect())
+    }
+
+    /// Lets the default agents of all tenants that nobody changed say what the files say: at the start of a server.
+    /// Returns how many said something else.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn follow_agent_files(&self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
+        let (_, kinds, settings) = columns(defaults);
+        let done = sqlx::query!(
+            "-- store::agent::follow_files
+            update houston.agents a
+               set settings = d.settings || jsonb_build_object('description', a.settings->'description'),
+                   version = a.version + 1, updated_at = clock_timestamp()
+              from unnest($1::text[], $2::jsonb[]) as d (kind, settings)
+             where a.is_default and a.kind = d.kind and not a.changed
+               and a.settings - 'description' <> d.settings - 'description'",
+            &kinds,
+            &settings
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected())
+    }
+
+    /// Makes an agent. `response` is what the client is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when another is called so, [`Error::Full`] when the tenant has too many.
+    pub async fn create_agent(
+        &self,
+        tenant: TenantId,
+        agent: &Agent,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, agent.id.0, response).await? {
+            return Ok(earlier);
+        }
+        let done = sqlx::query!(
+            "-- store::agent::create
+            insert into houston.agents (id, tenant_id, kind, name, changed, enabled, settings, created_at, updated_at)
+            select $1, $2, $3, $4, true, $5, $6, $7, $7
+             where (select count(*) from houston.agents where tenant_id = $2) < $8",
+            agent.id.0,
+            tenant.0,
+            agent.kind,
+            agent.name,
+            agent.enabled,
+            Json(&agent.settings) as _,
+            agent.created_at,
+            MAX_AGENTS
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(|error| exists(error.into(), "agent"))?;
+        if done.rows_affected() == 0 {
+            return Err(Error::Full { what: "agents of a tenant", limit: MAX_AGENTS });
+        }
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Agents of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn agents(&self, tenant: TenantId, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
+        let rows = sqlx::query!(
+            r#"-- store::agent::list
+            select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
+                   created_at, updated_at
+              from houston.agents where tenant_id = $1 and ($2::uuid is null or id < $2)
+             order by id desc limit $3"#,
+            tenant.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| agent!(row)).collect())
+    }
+
+    /// Those of the agents with these ids that the tenant has.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn agents_among(&self, tenant: TenantId, ids: &[AgentId]) -> Result<Vec<Agent>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query!(
+            r#"-- store::agent::among
+            select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
+                   created_at, updated_at
+              from houston.agents where tenant_id = $1 and id = any($2)"#,
+            tenant.0,
+            &ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| agent!(row)).collect())
+    }
+
+    /// An agent of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn agent(&self, tenant: TenantId, id: AgentId) -> Result<Agent> {
+        self.agents_among(tenant, &[id]).await?.pop().ok_or(Error::NotFound { what: "agent" })
+    }
+
+    /// Changes an agent of the tenant, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Exists`] when another is called so.
+    pub async fn change_agent(
+        &self,
+        tenant: TenantId,
+        id: AgentId,
+        change: &AgentChange<'_>,
+    ) -> Result<Changed<Agent>> {
+        let row = sqlx::query!(
+            r#"-- store::agent::change
+            update houston.agents
+               set name = coalesce($3, name), enabled = coalesce($4, enabled), settings = coalesce($5, settings),
+                   changed = $6, version = version + 1, updated_at = clock_timestamp()
+             where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)
+            returning id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>",
+                      version, created_at, updated_at"#,
+            tenant.0,
+            id.0,
+            change.name,
+            change.enabled,
+            change.settings.map(Json) as Option<Json<&AgentSettings>>,
+            change.changed,
+            change.version
+        )
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(|error| exists(error.into(), "agent"))?;
+        match row {
+            Some(row) => Ok(Changed::Done(agent!(row))),
+            None => Ok(Changed::Stale(self.agent(tenant, id).await?.version)),
+        }
+    }
+
+    /// Deletes an agent of the tenant that is no default and that nothing uses.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also for a default one.
+    pub async fn delete_agent(&self, tenant: TenantId, id: AgentId) -> Result<Deleted> {
+        let done = sqlx::query!(
+            "-- store::agent::delete
+            delete from houston.agents where tenant_id = $1 and id = $2 and not is_default",
+            tenant.0,
+            id.0
+        )
+        .execute(&self.pool)
+        .await
+        .map_err(Error::from);
+        match done {
+            Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "agent" }),
+            Ok(_) => Ok(Deleted::Gone),
+            Err(error) if error.sqlstate().as_deref() == Some("23503") => {
+                Ok(Deleted::InUse(self.users_of_agent(tenant, id).await?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn users_of_agent(&self, tenant: TenantId, id: AgentId) -> Result<Vec<UsedBy>> {
+        let rows = sqlx::query!(
+            r#"-- store::agent::users
+            (select null as kind, m.team_id as "id!" from houston.team_agents m
+               join houston.teams t on t.id = m.team_id
+              where t.tenant_id = $1 and m.agent_id = $2 order by m.team_id limit $3)
+            union all
+            (select kind, id from houston.agentables where tenant_id = $1 and agent_id = $2 order by id limit $3)"#,
+            tenant.0,
+            id.0,
+            NAMED_USERS
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| match row.kind {
+                Some(kind) => UsedBy::Agentable(kind, AgentableId(row.id)),
+                None => UsedBy::Team(TeamId(row.id)),
+            })
+            .collect())
+    }
+}

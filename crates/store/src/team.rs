@@ -1,0 +1,244 @@
+//! Teams: agents of one kind in an order, and a router that picks one of them for each run.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
+use houston_domain::team::{MAX_TEAMS, Router};
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::agent::{Changed, Deleted, UsedBy, exists};
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+
+/// A team.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Team {
+    /// Its id.
+    pub id: TeamId,
+    /// The kind of its agents.
+    pub kind: String,
+    /// What people call it: no other of the tenant's is called so.
+    pub name: String,
+    /// What it is good for.
+    pub description: String,
+    /// Its agents, as listed.
+    pub agents: Vec<AgentId>,
+    /// Who answers when nobody else is picked.
+    pub fallback: AgentId,
+    /// How one of them is picked.
+    pub router: Router,
+    /// Rises with each change.
+    pub version: i64,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+macro_rules! team {
+    ($row:expr) => {{
+        let row = $row;
+        let agents: Vec<AgentId> = row.agents.into_iter().map(AgentId).collect();
+        Team {
+            id: TeamId(row.id),
+            kind: row.kind,
+            name: row.name,
+            description: row.description,
+            fallback: AgentId(row.fallback),
+            agents,
+            router: row.router.0,
+            version: row.version,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }};
+}
+
+/// Writes who is in the team, in the place of who was. An agent that is gone meanwhile is a foreign key's business.
+async fn write_agents(connection: &mut PgConnection, team: &Team) -> Result<()> {
+    let agents: Vec<Uuid> = team.agents.iter().map(|agent| agent.0).collect();
+    sqlx::query!(
+        "-- store::team::clear
+        delete from houston.team_agents where team_id = $1",
+        team.id.0
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "-- store::team::fill
+        insert into houston.team_agents (team_id, position, agent_id, is_fallback)
+        select $1, m.n, m.agent_id, m.agent_id = $3 from unnest($2::uuid[]) with ordinality as m (agent_id, n)",
+        team.id.0,
+        &agents,
+        team.fallback.0
+    )
+    .execute(connection)
+    .await
+    .map_err(|error| gone(error.into()))?;
+    Ok(())
+}
+
+fn gone(error: Error) -> Error {
+    if error.sqlstate().as_deref() == Some("23503") { Error::NotFound { what: "agent" } } else { error }
+}
+
+impl Store {
+    /// Makes a team. `response` is what the client is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when another is called so, [`Error::Full`] when the tenant has too many,
+    /// [`Error::NotFound`] when an agent is gone.
+    pub async fn create_team(
+        &self,
+        tenant: TenantId,
+        team: &Team,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, team.id.0, response).await? {
+            return Ok(earlier);
+        }
+        let done = sqlx::query!(
+            "-- store::team::create
+            insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at)
+            select $1, $2, $3, $4, $5, $6, $7, $7
+             where (select count(*) from houston.teams where tenant_id = $2) < $8",
+            team.id.0,
+            tenant.0,
+            team.kind,
+            team.name,
+            team.description,
+            Json(&team.router) as _,
+            team.created_at,
+            MAX_TEAMS
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(|error| exists(error.into(), "team"))?;
+        if done.rows_affected() == 0 {
+            return Err(Error::Full { what: "teams of a tenant", limit: MAX_TEAMS });
+        }
+        write_agents(&mut tx, team).await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// Teams of the tenant, newest first, older than `before` if given; `only`: that one alone.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn teams(
+        &self,
+        tenant: TenantId,
+        only: Option<TeamId>,
+        before: Option<TeamId>,
+        limit: i64,
+    ) -> Result<Vec<Team>> {
+        let rows = sqlx::query!(
+            r#"-- store::team::list
+            with own as materialized (
+                select * from houston.teams
+                 where tenant_id = $1 and ($2::uuid is null or id = $2) and ($3::uuid is null or id < $3))
+            select t.id, t.kind, t.name, t.description, t.router as "router: Json<Router>", t.version, t.created_at,
+                   t.updated_at, m.agents as "agents!", m.fallback as "fallback!"
+              from (select * from own order by id desc limit $4) as t
+             cross join lateral (
+                   select array_agg(agent_id order by position) as agents,
+                          (array_agg(agent_id order by is_fallback desc, position))[1] as fallback
+                     from houston.team_agents where team_id = t.id) as m
+             order by t.id desc"#,
+            tenant.0,
+            only.map(|only| only.0),
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| team!(row)).collect())
+    }
+
+    /// A team of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn team(&self, tenant: TenantId, id: TeamId) -> Result<Team> {
+        self.teams(tenant, Some(id), None, 1).await?.pop().ok_or(Error::NotFound { what: "team" })
+    }
+
+    /// Puts `team` in the place of the one with its id and, if given, of `version`. Returns it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also when an agent is gone; [`Error::Exists`] when another is called so.
+    pub async fn change_team(
+        &self,
+        tenant: TenantId,
+        team: &Team,
+        version: Option<i64>,
+    ) -> Result<Changed<Team>> {
+        let mut tx = self.pool.begin().await?;
+        let done = sqlx::query!(
+            "-- store::team::change
+            update houston.teams
+               set name = $3, description = $4, router = $5, kind = $6, version = version + 1,
+                   updated_at = clock_timestamp()
+             where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)",
+            tenant.0,
+            team.id.0,
+            team.name,
+            team.description,
+            Json(&team.router) as _,
+            team.kind,
+            version
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(|error| exists(error.into(), "team"))?;
+        if done.rows_affected() == 0 {
+            drop(tx);
+            return Ok(Changed::Stale(self.team(tenant, team.id).await?.version));
+        }
+        write_agents(&mut tx, team).await?;
+        tx.commit().await?;
+        self.team(tenant, team.id).await.map(Changed::Done)
+    }
+
+    /// Deletes a team of the tenant that no agentable uses. Its agents stay.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_team(&self, tenant: TenantId, id: TeamId) -> Result<Deleted> {
+        let done = sqlx::query!(
+            "-- store::team::delete
+            delete from houston.teams where tenant_id = $1 and id = $2",
+            tenant.0,
+            id.0
+        )
+        .execute(&self.pool)
+        .await
+        .map_err(Error::from);
+        match done {
+            Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "team" }),
+            Ok(_) => Ok(Deleted::Gone),
+            Err(error) if error.sqlstate().as_deref() == Some("23503") => {
+                Ok(Deleted::InUse(self.users_of_team(tenant, id).await?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn users_of_team(&self, tenant: TenantId, id: TeamId) -> Result<Vec<UsedBy>> {
+        let rows = sqlx::query!(
+            "-- store::team::users
+            select kind, id from houston.agentables where tenant_id = $1 and team_id = $2 order by id limit 5",
+            tenant.0,
+            id.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| UsedBy::Agentable(row.kind, AgentableId(row.id))).collect())
+    }
+}

@@ -1,0 +1,130 @@
+//! Who answers is read with what a run reads anyway: what it asks of Postgres, counted by Postgres.
+
+use std::collections::BTreeMap;
+
+use houston_domain::agent_settings::AgentSettings;
+use houston_domain::event::Event;
+use houston_domain::id::{AgentId, AgentableId};
+use houston_domain::run::RunStatus;
+use houston_domain::team::{Condition, RoutedBy, Router, RouterKind, Rule};
+use houston_store::agent::{Agent, AgentChange, DefaultAgent};
+use houston_store::serving::ServedBy;
+use houston_store::team::Team;
+
+use crate::rig::{Rig, assert_status};
+use crate::workers::agent_types;
+
+/// Statements that workers send whether there are runs or not, and those of this test.
+const OTHERS: [&str; 5] =
+    ["store::sweep::", "store::lease::", "store::health::", "store::message::", "store::run::"];
+
+/// The statements of runs that Postgres has executed so far, by name.
+fn executed(rig: &Rig) -> BTreeMap<String, usize> {
+    let log = std::fs::read_to_string(rig.servers.folder().join("postgres.log")).unwrap();
+    let mut counts = BTreeMap::new();
+    for line in log.lines().filter(|line| line.contains("LOG:  execute ")) {
+        let Some((_, name)) = line.split_once(": -- ") else { continue };
+        let name = name.trim().to_owned();
+        if !OTHERS.iter().any(|others| name.starts_with(others)) {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// What so many runs of `goal` execute, but for claims: a sweep may claim in vain.
+async fn cost(rig: &Rig, goal: AgentableId, runs: usize) -> BTreeMap<String, usize> {
+    let before = executed(rig);
+    for _ in 0..runs {
+        let posted = rig.post(goal, "hello").await;
+        assert_status(&rig.ended(posted.run).await, RunStatus::MessageSent);
+    }
+    let mut after = executed(rig);
+    assert!(after.remove("store::claim::run").unwrap() >= runs, "{after:?}");
+    after.retain(|name, count| {
+        *count -= before.get(name).copied().unwrap_or(0);
+        *count > 0
+    });
+    after
+}
+
+async fn agent(rig: &Rig, name: &str) -> AgentId {
+    let now = rig.ids.clock().now();
+    let agent = Agent {
+        id: rig.ids.next(),
+        kind: "goal".to_owned(),
+        name: name.to_owned(),
+        is_default: false,
+        changed: true,
+        enabled: true,
+        settings: AgentSettings::of(&agent_types()[0]),
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    rig.store.create_agent(rig.tenant, &agent, None, &serde_json::Value::Null).await.unwrap();
+    agent.id
+}
+
+fn times(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_answers_costs_no_round_trip_and_a_team_one_commit() {
+    let rig = Rig::start().await;
+    rig.servers.sql("alter system set log_statement = 'all'").unwrap();
+    rig.servers.sql("select pg_reload_conf()").unwrap();
+    // Connections that are open already hear of it within their next statement.
+    let worker = rig.worker();
+    let warm = rig.post(rig.goal, "hello").await;
+    assert_status(&rig.ended(warm.run).await, RunStatus::MessageSent);
+
+    let usual = times(&[("store::history::context", 5), ("store::step::commit", 5)]);
+    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "by its kind's file");
+
+    let types = agent_types();
+    let default = DefaultAgent { id: rig.ids.next(), kind: "goal", settings: AgentSettings::of(&types[0]) };
+    rig.store.ensure_default_agents(rig.tenant, std::slice::from_ref(&default)).await.unwrap();
+    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "by the default agent of its kind");
+
+    let (one, other) = (agent(&rig, "one").await, agent(&rig, "other").await);
+    let served = ServedBy { agent: Some(one), team: None };
+    rig.store.assign(rig.tenant, rig.goal, served).await.unwrap();
+    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "by an agent of its own");
+    let settings = AgentSettings { role: "Another.".to_owned(), ..AgentSettings::of(&types[0]) };
+    let change = AgentChange { settings: Some(&settings), changed: true, ..AgentChange::default() };
+    rig.store.change_agent(rig.tenant, one, &change).await.unwrap();
+    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "and when that was changed");
+
+    let when = Condition { contains: Some("HELLO".to_owned()), ..Condition::default() };
+    let now = rig.ids.clock().now();
+    let team = Team {
+        id: rig.ids.next(),
+        kind: "goal".to_owned(),
+        name: "both".to_owned(),
+        description: String::new(),
+        agents: vec![one, other],
+        fallback: one,
+        router: Router { by: RouterKind::Rules, rules: vec![Rule { when, agent_id: other }] },
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    rig.store.create_team(rig.tenant, &team, None, &serde_json::Value::Null).await.unwrap();
+    let served = ServedBy { agent: None, team: Some(team.id) };
+    rig.store.assign(rig.tenant, rig.goal, served).await.unwrap();
+    let routed = times(&[("store::history::context", 5), ("store::step::commit", 10)]);
+    assert_eq!(cost(&rig, rig.goal, 5).await, routed, "a team: the pick is committed before the answer");
+
+    let mut picks = 0;
+    for committed in rig.events(rig.goal).await {
+        if let Event::TeamRouted { agent_id, by, .. } = committed.event {
+            assert_eq!((agent_id, by), (other, RoutedBy::Rule));
+            picks += 1;
+        }
+    }
+    assert_eq!(picks, 5);
+    rig.history(rig.goal).await;
+    worker.drain().await;
+}
