@@ -7,10 +7,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{AgentableId, MessageId, RunId};
+use crate::id::{AgentableId, MessageId, RunId, SessionId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
 use crate::run::RunStatus;
+use crate::session::CompletionReason;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,6 +116,19 @@ pub enum Event {
         /// The iteration that was cut off.
         iteration: u32,
     },
+    /// A session was closed before this run: what it held stands in the history no more.
+    SessionArchived {
+        /// Which one.
+        session_id: SessionId,
+        /// Which of the agentable's, from 1.
+        number: i64,
+        /// Why.
+        reason: CompletionReason,
+        /// When its first entry was written.
+        started_at: DateTime<Utc>,
+        /// When its last entry was.
+        completed_at: DateTime<Utc>,
+    },
     /// The run is over.
     RunFinished {
         /// How it ended.
@@ -158,6 +172,7 @@ impl Event {
                 | Self::RunQueued {}
                 | Self::ErrorShown { .. }
                 | Self::ModelFallback { .. }
+                | Self::SessionArchived { .. }
         )
     }
 }

@@ -111,6 +111,8 @@ ids! {
     CustomInstructionId = "instruction";
     /// Something put before a user without being asked.
     FeedItemId = "feed_item";
+    /// A stretch of an agentable's history.
+    SessionId = "session";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

@@ -28,5 +28,6 @@ pub mod message;
 pub mod model;
 pub mod retry;
 pub mod run;
+pub mod session;
 pub mod storable;
 pub mod tool_call;

@@ -85,6 +85,9 @@ impl Store {
     /// last, while `worker` drives another of which that is true: each of them is driven without the others, so that
     /// the one to blame shows; and when it is to be given up and that is still in doubt.
     ///
+    /// A run that begins after [`Archiving`](crate::Archiving)'s quiet closes the session before it, which takes its
+    /// id from `next_message`; the stream is told of it after the returned event.
+    ///
     /// # Errors
     /// What the database says.
     pub async fn claim_run(
@@ -101,7 +104,9 @@ impl Store {
                    title as "title!", description as "description!", parent_id, run_id as "run_id!",
                    attempt as "attempt!", iterations as "iterations!", deaths as "deaths!",
                    claims as "claims!", failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
-                   takeover as "takeover!", error_content, error_metadata
+                   takeover as "takeover!", error_content, error_metadata,
+                   case when attempt = 1 and kind = any ($10)
+                        then houston.turn_session($1, run_id, make_interval(secs => $11), $4) end as told
               from houston.claim_run($1, $2, $3, $4, $5, $6, $7, $8,
                    make_interval(secs => $9))"#,
             agentable.0,
@@ -112,7 +117,9 @@ impl Store {
             self.fairness.messages(),
             self.fairness.bytes(),
             crashes.max,
-            crashes.doubt.as_secs_f64()
+            crashes.doubt.as_secs_f64(),
+            &self.archiving.kinds,
+            self.archiving.settings.quiet().as_secs_f64()
         )
         .fetch_optional(&self.pool)
         .await?;

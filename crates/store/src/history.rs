@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{
-    AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, TenantId,
+    AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, SessionId, TenantId,
 };
 use houston_domain::knowledge::{ProfileList, PromptLimits};
+use houston_domain::session::SessionArchive;
 use houston_domain::tool_call::ToolResponse;
 use sqlx::types::Json;
 
@@ -28,6 +29,21 @@ pub struct RunContext {
     pub learnings: Vec<(LearningId, String)>,
     /// What is known of the user.
     pub user: KnownUser,
+    /// The last closed sessions, newest first, as many as prompts have.
+    pub sessions: Vec<KnownSession>,
+    /// Whether there is any closed session.
+    pub has_sessions: bool,
+}
+
+/// A closed session as a prompt has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    /// Its id.
+    pub id: SessionId,
+    /// The day on which it began, UTC.
+    pub day: String,
+    /// Its summary, shortened.
+    pub summary: String,
 }
 
 /// What a prompt says of the user, shortened; tools read the rest.
@@ -66,6 +82,18 @@ impl KnownUser {
                     entries.push(profile_entries, (), text);
                 }
             }
+        }
+    }
+}
+
+impl RunContext {
+    /// Takes a session of the context: ten characters of its day, then its summary.
+    fn know(&mut self, archive: &SessionArchive, id: uuid::Uuid, text: &str) {
+        self.has_sessions = true;
+        if self.sessions.len() < usize::try_from(archive.prompt_summaries).unwrap_or(0) {
+            let (day, summary) = text.split_at_checked(10).unwrap_or((text, ""));
+            let summary = cut(summary.to_owned(), archive.prompt_summary_chars);
+            self.sessions.push(KnownSession { id: SessionId(id), day: day.to_owned(), summary });
         }
     }
 }
@@ -111,6 +139,7 @@ impl Store {
         notes: i64,
         limits: &PromptLimits,
     ) -> Result<RunContext> {
+        let archive = self.archiving.settings;
         // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
@@ -140,6 +169,10 @@ impl Store {
             union all
             (select 'memory', row_number() over (order by id desc), left(content, $9 + 1), id, null
                from houston.memories where user_id = (select user_id from l) order by id desc limit $8 + 1)
+            union all
+            (select 'session', row_number() over (order by number desc),
+                    to_char(started_at, 'YYYY-MM-DD') || left(summary, $11 + 1), id, null
+               from houston.sessions where agentable_id = $1 order by number desc limit greatest($10, 1))
             order by 1, 2"#,
             agentable.0,
             notes,
@@ -149,7 +182,9 @@ impl Store {
             limits.custom_instructions,
             limits.custom_instruction_chars,
             limits.memories,
-            limits.memory_chars
+            limits.memory_chars,
+            archive.prompt_summaries,
+            archive.prompt_summary_chars
         )
         .fetch_all(&self.pool)
         .await?;
@@ -165,6 +200,7 @@ impl Store {
                     let content = row.content.map(|content| content.0).unwrap_or_default();
                     context.history.push(Entry { role: role(&row.text), content });
                 }
+                "session" => context.know(&archive, row.id, &row.text),
                 other => context.user.take(limits, other, row.id, row.text),
             }
         }

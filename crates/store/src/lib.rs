@@ -50,6 +50,9 @@ pub mod profile;
 pub mod record;
 pub mod run;
 pub mod schema;
+pub mod session;
+mod session_search;
+pub mod session_summary;
 pub mod step;
 pub mod sweep;
 pub mod user;
@@ -66,3 +69,4 @@ macro_rules! fault {
 pub use error::{Error, Result};
 pub use fairness::Fairness;
 pub use pool::{Config, Store};
+pub use session::Archiving;

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use houston_domain::id::{MessageId, RunId};
+use houston_domain::id::{MessageId, RunId, SessionId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::session::CompletionReason;
 use rust_decimal::Decimal;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -212,11 +213,36 @@ pub(crate) struct Added<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Fact<'a> {
-    Message { message: Box<Posted<'a>> },
-    Attempt { attempt: i32, iteration: u32 },
-    Retry { attempt: i32, of: i32, retry_at: Time, code: &'a str, message: &'a str },
-    HandedOver { iteration: u32 },
-    Fallback { from: &'a str, to: &'a str, code: &'a str, message: &'a str },
+    Message {
+        message: Box<Posted<'a>>,
+    },
+    Attempt {
+        attempt: i32,
+        iteration: u32,
+    },
+    Retry {
+        attempt: i32,
+        of: i32,
+        retry_at: Time,
+        code: &'a str,
+        message: &'a str,
+    },
+    HandedOver {
+        iteration: u32,
+    },
+    Fallback {
+        from: &'a str,
+        to: &'a str,
+        code: &'a str,
+        message: &'a str,
+    },
+    SessionArchived {
+        session_id: SessionId,
+        number: i64,
+        completion_reason: CompletionReason,
+        started_at: Time,
+        completed_at: Time,
+    },
 }
 
 /// A message as a `CUSTOM` event carries it.

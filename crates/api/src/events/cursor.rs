@@ -294,6 +294,7 @@ impl Cursor {
             | Durable::MessagePosted { .. }
             | Durable::ToolReturned { .. }
             | Durable::ModelFallback { .. }
+            | Durable::SessionArchived { .. }
             | Durable::ErrorShown { .. } => {}
         }
     }

@@ -72,6 +72,16 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let value = Fact::Fallback { from, to, code, message };
             vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
         }
+        Durable::SessionArchived { session_id, number, reason, started_at, completed_at } => {
+            let value = Fact::SessionArchived {
+                session_id: *session_id,
+                number: *number,
+                completion_reason: *reason,
+                started_at: Time(*started_at),
+                completed_at: Time(*completed_at),
+            };
+            vec![Event::Custom { timestamp, name: "houston.session.archived", value }]
+        }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
