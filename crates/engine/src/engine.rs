@@ -13,7 +13,7 @@ use houston_tools::{Offer, Registry};
 
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
-use crate::spending::Prices;
+use crate::spending::{Prices, Summariser};
 
 /// One agent type with all it refers to.
 #[derive(Clone)]
@@ -62,6 +62,8 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) setups: BTreeMap<String, Arc<Setup>>,
     pub(crate) live: LiveRuns,
+    /// Who writes summaries, if anybody does.
+    pub(crate) summariser: Option<Summariser>,
 }
 
 /// What an engine is built from.
@@ -103,6 +105,7 @@ impl Engine {
             config: parts.config,
             setups,
             live: LiveRuns::default(),
+            summariser: Summariser::among(&parts.models),
         })
     }
 

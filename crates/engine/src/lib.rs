@@ -37,9 +37,11 @@
 //! # Add a step kind
 //! Give `AgentRun` a `Next` for it, drive it in [`drive`], commit it through [`commit`].
 
+mod archive;
 mod commit;
 pub mod config;
 mod context;
+mod conversation;
 pub mod drive;
 pub mod engine;
 pub mod error;

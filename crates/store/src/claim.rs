@@ -7,6 +7,7 @@ use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
+use serde_json::Value;
 
 use crate::error::Result;
 use crate::pool::Store;
@@ -139,11 +140,7 @@ impl Store {
             failed_attempts: row.failed_attempts,
             cancel_seq: row.cancel_seq,
             usage: usage(&row.usage),
-            error: row.error_content.zip(row.error_metadata).map(|(content, metadata)| ErrorMessage {
-                id: ErrorMessage::id_of(RunId(row.run_id)),
-                content,
-                metadata,
-            }),
+            error: unsettled(RunId(row.run_id), row.error_content, row.error_metadata),
             next_message,
             event: Committed {
                 seq: row.seq,
@@ -159,6 +156,12 @@ impl Store {
             },
         }))
     }
+}
+
+/// The error message of a run, if it has one that nothing has settled.
+fn unsettled(run: RunId, content: Option<String>, metadata: Option<Value>) -> Option<ErrorMessage> {
+    let id = ErrorMessage::id_of(run);
+    content.zip(metadata).map(|(content, metadata)| ErrorMessage { id, content, metadata })
 }
 
 /// Tokens as the database keeps them: in, out, cache read, cache write, reasoning.

@@ -87,6 +87,23 @@ impl KnownUser {
 }
 
 impl RunContext {
+    /// Takes one row of the context that is no entry.
+    fn take(
+        &mut self,
+        limits: &PromptLimits,
+        archive: &SessionArchive,
+        what: &str,
+        id: uuid::Uuid,
+        text: String,
+    ) {
+        match what {
+            "note" => self.notes.push((NoteId(id), text)),
+            "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
+            "session" => self.know(archive, id, &text),
+            other => self.user.take(limits, other, id, text),
+        }
+    }
+
     /// Takes a session of the context: ten characters of its day, then its summary.
     fn know(&mut self, archive: &SessionArchive, id: uuid::Uuid, text: &str) {
         self.has_sessions = true;
@@ -132,6 +149,7 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
+    #[expect(clippy::too_many_lines, reason = "one statement: what a run starts from is its length")]
     pub async fn run_context(
         &self,
         agentable: AgentableId,
@@ -139,7 +157,7 @@ impl Store {
         notes: i64,
         limits: &PromptLimits,
     ) -> Result<RunContext> {
-        let archive = self.archiving.settings;
+        let (archive, mut context) = (self.archiving.settings, RunContext::default());
         // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
@@ -188,21 +206,14 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let mut context = RunContext::default();
         for row in rows {
-            match row.what.as_str() {
-                "note" => context.notes.push((NoteId(row.id), row.text)),
-                "learning" => {
-                    context.learnings.push((LearningId(row.id), cut(row.text, limits.learning_chars)));
-                }
-                "history" => {
-                    context.of_this_run += usize::from(row.id == run.0);
-                    let content = row.content.map(|content| content.0).unwrap_or_default();
-                    context.history.push(Entry { role: role(&row.text), content });
-                }
-                "session" => context.know(&archive, row.id, &row.text),
-                other => context.user.take(limits, other, row.id, row.text),
+            if row.what == "history" {
+                context.of_this_run += usize::from(row.id == run.0);
+                let content = row.content.map_or_else(Vec::new, |content| content.0);
+                context.history.push(Entry { role: role(&row.text), content });
+                continue;
             }
+            context.take(limits, &archive, &row.what, row.id, row.text);
         }
         context.user.profile.sort_by_key(|(list, _)| *list);
         Ok(context)

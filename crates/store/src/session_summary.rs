@@ -82,6 +82,24 @@ impl Store {
             .collect())
     }
 
+    /// Gives back sessions that were taken: somebody else may write their summaries now. It was no attempt.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn give_back_unsummarised(&self, sessions: &[SessionId]) -> Result<()> {
+        let ids: Vec<uuid::Uuid> = sessions.iter().map(|session| session.0).collect();
+        sqlx::query!(
+            "-- store::session_summary::give_back
+            update houston.sessions
+               set summary_due_at = clock_timestamp(), summary_attempts = summary_attempts - 1
+             where id = any ($1) and summary_due_at is not null",
+            &ids
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
     /// Writes what is known of a session, unless somebody has; with it counts the model call, as one of the session's
     /// own: it belongs to no run. Returns whether it was written.
     ///
