@@ -73,6 +73,7 @@ mod rfc3339;
 mod router;
 mod runs;
 mod serve;
+mod sessions;
 mod state;
 mod users;
 

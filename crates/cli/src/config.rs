@@ -19,9 +19,10 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::session::SessionArchive;
 use houston_engine::config::{ContextConfig, WatchdogConfig};
 use houston_llm::{BreakerPolicy, BudgetPolicy};
-use houston_store::Fairness;
+use houston_store::{Archiving, Fairness};
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,7 @@ const FILES: &[(&str, &str)] = &[
     ("orchestrator", include_str!("../../../jobs/orchestrator.toml")),
     ("server", include_str!("../../../jobs/server.toml")),
     ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
+    ("session_archive", include_str!("../../../jobs/session_archive.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
 ];
@@ -82,6 +84,8 @@ pub(crate) struct Settings {
     pub(crate) server: houston_api::Config,
     /// `jobs/health_monitor.toml`.
     pub(crate) health_monitor: MonitorConfig,
+    /// `jobs/session_archive.toml`.
+    pub(crate) session_archive: SessionArchive,
     /// `jobs/models.toml`.
     pub(crate) models: Models,
     /// `jobs/providers.toml`.
@@ -294,6 +298,16 @@ impl Loaded {
     #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
         self.kinds.iter().map(|(name, kind)| (name.clone(), kind.agent_type.clone())).collect()
+    }
+
+    /// When sessions are closed, and of which kinds.
+    #[must_use]
+    pub(crate) fn archiving(&self) -> Archiving {
+        let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
+        Archiving {
+            kinds: kinds.map(|(name, _)| name.clone()).collect(),
+            settings: self.settings.session_archive,
+        }
     }
 
     /// The kind a first visitor talks with: the first that people begin, those that come with Houston before others.

@@ -72,16 +72,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let value = Fact::Fallback { from, to, code, message };
             vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
         }
-        Durable::SessionArchived { session_id, number, reason, started_at, completed_at } => {
-            let value = Fact::SessionArchived {
-                session_id: *session_id,
-                number: *number,
-                completion_reason: *reason,
-                started_at: Time(*started_at),
-                completed_at: Time(*completed_at),
-            };
-            vec![Event::Custom { timestamp, name: "houston.session.archived", value }]
-        }
+        event @ Durable::SessionArchived { .. } => session_archived(timestamp, event).into_iter().collect(),
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
@@ -189,6 +180,20 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
         activity_type: ERROR_ACTIVITY,
         content: ErrorMessage::shown(text, metadata),
     }
+}
+
+fn session_archived(timestamp: Timestamp, event: &Durable) -> Option<Event<'static>> {
+    let Durable::SessionArchived { session_id, number, reason, started_at, completed_at } = event else {
+        return None;
+    };
+    let value = Fact::SessionArchived {
+        session_id: *session_id,
+        number: *number,
+        completion_reason: *reason,
+        started_at: Time(*started_at),
+        completed_at: Time(*completed_at),
+    };
+    Some(Event::Custom { timestamp, name: "houston.session.archived", value })
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {
