@@ -18,6 +18,8 @@ mod post;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod step;
 #[cfg(test)]
 mod texting;
