@@ -79,6 +79,7 @@ mod rfc3339;
 mod router;
 mod runs;
 mod serve;
+mod sessions;
 mod state;
 mod teams;
 mod users;

@@ -32,6 +32,7 @@ pub(crate) enum List {
     FeedItems,
     Agents,
     Teams,
+    Sessions,
 }
 
 impl List {
@@ -47,6 +48,7 @@ impl List {
             Self::FeedItems => 'f',
             Self::Agents => 'g',
             Self::Teams => 't',
+            Self::Sessions => 's',
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
 use crate::state::{App, State};
-use crate::{agentables, agents, events, health, history, messages, profile, runs, teams, users};
+use crate::{agentables, agents, events, health, history, messages, profile, runs, sessions, teams, users};
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
 /// [`crate::serve()`] adds the poll that finds what the bus has lost.
@@ -56,12 +56,15 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/runs/{id}", get(runs::get::get))
         .route("/v1/runs/{id}/model_calls", get(runs::calls::calls))
         .route("/v1/runs/{id}/cancel", post(runs::cancel::cancel))
+        .route("/v1/sessions/{id}", get(sessions::get::get))
+        .route("/v1/sessions/{id}/history", get(sessions::history::history))
         .route("/v1/{kinds}", get(agentables::list::list).post(agentables::create::create))
         .route("/v1/{kinds}/{id}", get(agentables::get::get).patch(agentables::change::change))
         .route("/v1/{kinds}/{id}/messages", get(messages::list::list).post(messages::post::post))
         .route("/v1/{kinds}/{id}/notes", list::<Notes>())
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())
         .route("/v1/{kinds}/{id}/history", get(history::list::list))
+        .route("/v1/{kinds}/{id}/sessions", get(sessions::list::list))
         .route("/v1/{kinds}/{id}/events", get(events::get::get))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

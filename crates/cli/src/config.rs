@@ -21,9 +21,10 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::session::SessionArchive;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_llm::{BreakerPolicy, BudgetPolicy};
-use houston_store::Fairness;
+use houston_store::{Archiving, Fairness};
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,7 @@ const FILES: &[(&str, &str)] = &[
     ("orchestrator", include_str!("../../../jobs/orchestrator.toml")),
     ("server", include_str!("../../../jobs/server.toml")),
     ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
+    ("session_archive", include_str!("../../../jobs/session_archive.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
     ("teams", include_str!("../../../jobs/teams.toml")),
@@ -85,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) server: houston_api::Config,
     /// `jobs/health_monitor.toml`.
     pub(crate) health_monitor: MonitorConfig,
+    /// `jobs/session_archive.toml`.
+    pub(crate) session_archive: SessionArchive,
     /// `jobs/models.toml`.
     pub(crate) models: Models,
     /// `jobs/providers.toml`.
@@ -317,6 +321,16 @@ impl Loaded {
             self.settings.orchestrator.limits,
             Arc::new(move || read().map_err(|error| error.to_string())),
         )
+    }
+
+    /// When sessions are closed, and of which kinds.
+    #[must_use]
+    pub(crate) fn archiving(&self) -> Archiving {
+        let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
+        Archiving {
+            kinds: kinds.map(|(name, _)| name.clone()).collect(),
+            settings: self.settings.session_archive,
+        }
     }
 
     /// The kind a first visitor talks with: the first that people begin, those that come with Houston before others.

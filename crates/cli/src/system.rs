@@ -53,8 +53,8 @@ impl System {
         let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone());
         let hints = HintSender::start(Some(redis.clone()), &tracker, gone.clone());
         Ok(Self {
+            store: store.with_archiving(loaded.archiving()),
             loaded,
-            store,
             database_url: database_url.to_owned(),
             redis,
             ids,

@@ -7,10 +7,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{AgentId, AgentableId, MessageId, RunId, TeamId};
+use crate::id::{AgentId, AgentableId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
 use crate::run::RunStatus;
+use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
 /// What happened.
@@ -129,6 +130,19 @@ pub enum Event {
         /// The iteration that was cut off.
         iteration: u32,
     },
+    /// A session was closed before this run: what it held stands in the history no more.
+    SessionArchived {
+        /// Which one.
+        session_id: SessionId,
+        /// Which of the agentable's, from 1.
+        number: i64,
+        /// Why.
+        reason: CompletionReason,
+        /// When its first entry was written.
+        started_at: DateTime<Utc>,
+        /// When its last entry was.
+        completed_at: DateTime<Utc>,
+    },
     /// The run is over.
     RunFinished {
         /// How it ended.
@@ -174,6 +188,7 @@ impl Event {
                 | Self::ErrorShown { .. }
                 | Self::ModelFallback { .. }
                 | Self::TeamRouted { .. }
+                | Self::SessionArchived { .. }
         )
     }
 }

@@ -115,6 +115,8 @@ ids! {
     AgentId = "agent";
     /// A team of agents.
     TeamId = "team";
+    /// A stretch of an agentable's history.
+    SessionId = "session";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

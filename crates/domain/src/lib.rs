@@ -29,6 +29,7 @@ pub mod message;
 pub mod model;
 pub mod retry;
 pub mod run;
+pub mod session;
 pub mod storable;
 pub mod team;
 pub mod tool_call;

@@ -230,6 +230,8 @@ pub enum Record {
     },
     /// Reads or changes what agents know.
     Knowledge(crate::knowledge::Knowledge),
+    /// Searches closed sessions.
+    SessionHistory(crate::session::HistoryQuery),
 }
 
 #[cfg(test)]

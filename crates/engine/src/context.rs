@@ -15,6 +15,7 @@ use houston_llm::{ContextBudget, Description, Switch, SystemPart};
 use houston_store::Store;
 use houston_store::claim::Claimed;
 use houston_store::cost::ModelCall;
+use houston_tools::{Offer, Situation};
 
 use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
@@ -31,6 +32,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) claimed: Claimed,
     pub(crate) entered: Entered,
     pub(crate) setup: Arc<Setup>,
+    /// Of the setup's tools, those it may call now.
+    pub(crate) offer: Offer,
     pub(crate) run: AgentRun,
     pub(crate) system: Vec<SystemPart>,
     /// The id a message of the open iteration will have: streams were told of it.
@@ -83,6 +86,7 @@ impl<'e> Driving<'e> {
             claimed,
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
+            offer: setup.offer.clone(),
             setup,
             system: Vec::new(),
             watchdog: claimed_at + most,
@@ -123,6 +127,7 @@ impl<'e> Driving<'e> {
             self.usage.cost = spent.run;
         }
         let now = self.now();
+        self.offer = self.setup.offer.in_situation(Situation { has_sessions: context.has_sessions });
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
         self.budget = ContextBudget::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);

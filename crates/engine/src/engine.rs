@@ -14,7 +14,7 @@ use houston_tools::{Offer, Registry};
 use crate::agents::{Agents, MakeModel};
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
-use crate::spending::Prices;
+use crate::spending::{Prices, Summariser};
 
 /// One agent type with all it refers to.
 #[derive(Clone)]
@@ -64,6 +64,8 @@ pub struct Engine {
     pub(crate) setups: BTreeMap<String, Arc<Setup>>,
     pub(crate) agents: Agents,
     pub(crate) live: LiveRuns,
+    /// Who writes summaries, if anybody does.
+    pub(crate) summariser: Option<Summariser>,
 }
 
 /// What an engine is built from.
@@ -106,6 +108,7 @@ impl Engine {
             ids: parts.ids,
             config: parts.config,
             setups,
+            summariser: Summariser::among(&parts.models),
             agents: Agents::new(parts.tools, parts.models, parts.make_model),
             live: LiveRuns::default(),
         })

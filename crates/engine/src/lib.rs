@@ -42,9 +42,11 @@
 //! Give `AgentRun` a `Next` for it, drive it in [`drive`], commit it through [`commit`].
 
 mod agents;
+mod archive;
 mod commit;
 pub mod config;
 mod context;
+mod conversation;
 pub mod drive;
 pub mod engine;
 pub mod error;

@@ -84,7 +84,7 @@ impl Driving<'_> {
         Request {
             system: &self.system,
             entries: self.run.history(),
-            tools: self.setup.offer.definitions(),
+            tools: self.offer.definitions(),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
             cache_key: Some(&self.cache_key),

@@ -89,7 +89,7 @@ impl Driving<'_> {
                 continue;
             }
             let context = self.call_context(call);
-            match self.setup.offer.plan(call, &context) {
+            match self.offer.plan(call, &context) {
                 Plan::Answer(response) => plans.answered.push((call.id.clone(), self.cut(response))),
                 Plan::Record(Record::SendMessage { content }) => {
                     plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
@@ -196,7 +196,7 @@ impl Driving<'_> {
             let cell = cells.iter().find(|(id, _)| *id == call.id).map(|(_, cell)| *cell);
             let external = plans.external.iter().find(|external| external.call.id == call.id);
             let effect = external
-                .and_then(|external| self.setup.offer.get(&external.call.name))
+                .and_then(|external| self.offer.get(&external.call.name))
                 .map_or(EffectClass::Idempotent, |tool| tool.definition().effect);
             step.intents.push(Intent {
                 call: call.id.clone(),

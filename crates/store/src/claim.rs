@@ -7,6 +7,7 @@ use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
+use serde_json::Value;
 
 use crate::error::Result;
 use crate::pool::Store;
@@ -85,6 +86,9 @@ impl Store {
     /// last, while `worker` drives another of which that is true: each of them is driven without the others, so that
     /// the one to blame shows; and when it is to be given up and that is still in doubt.
     ///
+    /// A run that begins after [`Archiving`](crate::Archiving)'s quiet closes the session before it, which takes its
+    /// id from `next_message`; the stream is told of it after the returned event.
+    ///
     /// # Errors
     /// What the database says.
     pub async fn claim_run(
@@ -101,7 +105,9 @@ impl Store {
                    title as "title!", description as "description!", parent_id, run_id as "run_id!",
                    attempt as "attempt!", iterations as "iterations!", deaths as "deaths!",
                    claims as "claims!", failed_attempts as "failed_attempts!", cancel_seq, usage as "usage!", seq as "seq!", at as "at!: DateTime<Utc>",
-                   takeover as "takeover!", error_content, error_metadata
+                   takeover as "takeover!", error_content, error_metadata,
+                   case when attempt = 1 and kind = any ($10)
+                        then houston.turn_session($1, run_id, make_interval(secs => $11), $4) end as told
               from houston.claim_run($1, $2, $3, $4, $5, $6, $7, $8,
                    make_interval(secs => $9))"#,
             agentable.0,
@@ -112,7 +118,9 @@ impl Store {
             self.fairness.messages(),
             self.fairness.bytes(),
             crashes.max,
-            crashes.doubt.as_secs_f64()
+            crashes.doubt.as_secs_f64(),
+            &self.archiving.kinds,
+            self.archiving.settings.quiet().as_secs_f64()
         )
         .fetch_optional(&self.pool)
         .await?;
@@ -132,11 +140,7 @@ impl Store {
             failed_attempts: row.failed_attempts,
             cancel_seq: row.cancel_seq,
             usage: usage(&row.usage),
-            error: row.error_content.zip(row.error_metadata).map(|(content, metadata)| ErrorMessage {
-                id: ErrorMessage::id_of(RunId(row.run_id)),
-                content,
-                metadata,
-            }),
+            error: unsettled(RunId(row.run_id), row.error_content, row.error_metadata),
             next_message,
             event: Committed {
                 seq: row.seq,
@@ -152,6 +156,12 @@ impl Store {
             },
         }))
     }
+}
+
+/// The error message of a run, if it has one that nothing has settled.
+fn unsettled(run: RunId, content: Option<String>, metadata: Option<Value>) -> Option<ErrorMessage> {
+    let id = ErrorMessage::id_of(run);
+    content.zip(metadata).map(|(content, metadata)| ErrorMessage { id, content, metadata })
 }
 
 /// Tokens as the database keeps them: in, out, cache read, cache write, reasoning.

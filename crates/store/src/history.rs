@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{
-    AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, TenantId,
+    AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, SessionId, TenantId,
 };
 use houston_domain::knowledge::{ProfileList, PromptLimits};
+use houston_domain::session::SessionArchive;
 use houston_domain::tool_call::ToolResponse;
 use sqlx::types::Json;
 
@@ -31,6 +32,21 @@ pub struct RunContext {
     pub user: KnownUser,
     /// Who answers.
     pub serving: Serving,
+    /// The last closed sessions, newest first, as many as prompts have.
+    pub sessions: Vec<KnownSession>,
+    /// Whether there is any closed session.
+    pub has_sessions: bool,
+}
+
+/// A closed session as a prompt has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    /// Its id.
+    pub id: SessionId,
+    /// The day on which it began, UTC.
+    pub day: String,
+    /// Its summary, shortened.
+    pub summary: String,
 }
 
 /// What a prompt says of the user, shortened; tools read the rest.
@@ -73,6 +89,36 @@ impl KnownUser {
     }
 }
 
+impl RunContext {
+    /// Takes one row of the context that is no entry.
+    fn take(
+        &mut self,
+        limits: &PromptLimits,
+        archive: &SessionArchive,
+        what: &str,
+        id: uuid::Uuid,
+        text: String,
+    ) {
+        match what {
+            "note" => self.notes.push((NoteId(id), text)),
+            "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
+            "session" => self.know(archive, id, &text),
+            what if Serving::is_of(what) => self.serving.take(what, id, &text),
+            other => self.user.take(limits, other, id, text),
+        }
+    }
+
+    /// Takes a session of the context: ten characters of its day, then its summary.
+    fn know(&mut self, archive: &SessionArchive, id: uuid::Uuid, text: &str) {
+        self.has_sessions = true;
+        if self.sessions.len() < usize::try_from(archive.prompt_summaries).unwrap_or(0) {
+            let (day, summary) = text.split_at_checked(10).unwrap_or((text, ""));
+            let summary = cut(summary.to_owned(), archive.prompt_summary_chars);
+            self.sessions.push(KnownSession { id: SessionId(id), day: day.to_owned(), summary });
+        }
+    }
+}
+
 /// An intent that stands, and what is known of its call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownCall {
@@ -107,6 +153,7 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
+    #[expect(clippy::too_many_lines, reason = "one statement: what a run starts from is its length")]
     pub async fn run_context(
         &self,
         agentable: AgentableId,
@@ -114,6 +161,7 @@ impl Store {
         notes: i64,
         limits: &PromptLimits,
     ) -> Result<RunContext> {
+        let (archive, mut context) = (self.archiving.settings, RunContext::default());
         // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
@@ -145,6 +193,10 @@ impl Store {
                from houston.memories where user_id = (select user_id from l) order by id desc limit $8 + 1)
             union all
             (select what, place, definition, id, null from houston.serving($1, $10))
+            union all
+            (select 'session', row_number() over (order by number desc),
+                    to_char(started_at, 'YYYY-MM-DD') || left(summary, $12 + 1), id, null
+               from houston.sessions where agentable_id = $1 order by number desc limit greatest($11, 1))
             order by 1, 2"#,
             agentable.0,
             notes,
@@ -155,25 +207,20 @@ impl Store {
             limits.custom_instruction_chars,
             limits.memories,
             limits.memory_chars,
-            run.0
+            run.0,
+            archive.prompt_summaries,
+            archive.prompt_summary_chars
         )
         .fetch_all(&self.pool)
         .await?;
-        let mut context = RunContext::default();
         for row in rows {
-            match row.what.as_str() {
-                "note" => context.notes.push((NoteId(row.id), row.text)),
-                "learning" => {
-                    context.learnings.push((LearningId(row.id), cut(row.text, limits.learning_chars)));
-                }
-                "history" => {
-                    context.of_this_run += usize::from(row.id == run.0);
-                    let content = row.content.map(|content| content.0).unwrap_or_default();
-                    context.history.push(Entry { role: role(&row.text), content });
-                }
-                what if Serving::is_of(what) => context.serving.take(what, row.id, &row.text),
-                other => context.user.take(limits, other, row.id, row.text),
+            if row.what == "history" {
+                context.of_this_run += usize::from(row.id == run.0);
+                let content = row.content.map_or_else(Vec::new, |content| content.0);
+                context.history.push(Entry { role: role(&row.text), content });
+                continue;
             }
+            context.take(limits, &archive, &row.what, row.id, row.text);
         }
         context.user.profile.sort_by_key(|(list, _)| *list);
         Ok(context)

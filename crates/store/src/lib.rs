@@ -52,6 +52,9 @@ pub mod record;
 pub mod run;
 pub mod schema;
 pub mod serving;
+pub mod session;
+mod session_search;
+pub mod session_summary;
 pub mod step;
 pub mod sweep;
 pub mod team;
@@ -69,3 +72,4 @@ macro_rules! fault {
 pub use error::{Error, Result};
 pub use fairness::Fairness;
 pub use pool::{Config, Store};
+pub use session::Archiving;

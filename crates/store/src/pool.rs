@@ -1,6 +1,7 @@
 //! The connection pool and the settings every session runs under.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -8,6 +9,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use crate::error::Result;
 use crate::fairness::Fairness;
+use crate::session::Archiving;
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,6 +33,7 @@ impl std::fmt::Debug for Config {
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) fairness: Fairness,
+    pub(crate) archiving: Arc<Archiving>,
 }
 
 /// Connect options with the time-outs that are part of the fence: a worker paused inside a transaction must
@@ -65,6 +68,18 @@ impl Store {
         Self { fairness, ..self }
     }
 
+    /// The same with sessions that are closed; without it none is.
+    #[must_use]
+    pub fn with_archiving(self, archiving: Archiving) -> Self {
+        Self { archiving: Arc::new(archiving), ..self }
+    }
+
+    /// When sessions are closed, and of which kinds.
+    #[must_use]
+    pub fn archiving(&self) -> &Archiving {
+        &self.archiving
+    }
+
     /// The shares users have.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
@@ -74,7 +89,7 @@ impl Store {
     /// The store over a pool that exists, for tests.
     #[must_use]
     pub fn over(pool: PgPool) -> Self {
-        Self { pool, fairness: Fairness::default() }
+        Self { pool, fairness: Fairness::default(), archiving: Arc::default() }
     }
 
     /// Whether Postgres answers.

@@ -10,6 +10,7 @@ use crate::fairness::Fairness;
 use crate::learning::{self, NewLearning};
 use crate::note::{self, NewNote};
 use crate::pool::Store;
+use crate::session_search;
 use crate::step::{Commit, Step, commit};
 
 mod knowledge;
@@ -145,6 +146,7 @@ impl FencedTx {
                 let gone = learning::delete(&mut self.tx, owner.tenant, Some(owner.agentable), *id).await?;
                 Ok(if gone { ToolResponse::success(format!("Forgot {id}.")) } else { no_learning(*id) })
             }
+            Record::SessionHistory(query) => session_search::answer(&mut self.tx, owner, query).await,
             Record::Knowledge(knowledge) => knowledge::work(&mut self.tx, owner, id, knowledge).await,
         }
     }

@@ -23,14 +23,15 @@ impl Crowd {
     /// 100,000 agentables with 1,000,000 messages, 2,000 of them due and 200 at work.
     pub const LARGE: Self = Self { agentables: 100_000, runs: 5, waiting: 2_000, driven: 200, workers: 8 };
 
-    /// The id of row `number` of a kind: `tenant`, `user`, `goal`, `run`, `message`, `worker`, `agent`, `team`.
+    /// The id of row `number` of a kind: `tenant`, `user`, `goal`, `run`, `message`, `worker`, `agent`, `team`,
+    /// `session`.
     ///
     /// # Panics
     ///
     /// When there are no rows of this kind.
     #[must_use]
     pub fn id(kind: &str, number: u32) -> String {
-        let kinds = ["tenant", "user", "goal", "run", "message", "worker", "agent", "team"];
+        let kinds = ["tenant", "user", "goal", "run", "message", "worker", "agent", "team", "session"];
         let kind = kinds.iter().position(|known| *known == kind);
         assert!(kind.is_some(), "{kinds:?} have numbered rows");
         format!("01900000-{:04x}-7000-8000-{number:012x}", kind.unwrap_or_default())

@@ -15,6 +15,8 @@ create function pg_temp.message_id(n bigint) returns uuid language sql immutable
 $$ select ('01900000-0004-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
 create function pg_temp.worker_id(n bigint) returns uuid language sql immutable as
 $$ select ('01900000-0005-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
+create function pg_temp.session_id(n bigint) returns uuid language sql immutable as
+$$ select ('01900000-0008-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
 
 insert into houston.tenants (id, name) values (pg_temp.tenant_id(0), 'crowd');
 insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256)
@@ -119,7 +121,21 @@ update houston.agentables a
        team_id = case when n % 10 = 2 then pg_temp.team_id(n % 200) end
   from generate_series(0, :agentables - 1) n
  where a.id = pg_temp.goal_id(n) and n % 10 in (1, 2);
+-- Of each agentable one closed session behind its history, and an open one that nobody need look at; of the last two
+-- hundred somebody must.
+insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at, completed_at,
+                              completion_reason, summary, summarised_by, message_count, token_count, summary_due_at, search)
+select pg_temp.session_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), 1, 0, 0, now() - interval '2 days',
+       now() - interval '1 day', 'session_timeout', 'They planned a journey to Tokyo.', 'model', 2, 20,
+       case when n >= :agentables - 200 then now() end,
+       houston.session_vector(pg_temp.goal_id(n), 'They planned a journey to Tokyo.', 'Where shall we go in Tokyo?')
+  from generate_series(0, :agentables - 1) n;
+insert into houston.session_states (agentable_id, tenant_id, last_number, told_number, look_at)
+select pg_temp.goal_id(n), pg_temp.tenant_id(0), 1, 1,
+       case when n >= :agentables - 200 then now() else now() + interval '20 minutes' end
+  from generate_series(0, :agentables - 1) n;
 reset session_replication_role;
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
-        houston.agents, houston.teams, houston.team_agents, houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys;
+        houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys,
+        houston.sessions, houston.session_states, houston.agents, houston.teams, houston.team_agents;

@@ -23,7 +23,7 @@ pub mod registry;
 pub mod tool;
 
 pub use registry::{Offer, Registry};
-pub use tool::{CallContext, Happened, InvalidInput, Plan, SharedTool, Tool};
+pub use tool::{CallContext, Happened, InvalidInput, Plan, SharedTool, Situation, Tool};
 
 #[cfg(test)]
 mod tests;

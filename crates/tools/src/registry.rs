@@ -1,10 +1,11 @@
 //! Which tools there are, and which of them an agent type may call.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 
-use crate::tool::{CallContext, Plan, SharedTool};
+use crate::tool::{CallContext, Plan, SharedTool, Situation};
 
 /// All tools of this process, by name.
 #[derive(Clone, Default)]
@@ -67,36 +68,60 @@ impl Registry {
                 })
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let definitions = tools.iter().map(|tool| tool.definition().clone()).collect();
-        Ok(Offer { tools, definitions })
+        Ok(Offer::of(tools))
     }
 }
 
-/// The tools one agent type may call.
+/// The tools one agent type may call; cheap to clone.
 #[derive(Clone)]
 pub struct Offer {
+    list: Arc<List>,
+    /// What is left of it while no session is closed: made once, since most runs begin so.
+    at_first: Arc<List>,
+}
+
+struct List {
     tools: Vec<SharedTool>,
     definitions: Vec<ToolDefinition>,
 }
 
+impl List {
+    fn of(tools: Vec<SharedTool>) -> Arc<Self> {
+        let definitions = tools.iter().map(|tool| tool.definition().clone()).collect();
+        Arc::new(Self { tools, definitions })
+    }
+}
+
 impl Offer {
+    fn of(tools: Vec<SharedTool>) -> Self {
+        let at_first = tools.iter().filter(|tool| tool.offered(Situation::default())).cloned().collect();
+        Self { list: List::of(tools), at_first: List::of(at_first) }
+    }
+
+    /// What of it is offered in this situation.
+    #[must_use]
+    pub fn in_situation(&self, situation: Situation) -> Self {
+        let list = if situation.has_sessions { &self.list } else { &self.at_first };
+        Self { list: Arc::clone(list), at_first: Arc::clone(&self.at_first) }
+    }
+
     /// What the model is told of them.
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
-        &self.definitions
+        &self.list.definitions
     }
 
     /// The tool of this name, if it is offered.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {
-        self.tools.iter().find(|tool| tool.definition().name == name)
+        self.list.tools.iter().find(|tool| tool.definition().name == name)
     }
 
     /// What a call comes to. A call nobody can carry out is an answer the model can act on.
     #[must_use]
     pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
         let Some(tool) = self.get(&call.name) else {
-            let known: Vec<&str> = self.definitions.iter().map(|tool| tool.name.as_str()).collect();
+            let known: Vec<&str> = self.definitions().iter().map(|tool| tool.name.as_str()).collect();
             return Plan::Answer(ToolResponse::failure(
                 ToolErrorCode::NotFound,
                 format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")),

@@ -69,10 +69,23 @@ pub enum Happened {
     Unknown,
 }
 
+/// How an agentable stands when a run of it begins, as far as tools care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Situation {
+    /// Whether it has closed sessions.
+    pub has_sessions: bool,
+}
+
 /// One tool.
 pub trait Tool: Send + Sync + 'static {
     /// How the model is told of it, and what a crash allows.
     fn definition(&self) -> &ToolDefinition;
+
+    /// Whether the model is told of it in this situation; always, unless told otherwise. What may be offered once must
+    /// stay so: the history may hold calls of it.
+    fn offered(&self, _situation: Situation) -> bool {
+        true
+    }
 
     /// Understands the arguments and says what the call comes to. Pure: nothing happens before the plan is
     /// carried out.

@@ -23,6 +23,7 @@
 //! # Add a health check
 //! See [`health`].
 
+mod archive;
 pub mod config;
 mod cron;
 pub mod health;

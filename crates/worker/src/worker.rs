@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, Keeper, LeaseThread};
-use crate::{cron, listen, reaper, sweep};
+use crate::{archive, cron, listen, reaper, sweep};
 
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
@@ -162,6 +162,7 @@ impl Worker {
             now,
             done.clone(),
         ));
+        archive::start(&self.store, &self.engine, tracker, done);
         tracker.spawn(control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
         let monitor = Monitor {
             store: self.store.clone(),

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use houston_domain::id::{AgentId, MessageId, RunId, TeamId};
+use houston_domain::id::{AgentId, MessageId, RunId, SessionId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::session::CompletionReason;
 use houston_domain::team::RoutedBy;
 use rust_decimal::Decimal;
 use serde::{Serialize, Serializer};
@@ -213,12 +214,43 @@ pub(crate) struct Added<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Fact<'a> {
-    Message { message: Box<Posted<'a>> },
-    Attempt { attempt: i32, iteration: u32 },
-    Retry { attempt: i32, of: i32, retry_at: Time, code: &'a str, message: &'a str },
-    HandedOver { iteration: u32 },
-    Fallback { from: &'a str, to: &'a str, code: &'a str, message: &'a str },
-    Routed { team_id: TeamId, agent_id: AgentId, agent_name: &'a str, by: RoutedBy, reason: &'a str },
+    Routed {
+        team_id: TeamId,
+        agent_id: AgentId,
+        agent_name: &'a str,
+        by: RoutedBy,
+        reason: &'a str,
+    },
+    Message {
+        message: Box<Posted<'a>>,
+    },
+    Attempt {
+        attempt: i32,
+        iteration: u32,
+    },
+    Retry {
+        attempt: i32,
+        of: i32,
+        retry_at: Time,
+        code: &'a str,
+        message: &'a str,
+    },
+    HandedOver {
+        iteration: u32,
+    },
+    Fallback {
+        from: &'a str,
+        to: &'a str,
+        code: &'a str,
+        message: &'a str,
+    },
+    SessionArchived {
+        session_id: SessionId,
+        number: i64,
+        completion_reason: CompletionReason,
+        started_at: Time,
+        completed_at: Time,
+    },
 }
 
 /// A message as a `CUSTOM` event carries it.

@@ -295,6 +295,7 @@ impl Cursor {
             | Durable::ToolReturned { .. }
             | Durable::ModelFallback { .. }
             | Durable::TeamRouted { .. }
+            | Durable::SessionArchived { .. }
             | Durable::ErrorShown { .. } => {}
         }
     }

@@ -7,6 +7,7 @@
 
 pub(crate) mod agui;
 pub(crate) mod cursor;
+pub(crate) mod fact;
 pub(crate) mod frames;
 pub(crate) mod get;
 pub(crate) mod position;

@@ -15,6 +15,7 @@ use crate::events::agui::{
     Added, ERROR_ACTIVITY, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult,
     StepName, Timestamp, TokenUsage,
 };
+use crate::events::fact::fact;
 use crate::rfc3339::Time;
 
 /// Where an event happens.
@@ -68,15 +69,9 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
-        Durable::ModelFallback { from, to, code, message } => {
-            let value = Fact::Fallback { from, to, code, message };
-            vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
-        }
-        Durable::TeamRouted { team_id, agent_id, agent_name, by, reason } => {
-            let (team_id, agent_id, by) = (*team_id, *agent_id, *by);
-            let value = Fact::Routed { team_id, agent_id, agent_name, by, reason };
-            vec![Event::Custom { timestamp, name: "houston.team.routed", value }]
-        }
+        event @ (Durable::ModelFallback { .. }
+        | Durable::TeamRouted { .. }
+        | Durable::SessionArchived { .. }) => fact(timestamp, event).into_iter().collect(),
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }

@@ -19,7 +19,7 @@ use crate::rfc3339::Time;
 use crate::state::App;
 
 #[derive(Debug, Serialize)]
-struct Shown {
+pub(crate) struct Shown {
     position: i64,
     run_id: RunId,
     role: Role,

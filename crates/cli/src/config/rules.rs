@@ -11,7 +11,7 @@ type Broken = (String, String);
 /// # Errors
 /// The first setting that breaks a rule: which, from where, and what is allowed.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [models, leases, least, shares, rest];
+    let checks = [models, leases, least, shares, sessions, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -96,6 +96,24 @@ fn shares(settings: &Settings) -> Option<Broken> {
         return broken("orchestrator.worker.maintenance_percent", reason);
     }
     None
+}
+
+fn sessions(settings: &Settings) -> Option<Broken> {
+    let archive = &settings.session_archive;
+    let positive = |value: i64| u64::try_from(value).unwrap_or(0);
+    let (key, _) = [
+        ("quiet_ms", archive.quiet_ms),
+        ("every_ms", archive.every_ms),
+        ("batch", positive(archive.batch)),
+        ("summaries_at_once", u64::from(archive.summaries_at_once)),
+        ("summary_lease_s", archive.summary_lease_s),
+        ("summary_input_tokens", archive.summary_input_tokens),
+        ("summary_output_tokens", u64::from(archive.summary_output_tokens)),
+        ("prompt_summary_chars", positive(archive.prompt_summary_chars.into())),
+    ]
+    .into_iter()
+    .find(|(_, value)| *value == 0)?;
+    broken(format!("session_archive.{key}"), "must be at least 1")
 }
 
 fn rest(settings: &Settings) -> Option<Broken> {

@@ -6,6 +6,7 @@ use houston_llm::SystemPart;
 use houston_store::claim::Claimed;
 use houston_store::history::{KnownUser, RunContext};
 
+use super::agent_history::agent_history;
 use super::sections;
 
 /// The system prompt of one run, fixed for its length: first what all agentables of the type share, then who its
@@ -23,7 +24,8 @@ pub fn compose(
     let user = if agent_type.prompt.about_user { &context.user } else { &nobody };
     let own = sections::profile(user)
         + &sections::custom_instructions(&user.custom_instructions)
-        + &sections::aim(&claimed.kind, &claimed.title, &claimed.description);
+        + &sections::aim(&claimed.kind, &claimed.title, &claimed.description)
+        + &agent_history(if agent_type.archives { &context.sessions } else { &[] });
     let volatile = sections::memories(&user.memories)
         + &sections::learnings(&context.learnings)
         + &sections::notes(&context.notes)

@@ -57,6 +57,10 @@ impl Store {
                             where r.agentable_id = any ($1) and t.run_id = r.id),
             model_calls as (delete from houston.model_calls c using houston.runs r
                              where r.agentable_id = any ($1) and c.run_id = r.id),
+            session_calls as (delete from houston.model_calls c using houston.sessions s
+                               where s.agentable_id = any ($1) and c.run_id = s.id),
+            sessions as (delete from houston.sessions where agentable_id = any ($1)),
+            session_states as (delete from houston.session_states where agentable_id = any ($1)),
             events as (delete from houston.events where agentable_id = any ($1)),
             messages as (delete from houston.messages where agentable_id = any ($1)),
             history as (delete from houston.history where agentable_id = any ($1)),

@@ -18,6 +18,10 @@ mod post;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod session_search;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod step;
 #[cfg(test)]
 mod texting;

@@ -225,7 +225,8 @@ fn watching() -> Vec<Case> {
 fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]) -> Case {
     let (driven, run) = (id("goal", goal), id("run", OPEN_RUNS + goal));
     let limits = ["20", "500", "10", "200", "20", "1000", "10", "200"];
-    let arguments: Vec<&str> = [driven.as_str()].into_iter().chain(limits).chain([run.as_str()]).collect();
+    let arguments: Vec<&str> =
+        [driven.as_str()].into_iter().chain(limits).chain([run.as_str(), "5", "1000"]).collect();
     let indexes = [
         "run_locks_pkey",
         "agentables_pkey",

@@ -13,6 +13,7 @@ mod read_custom_instructions;
 mod read_feed_item;
 mod read_note;
 mod read_profile;
+mod search_agent_history;
 mod send_message;
 mod update_note;
 mod update_profile;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<SharedTool> {
         Arc::new(create_feed_item::CreateFeedItem::default()),
         Arc::new(list_feed_items::ListFeedItems::default()),
         Arc::new(read_feed_item::ReadFeedItem::default()),
+        Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
     ]
 }

@@ -107,6 +107,8 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let claim = statement("store::claim::run", &claim)?;
     // Notes and learnings, then what `context.prompt` says in `jobs/orchestrator.toml`.
     let context = [":agentable::uuid", "20", "500", "10", "200", "20", "1000", "10", "200"];
+    // And who answers, and the last sessions.
+    let context = [&context[..], &[":run::uuid", "5", "1000"]].concat();
     let context = statement("store::history::context", &context)?;
     let commit = commit_values(sample);
     let commit: Vec<&str> = commit.iter().map(String::as_str).collect();

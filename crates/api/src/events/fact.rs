@@ -1,0 +1,31 @@
+//! What happened in a run beside what it said and did, as `CUSTOM` events.
+
+use houston_domain::event::Event as Durable;
+
+use crate::events::agui::{Event, Fact, Timestamp};
+use crate::rfc3339::Time;
+
+/// The one event of a fact that needs nothing around it.
+pub(crate) fn fact(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
+    let (name, value) = match event {
+        Durable::ModelFallback { from, to, code, message } => {
+            ("houston.model.fallback", Fact::Fallback { from, to, code, message })
+        }
+        Durable::TeamRouted { team_id, agent_id, agent_name, by, reason } => {
+            let (team_id, agent_id, by) = (*team_id, *agent_id, *by);
+            ("houston.team.routed", Fact::Routed { team_id, agent_id, agent_name, by, reason })
+        }
+        Durable::SessionArchived { session_id, number, reason, started_at, completed_at } => {
+            let value = Fact::SessionArchived {
+                session_id: *session_id,
+                number: *number,
+                completion_reason: *reason,
+                started_at: Time(*started_at),
+                completed_at: Time(*completed_at),
+            };
+            ("houston.session.archived", value)
+        }
+        _ => return None,
+    };
+    Some(Event::Custom { timestamp, name, value })
+}

@@ -1,0 +1,230 @@
+//! Sessions: closing them, and what is known of the closed ones.
+//!
+//! Closing moves `run_locks.session_position` under that row's lock and writes one row; no entry is touched. There are
+//! three ways: the claim of a run that begins after the quiet (`turn_session`, in the claim's own statement), the sweep
+//! ([`Store::close_quiet`]), and somebody who knows that it is over ([`Store::close_session`]). Whoever comes second
+//! finds nothing to close. The stream is told by the next claim: between two runs an AG-UI stream may say nothing.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, SessionId, TenantId};
+use houston_domain::session::{CompletionReason, SessionArchive};
+
+use crate::error::{Error, Result};
+use crate::history::PlacedEntry;
+use crate::pool::Store;
+
+/// Which sessions are closed, and when. By default none is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Archiving {
+    /// The kinds whose sessions are closed when nothing is said.
+    pub kinds: Vec<String>,
+    /// `jobs/session_archive.toml`.
+    pub settings: SessionArchive,
+}
+
+/// What became of a wish to close a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// It is closed, under the id that was given.
+    Now(SessionId),
+    /// A run writes into it: it is closed when that has ended, before the next one begins.
+    Deferred,
+    /// There is no entry that is not in a closed session; or the kind does not archive.
+    Nothing,
+}
+
+/// A closed session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// Which of the agentable's, from 1.
+    pub number: i32,
+    /// The positions of its first and last entry.
+    pub positions: (i64, i64),
+    /// When the first was written.
+    pub started_at: DateTime<Utc>,
+    /// When the last was.
+    pub completed_at: DateTime<Utc>,
+    /// Why it was closed.
+    pub reason: CompletionReason,
+    /// Two or three sentences, or the beginning of what the user wrote.
+    pub summary: String,
+    /// Whether a model wrote them.
+    pub by_model: bool,
+    /// Whether the summary, the counts and what a search looks at are still to be written.
+    pub pending: bool,
+    /// Messages of both sides; known with the summary.
+    pub message_count: Option<i32>,
+    /// Tokens of the whole, about; known with the summary.
+    pub token_count: Option<i64>,
+}
+
+macro_rules! session {
+    ($row:expr) => {{
+        let row = $row;
+        Session {
+            id: SessionId(row.id),
+            agentable: AgentableId(row.agentable_id),
+            kind: row.kind,
+            number: row.number,
+            positions: (row.first_position, row.last_position),
+            started_at: row.started_at,
+            completed_at: row.completed_at,
+            reason: CompletionReason::named(&row.completion_reason),
+            summary: row.summary,
+            by_model: row.summarised_by == "model",
+            pending: row.pending,
+            message_count: row.message_count,
+            token_count: row.token_count,
+        }
+    }};
+}
+
+impl Store {
+    /// Closes the open session of `agentable` as `session`, whatever was said when. The sessions of kinds that do not
+    /// archive are closed by a reset alone.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such agentable.
+    pub async fn close_session(
+        &self,
+        agentable: AgentableId,
+        reason: CompletionReason,
+        session: SessionId,
+    ) -> Result<Closed> {
+        let outcome = sqlx::query_scalar!(
+            "-- store::session::close
+            select houston.close_session(a.id, $2, $3) from houston.agentables a
+             where a.id = $1 and (a.kind = any ($4) or $2 = 'reset')",
+            agentable.0,
+            reason.as_str(),
+            session.0,
+            &self.archiving.kinds
+        )
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(Error::from);
+        match outcome {
+            Ok(Some(Some(outcome))) if outcome == "closed" => Ok(Closed::Now(session)),
+            Ok(Some(Some(outcome))) if outcome == "deferred" => Ok(Closed::Deferred),
+            Ok(_) => Ok(Closed::Nothing),
+            Err(error) if error.sqlstate().as_deref() == Some("HO404") => {
+                Err(Error::NotFound { what: "agentable" })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Agentables whose open session may be over, those that wait longest first, `limit` at most. Not more of them
+    /// because there are more that have nothing to do.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sessions_due(&self, limit: i64) -> Result<Vec<AgentableId>> {
+        let due = sqlx::query_scalar!(
+            "-- store::session::due
+            select agentable_id from houston.session_states where look_at <= now() order by look_at limit $1",
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(due.into_iter().map(AgentableId).collect())
+    }
+
+    /// Closes the open session of `agentable` as `session` if it is over, and otherwise says when to look again. Never
+    /// while a run is open or held. Returns whether it closed it.
+    ///
+    /// # Errors
+    /// What the database says; then nothing was closed.
+    pub async fn close_quiet(&self, agentable: AgentableId, session: SessionId) -> Result<bool> {
+        let closed = sqlx::query_scalar!(
+            r#"-- store::session::close_quiet
+            select houston.close_quiet_session($1, $2, make_interval(secs => $3), $4) as "closed!""#,
+            agentable.0,
+            &self.archiving.kinds,
+            self.archiving.settings.quiet().as_secs_f64(),
+            session.0
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(closed)
+    }
+
+    /// Sessions of an agentable of the tenant, newest first, with a number below `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sessions(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<Session>> {
+        let rows = sqlx::query!(
+            r#"-- store::session::list
+            select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
+                   s.completed_at, s.completion_reason, s.summary, s.summarised_by,
+                   s.summary_due_at is not null as "pending!", s.message_count, s.token_count
+              from houston.sessions s join houston.agentables a on a.id = s.agentable_id
+             where s.tenant_id = $1 and s.agentable_id = $2 and s.number < coalesce($3, 9223372036854775807)
+             order by s.number desc limit $4"#,
+            tenant.0,
+            agentable.0,
+            before,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| session!(row)).collect())
+    }
+
+    /// A session of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn session(&self, tenant: TenantId, id: SessionId) -> Result<Session> {
+        let row = sqlx::query!(
+            r#"-- store::session::get
+            select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
+                   s.completed_at, s.completion_reason, s.summary, s.summarised_by,
+                   s.summary_due_at is not null as "pending!", s.message_count, s.token_count
+              from houston.sessions s join houston.agentables a on a.id = s.agentable_id
+             where s.tenant_id = $1 and s.id = $2"#,
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| session!(row)).ok_or(Error::NotFound { what: "session" })
+    }
+
+    /// Entries of a session of the tenant after the position `after`, oldest first, `limit` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn session_history(
+        &self,
+        tenant: TenantId,
+        session: &Session,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<PlacedEntry>> {
+        let (first, last) = session.positions;
+        let mut entries = self.history(tenant, session.agentable, after.max(first - 1), limit).await?;
+        entries.retain(|entry| entry.position <= last);
+        Ok(entries)
+    }
+}
+
+/// As Postgres takes intervals.
+pub(crate) fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}

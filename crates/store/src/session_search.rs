@@ -1,0 +1,130 @@
+//! Searching closed sessions, and reading one of them, as a tool does.
+
+use houston_domain::history::{Block, Role};
+use houston_domain::id::{AgentableId, SessionId, TenantId};
+use houston_domain::session::{HistoryQuery, MAX_FOUND_SESSIONS};
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use crate::error::Result;
+use crate::record::Owner;
+
+/// Entries of a session that one reading shows.
+const PAGE: i64 = 20;
+/// Characters of each of its texts.
+const SHOWN_CHARS: usize = 1_000;
+
+/// Answers what an agent wants to know of its closed sessions.
+pub(crate) async fn answer(
+    connection: &mut PgConnection,
+    owner: Owner,
+    query: &HistoryQuery,
+) -> Result<ToolResponse> {
+    match query {
+        HistoryQuery::Search { .. } => search(connection, owner, query).await,
+        HistoryQuery::Read { session, after } => {
+            read(connection, owner.tenant, owner.agentable, *session, *after).await
+        }
+    }
+}
+
+async fn search(connection: &mut PgConnection, owner: Owner, query: &HistoryQuery) -> Result<ToolResponse> {
+    let HistoryQuery::Search { query, timeframe, from, to } = query else {
+        return Ok(ToolResponse::failure(ToolErrorCode::Unknown, "this cannot be done here"));
+    };
+    let rows = sqlx::query!(
+        r#"-- store::session_search::find
+        with u as (select time_zone from houston.users where id = $2),
+        t as (select greatest(f.since, $5::date::timestamp at time zone u.time_zone) as since,
+                     least(f.until, ($6::date + 1)::timestamp at time zone u.time_zone) as until
+                from u cross join lateral houston.timeframe($4, u.time_zone) f)
+        select s.id, s.started_at, s.completed_at, s.summary, s.message_count
+          from t cross join lateral houston.search_sessions($1, $3, t.since, t.until, $7)
+               with ordinality as found (id, place)
+          join houston.sessions s on s.id = found.id
+         where s.tenant_id = $8
+         order by found.place"#,
+        owner.agentable.0,
+        owner.user.0,
+        query,
+        timeframe.map(|timeframe| timeframe.as_str()),
+        *from,
+        *to,
+        i32::try_from(MAX_FOUND_SESSIONS).unwrap_or(i32::MAX),
+        owner.tenant.0
+    )
+    .fetch_all(connection)
+    .await?;
+    if rows.is_empty() {
+        return Ok(ToolResponse::success(
+            "No earlier session is about that: try other words, or another timeframe.",
+        ));
+    }
+    let found = rows.into_iter().map(|row| {
+        let messages = row.message_count.map(|count| format!(", {count} messages")).unwrap_or_default();
+        let (began, ended) =
+            (row.started_at.format("%Y-%m-%d %H:%M"), row.completed_at.format("%Y-%m-%d %H:%M"));
+        format!("{}: {began} to {ended} UTC{messages}\n{}", SessionId(row.id), row.summary)
+    });
+    Ok(ToolResponse::success(found.collect::<Vec<_>>().join("\n\n")))
+}
+
+async fn read(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    agentable: AgentableId,
+    session: SessionId,
+    after: i64,
+) -> Result<ToolResponse> {
+    let rows = sqlx::query!(
+        r#"-- store::session_search::read
+        select h.position, h.role, h.content as "content: Json<Vec<Block>>", s.last_position
+          from houston.sessions s
+          join houston.history h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
+         where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
+         order by h.position limit $5"#,
+        tenant.0,
+        agentable.0,
+        session.0,
+        after,
+        PAGE
+    )
+    .fetch_all(connection)
+    .await?;
+    let Some(last) = rows.last().map(|row| (row.position, row.last_position)) else {
+        return Ok(ToolResponse::failure(
+            ToolErrorCode::NotFound,
+            format!("there is nothing in {session} after position {after}: search for the ids there are"),
+        ));
+    };
+    let mut said = Vec::new();
+    for row in rows {
+        let role = if row.role == "assistant" { Role::Assistant } else { Role::User };
+        said.extend(row.content.0.iter().filter_map(|block| line(role, block)));
+    }
+    if last.0 < last.1 {
+        said.push(format!("There is more: ask again with `after` set to {}.", last.0));
+    }
+    Ok(ToolResponse::success(said.join("\n")))
+}
+
+/// What somebody said, or did; nothing of what was only thought.
+fn line(role: Role, block: &Block) -> Option<String> {
+    let who = if role == Role::User { "user" } else { "you" };
+    match block {
+        Block::Text { text, .. } => Some(format!("{who}: {}", shortened(text))),
+        Block::ToolUse { name, input, .. } => {
+            Some(format!("{who} called {name}: {}", shortened(&input.to_string())))
+        }
+        Block::ToolResult { content, .. } => Some(format!("it answered: {}", shortened(content))),
+        Block::Thinking { .. } | Block::Opaque { .. } => None,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}… [{} characters]", &text[..end], text.chars().count()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,137 @@
+//! Summaries of closed sessions: who writes one next, and writing it, once.
+//!
+//! A session is closed with the beginning of what its user wrote as its summary, so that nobody ever finds none. Who is
+//! to write a better one has it for a while (`summary_due_at`); when they are not heard of any more, another has.
+
+use std::time::Duration;
+
+use houston_domain::id::{AgentableId, SessionId, TenantId};
+use sqlx::types::Json;
+
+use crate::cost::ModelCall;
+use crate::error::Result;
+use crate::pool::Store;
+use crate::session::seconds;
+
+/// A session whose summary is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsummarised {
+    /// Which one.
+    pub session: SessionId,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Whose it is.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// The positions of its first and last entry.
+    pub positions: (i64, i64),
+    /// The beginning of what the user wrote.
+    pub extract: String,
+    /// How many have begun with it, this time included.
+    pub attempts: i32,
+}
+
+/// What is written of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSummary<'a> {
+    /// What a model wrote; `None`: the extract stays.
+    pub summary: Option<&'a str>,
+    /// The call it came from.
+    pub call: Option<&'a ModelCall>,
+    /// Messages of both sides.
+    pub message_count: i32,
+    /// Tokens of the whole, about.
+    pub token_count: i64,
+    /// What a search looks at, besides the summary.
+    pub conversation: &'a str,
+}
+
+impl Store {
+    /// Takes sessions whose summary is to be written, for `lease`, `limit` at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn take_unsummarised(&self, lease: Duration, limit: i64) -> Result<Vec<Unsummarised>> {
+        let rows = sqlx::query!(
+            "-- store::session_summary::take
+            update houston.sessions s
+               set summary_due_at = clock_timestamp() + make_interval(secs => $1), summary_attempts = s.summary_attempts + 1
+              from (select u.id, a.kind from houston.sessions u join houston.agentables a on a.id = u.agentable_id
+                     where u.summary_due_at <= now() order by u.summary_due_at limit $2
+                       for no key update of u skip locked) taken
+             where s.id = taken.id
+            returning s.id, s.tenant_id, s.agentable_id, taken.kind, s.first_position, s.last_position, s.summary,
+                      s.summary_attempts",
+            seconds(lease),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Unsummarised {
+                session: SessionId(row.id),
+                tenant: TenantId(row.tenant_id),
+                agentable: AgentableId(row.agentable_id),
+                kind: row.kind,
+                positions: (row.first_position, row.last_position),
+                extract: row.summary,
+                attempts: row.summary_attempts,
+            })
+            .collect())
+    }
+
+    /// Gives back sessions that were taken: somebody else may write their summaries now. It was no attempt.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn give_back_unsummarised(&self, sessions: &[SessionId]) -> Result<()> {
+        let ids: Vec<uuid::Uuid> = sessions.iter().map(|session| session.0).collect();
+        sqlx::query!(
+            "-- store::session_summary::give_back
+            update houston.sessions
+               set summary_due_at = clock_timestamp(), summary_attempts = summary_attempts - 1
+             where id = any ($1) and summary_due_at is not null",
+            &ids
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Writes what is known of a session, unless somebody has; with it counts the model call, as one of the session's
+    /// own: it belongs to no run. Returns whether it was written.
+    ///
+    /// # Errors
+    /// What the database says; then nothing was written.
+    pub async fn write_summary(&self, session: SessionId, new: &NewSummary<'_>) -> Result<bool> {
+        let mut tx = self.pool.begin().await?;
+        let written = sqlx::query!(
+            r#"-- store::session_summary::write
+            with written as (
+                update houston.sessions s
+                   set summary = coalesce($2, s.summary),
+                       summarised_by = case when $2::text is null then 'extract' else 'model' end,
+                       message_count = $3, token_count = $4, summary_due_at = null,
+                       search = houston.session_vector(s.agentable_id, coalesce($2, s.summary), $5)
+                 where s.id = $1 and s.summary_due_at is not null
+                returning s.agentable_id)
+            select agentable_id,
+                   case when $6::jsonb is not null
+                        then houston.count_call(agentable_id, $1, $1, clock_timestamp(), $6) end as counted
+              from written"#,
+            session.0,
+            new.summary,
+            new.message_count,
+            new.token_count,
+            new.conversation,
+            new.call.map(Json) as Option<Json<&ModelCall>>
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        crate::fault!("A3")?;
+        tx.commit().await?;
+        Ok(written.is_some())
+    }
+}
