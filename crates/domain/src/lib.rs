@@ -16,7 +16,10 @@
 
 pub mod agent;
 pub mod agentable;
+pub mod autonomy;
+pub mod capability;
 pub mod clock;
+pub mod conversation;
 pub mod error_message;
 pub mod event;
 pub mod health;

@@ -21,7 +21,7 @@ use crate::engine::{Engine, Setup};
 use crate::error::Halt;
 use crate::holder::Holder;
 use crate::live::Entered;
-use crate::prompt::compose::compose;
+use crate::prompt::preview::compose;
 
 /// One run in the hands of this worker.
 pub(crate) struct Driving<'e> {
@@ -106,7 +106,7 @@ impl<'e> Driving<'e> {
 
     async fn read_context(&mut self) -> Result<(), Halt> {
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
-        let ContextConfig { notes, prompt, .. } = self.engine.config.context;
+        let ContextConfig { notes, prompt, prompt_chars, .. } = self.engine.config.context;
         let context = self
             .retrying(|store| {
                 Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await })
@@ -118,7 +118,12 @@ impl<'e> Driving<'e> {
             self.usage.cost = spent.run;
         }
         let now = self.now();
-        self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
+        let Claimed { title, description, .. } = &self.claimed;
+        let composed = compose(&self.setup, title, description, &context, now, prompt_chars);
+        if !composed.left_out.is_empty() {
+            tracing::debug!(%agentable, left_out = ?composed.left_out, "the prompt was cut to its cap");
+        }
+        self.system = composed.parts();
         self.budget = ContextBudget::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
         Ok(())

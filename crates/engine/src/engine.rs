@@ -90,11 +90,7 @@ impl Engine {
     /// # Errors
     /// [`SetupError`]: which file names what does not exist.
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
-        let mut setups = BTreeMap::new();
-        for agent_type in parts.agent_types {
-            let setup = set_up(agent_type, &parts.config, &parts.tools, &parts.models)?;
-            setups.insert(setup.agent_type.kind.clone(), Arc::new(setup));
-        }
+        let setups = set_up_all(parts.agent_types, &parts.config, &parts.tools, &parts.models)?;
         Ok(Self {
             store: parts.store,
             bus: parts.bus,
@@ -129,6 +125,24 @@ impl Engine {
     pub fn setup(&self, kind: &str) -> Option<&Arc<Setup>> {
         self.setups.get(kind)
     }
+}
+
+/// Sets up agent types, by kind, for an engine or to say what one would do.
+///
+/// # Errors
+/// As [`Engine::new`].
+pub fn set_up_all(
+    agent_types: Vec<AgentType>,
+    config: &Config,
+    tools: &Registry,
+    models: &BTreeMap<String, Arc<dyn Model>>,
+) -> Result<BTreeMap<String, Arc<Setup>>, SetupError> {
+    let mut setups = BTreeMap::new();
+    for agent_type in agent_types {
+        let setup = set_up(agent_type, config, tools, models)?;
+        setups.insert(setup.agent_type.kind.clone(), Arc::new(setup));
+    }
+    Ok(setups)
 }
 
 fn set_up(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
+use houston_domain::capability::Capability;
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{Record, ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
@@ -73,6 +74,11 @@ pub enum Happened {
 pub trait Tool: Send + Sync + 'static {
     /// How the model is told of it, and what a crash allows.
     fn definition(&self) -> &ToolDefinition;
+
+    /// What it enables an agent to do, as the prompt says it; one that says nothing is told of by its name.
+    fn capability(&self) -> Option<Capability> {
+        None
+    }
 
     /// Understands the arguments and says what the call comes to. Pure: nothing happens before the plan is
     /// carried out.
