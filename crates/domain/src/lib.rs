@@ -31,5 +31,7 @@ pub mod message;
 pub mod model;
 pub mod retry;
 pub mod run;
+pub mod standing;
+pub mod statistics;
 pub mod storable;
 pub mod tool_call;

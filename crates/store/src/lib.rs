@@ -25,6 +25,7 @@
 pub mod agentable;
 pub mod api_key;
 pub mod claim;
+pub mod conversation;
 pub mod cost;
 pub mod custom_instruction;
 pub mod error;
@@ -50,6 +51,8 @@ pub mod profile;
 pub mod record;
 pub mod run;
 pub mod schema;
+pub mod state;
+pub mod stats;
 pub mod step;
 pub mod sweep;
 pub mod user;
