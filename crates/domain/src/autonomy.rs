@@ -41,7 +41,9 @@ impl Autonomy {
     #[must_use]
     pub fn rule(self) -> &'static str {
         match self {
-            Self::None => "Take no action before your user has said yes to it: say what you would do, and ask.",
+            Self::None => {
+                "Take no action before your user has said yes to it: say what you would do, and ask."
+            }
             Self::Low => "Reading and looking things up needs no permission. Ask before you change anything.",
             Self::Medium => {
                 "Act on your own. Ask first when something would be destroyed or could not be undone."

@@ -235,9 +235,10 @@ pub fn complete(entries: &[Entry]) -> usize {
 /// A call of `asking` that none of the entries after it answers.
 fn open_call<'e>(asking: &'e Entry, after: &[Entry]) -> Option<&'e str> {
     let answers = |id: &str| {
-        after.iter().flat_map(|entry| &entry.content).any(
-            |block| matches!(block, Block::ToolResult { tool_use_id, .. } if tool_use_id.as_str() == id),
-        )
+        after
+            .iter()
+            .flat_map(|entry| &entry.content)
+            .any(|block| matches!(block, Block::ToolResult { tool_use_id, .. } if tool_use_id.as_str() == id))
     };
     asking.tool_uses().find(|id| !answers(id))
 }

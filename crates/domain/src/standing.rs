@@ -44,17 +44,25 @@ pub struct Standing {
     pub last_seq: i64,
     /// When that was committed.
     pub last_event_at: Option<DateTime<Utc>>,
-    /// Of which conversation it is a copy.
-    #[serde(serialize_with = "shown")]
+    /// Of which conversation of its kind it is a copy.
+    #[serde(skip)]
     pub forked_from: Option<AgentableId>,
 }
 
-/// Kinds are not known here: the id as it is.
-fn shown<S: serde::Serializer>(id: &Option<AgentableId>, serializer: S) -> Result<S::Ok, S::Error> {
-    match id {
-        Some(id) => serializer.collect_str(id),
-        None => serializer.serialize_none(),
-    }
+/// The same for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shown<'s> {
+    /// Whose state it is, as shown.
+    pub id: String,
+    /// How it stands, by its kind.
+    pub status: Option<String>,
+    /// See [`Standing::diagnosis`].
+    pub diagnosis: Vec<String>,
+    /// Of which conversation it is a copy.
+    pub forked_from: Option<String>,
+    /// The rest.
+    #[serde(flatten)]
+    pub standing: &'s Standing,
 }
 
 /// Who holds a lock.
@@ -114,6 +122,18 @@ pub struct Session {
 }
 
 impl Standing {
+    /// The state of `id`, an agentable of `kind`, for people.
+    #[must_use]
+    pub fn shown(&self, kind: &str, id: AgentableId, status: Option<String>) -> Shown<'_> {
+        Shown {
+            id: id.shown(kind),
+            status,
+            diagnosis: self.diagnosis(),
+            forked_from: self.forked_from.map(|origin| origin.shown(kind)),
+            standing: self,
+        }
+    }
+
     /// Whether the holder's lease still runs.
     #[must_use]
     pub fn holder_lives(&self) -> bool {
@@ -239,7 +259,10 @@ mod tests {
             (standing(), "waited for a worker for 10 s"),
             (Standing { workers_alive: false, ..standing() }, "houston work"),
             (Standing { wake: false, ..standing() }, "houston monitor --now"),
-            (Standing { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..standing() }, "again in 30 s"),
+            (
+                Standing { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..standing() },
+                "again in 30 s",
+            ),
             (held.clone(), "A worker drives it."),
             (Standing { last_event_at: Some(at(700)), ..held.clone() }, "for 300 s"),
             (Standing { holder: holder(Some(at(990))), ..held.clone() }, "worker is dead"),

@@ -82,7 +82,8 @@ impl Runs {
 impl Durations {
     /// Of durations in order; none of none.
     fn of(sorted: &[i64]) -> Option<Self> {
-        let at = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        let at =
+            |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied();
         Some(Self { p50: at(50)?, p95: at(95)?, max: at(100)? })
     }
 }

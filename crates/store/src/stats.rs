@@ -4,16 +4,20 @@ use houston_domain::id::{AgentableId, TenantId};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::statistics::{Bounds, CountedRun, Runs};
+use rust_decimal::Decimal;
+use serde::Serialize;
 
 use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
 /// A conversation in numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// What all its model calls cost.
-    pub cost: Cost,
+    /// What all its model calls cost, in US dollars; `None` when nothing of it is known.
+    pub cost: Option<Decimal>,
+    /// Calls whose cost nobody knows.
+    pub unpriced_calls: i32,
     /// Positions of its history, what was rolled back included.
     pub entries: i64,
     /// Of these, positions of the open session.
@@ -29,7 +33,7 @@ pub struct Statistics {
 }
 
 /// Messages in numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Messages {
     /// How many were looked at.
     pub count: i64,
@@ -41,8 +45,19 @@ pub struct Messages {
     pub agent: i64,
     /// What Houston told of failures.
     pub error: i64,
-    /// Tools that were called, the most often called first: name, calls, of these failed.
-    pub tools: Vec<(String, i64, i64)>,
+    /// Tools that were called, the most often called first.
+    pub tools: Vec<ToolCalls>,
+}
+
+/// Calls of one tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolCalls {
+    /// Which tool.
+    pub name: String,
+    /// How often it was called.
+    pub calls: i64,
+    /// How many of these failed.
+    pub failed: i64,
 }
 
 impl Store {
@@ -69,8 +84,10 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
+        let cost = Cost::of(row.cost, row.unpriced_calls);
         Ok(Statistics {
-            cost: Cost::of(row.cost, row.unpriced_calls),
+            cost: cost.known.map(|known| known.normalize()),
+            unpriced_calls: cost.unpriced_calls,
             entries: row.last_position,
             session_entries: row.last_position - row.session_position,
             runs: self.counted_runs(agentable, bounds.runs).await?,
@@ -130,7 +147,9 @@ impl Store {
         for row in rows {
             told.count += row.count;
             match (row.tool, row.source.as_str()) {
-                (Some(tool), _) => told.tools.push((tool, row.count, row.failed)),
+                (Some(name), _) => {
+                    told.tools.push(ToolCalls { name, calls: row.count, failed: row.failed });
+                }
                 (None, "user") => told.user += row.count,
                 (None, "error") => told.error += row.count,
                 (None, _) => told.agent += row.count,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_api::{Config, State, serve};
+use houston_api::{Config, Explain, State, serve};
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
@@ -70,6 +70,10 @@ impl App {
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
             agent_types: Arc::new(agent_types),
+            explain: Explain::by(|question, agentable| {
+                let told = json!({"asked": format!("{question:?}"), "title": agentable.title});
+                Box::pin(std::future::ready(Ok(told)))
+            }),
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;

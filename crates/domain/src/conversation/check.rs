@@ -102,7 +102,8 @@ impl Conversation {
         if there == exported {
             return Ok(());
         }
-        let told = format!("{exported} entries were exported, and {there} are here: the rest is missing or new");
+        let told =
+            format!("{exported} entries were exported, and {there} are here: the rest is missing or new");
         wrong(format!("/history/{}", there.min(exported)), told)
     }
 

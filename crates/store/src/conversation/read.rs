@@ -134,7 +134,10 @@ impl Reader<'_> {
             }
             if let Err(fault) = validate_complete(&entries) {
                 let before = fault.index().checked_sub(1).and_then(|at| history.get(at));
-                return Err(Error::InsideTurn { position, before: before.map_or(0, |placed| placed.position) });
+                return Err(Error::InsideTurn {
+                    position,
+                    before: before.map_or(0, |placed| placed.position),
+                });
             }
         }
         let whole = history.len();

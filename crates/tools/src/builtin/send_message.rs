@@ -1,7 +1,7 @@
 //! `send_message`: the agent's message to its user.
 
-use houston_domain::capability::Capability;
 use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -59,10 +59,7 @@ fn known(items: usize, chars: usize) -> RunContext {
             items: (0..items).map(|nth| (CustomInstructionId(id), text(nth))).collect(),
             more: false,
         },
-        memories: Shortened {
-            items: (0..items).map(|nth| (MemoryId(id), text(nth))).collect(),
-            more: false,
-        },
+        memories: Shortened { items: (0..items).map(|nth| (MemoryId(id), text(nth))).collect(), more: false },
     };
     RunContext {
         notes: (0..items).map(|nth| (NoteId(id), text(nth))).collect(),
@@ -94,8 +91,17 @@ fn the_ten_sections_come_in_order_and_what_is_empty_is_left_out() {
     assert_eq!(
         names,
         [
-            "base", "profile", "custom_instructions", "tools", "automation", "workspace", "capabilities",
-            "autonomy", "base", "time", "conversation"
+            "base",
+            "profile",
+            "custom_instructions",
+            "tools",
+            "automation",
+            "workspace",
+            "capabilities",
+            "autonomy",
+            "base",
+            "time",
+            "conversation"
         ]
     );
     let kind = goal();

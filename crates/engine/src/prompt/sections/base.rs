@@ -8,7 +8,8 @@ use crate::prompt::xml::{element, escape};
 /// Role and guidelines: the same for every agentable of the kind.
 #[must_use]
 pub fn base(agent_type: &AgentType, reply: Reply) -> Section {
-    let text = element("role", &agent_type.prompt.role) + &element("guidelines", guidelines(agent_type, reply));
+    let text =
+        element("role", &agent_type.prompt.role) + &element("guidelines", guidelines(agent_type, reply));
     Section { name: "base", stability: Stability::Kind, element: None, lists: vec![List::fixed(text)] }
 }
 
