@@ -137,7 +137,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Messages and their events. Returns the position of the last event.
+    /// Messages and their events. Returns the position of the last one.
     async fn thread(
         &self,
         connection: &mut PgConnection,
@@ -153,6 +153,18 @@ impl Owner {
             seqs.push(next);
             next += events::count(message);
         }
+        self.messages(connection, conversation, &ids, &seqs).await?;
+        let ids: Vec<MessageId> = ids.into_iter().map(MessageId).collect();
+        self.events(connection, &events::of(conversation, &ids), at).await
+    }
+
+    async fn messages(
+        &self,
+        connection: &mut PgConnection,
+        conversation: &Conversation,
+        ids: &[Uuid],
+        seqs: &[i64],
+    ) -> Result<()> {
         for (first, messages) in pieces(&conversation.messages) {
             let first = usize::try_from(first).unwrap_or(0);
             let here = first..first + messages.len();
@@ -183,9 +195,17 @@ impl Owner {
             .execute(&mut *connection)
             .await?;
         }
-        let ids: Vec<MessageId> = ids.into_iter().map(MessageId).collect();
-        let events = events::of(conversation, &ids);
-        for (first, events) in pieces(&events) {
+        Ok(())
+    }
+
+    /// Returns the position of the last one.
+    async fn events(
+        &self,
+        connection: &mut PgConnection,
+        events: &[(Event, Option<MessageId>)],
+        at: DateTime<Utc>,
+    ) -> Result<i64> {
+        for (first, events) in pieces(events) {
             let named: Vec<Option<Uuid>> = events.iter().map(|(_, id)| id.map(|id| id.0)).collect();
             let data: Vec<Json<&Event>> = events.iter().map(|(event, _)| Json(event)).collect();
             sqlx::query!(
