@@ -22,4 +22,6 @@ mod monitor;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod people;
+#[cfg(test)]
 mod sigterm;
