@@ -28,19 +28,57 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Creation<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        if !is_json(request.headers()) {
-            return Err(ApiError::UnsupportedMediaType);
-        }
-        let (parts, body) = request.into_parts();
-        let limit = app.state.config.max_body_bytes;
-        let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
-            return Err(ApiError::BodyTooLarge { limit });
-        }
-        let bytes = read(body, limit).await?;
-        let key = Key::of(&parts, &bytes)?;
-        Ok(Self { value: parse(&bytes)?, key })
+        creation(request, app.state.config.max_body_bytes, None).await
     }
+}
+
+/// The same where a request without a body says all there is to say.
+#[derive(Debug)]
+pub(crate) struct Wish<T>(pub(crate) Creation<T>);
+
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for Wish<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        creation(request, app.state.config.max_body_bytes, Some(T::default)).await.map(Self)
+    }
+}
+
+/// The same of a document that may be as long as conversations are.
+#[derive(Debug)]
+pub(crate) struct Document<T>(pub(crate) Creation<T>);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Document<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        creation(request, app.state.config.conversation.max_bytes, None).await.map(Self)
+    }
+}
+
+/// Reads a body of `limit` bytes at most; one that is empty is `nothing`, where that is allowed.
+async fn creation<T: DeserializeOwned>(
+    request: Request,
+    limit: usize,
+    nothing: Option<fn() -> T>,
+) -> Result<Creation<T>, ApiError> {
+    let json = is_json(request.headers());
+    if !json && nothing.is_none() {
+        return Err(ApiError::UnsupportedMediaType);
+    }
+    let (parts, body) = request.into_parts();
+    let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+        return Err(ApiError::BodyTooLarge { limit });
+    }
+    let bytes = read(body, limit).await?;
+    let key = Key::of(&parts, &bytes)?;
+    let value = match nothing {
+        Some(nothing) if bytes.is_empty() => nothing(),
+        _ if !json => return Err(ApiError::UnsupportedMediaType),
+        _ => parse(&bytes)?,
+    };
+    Ok(Creation { value, key })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use houston_domain::statistics::Bounds;
 use serde::{Deserialize, Serialize};
 
 /// How the server listens and streams.
@@ -24,6 +25,28 @@ pub struct Config {
     pub max_streams: usize,
     /// The same of one tenant.
     pub max_streams_per_tenant: usize,
+    /// Conversations as a whole.
+    pub conversation: ConversationConfig,
+}
+
+/// How much of a conversation is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConversationConfig {
+    /// Bytes of one that is exported, imported or forked.
+    pub max_bytes: usize,
+    /// Runs, the latest, that its statistics look at.
+    pub stats_runs: u32,
+    /// Messages, the latest, that they look at.
+    pub stats_messages: u32,
+}
+
+impl ConversationConfig {
+    /// What statistics look at.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds { runs: i64::from(self.stats_runs), messages: i64::from(self.stats_messages) }
+    }
 }
 
 impl Default for Config {
@@ -37,6 +60,11 @@ impl Default for Config {
             poll_ms: 1_000,
             max_streams: 10_000,
             max_streams_per_tenant: 5_000,
+            conversation: ConversationConfig {
+                max_bytes: 32 * 1024 * 1024,
+                stats_runs: 1_000,
+                stats_messages: 10_000,
+            },
         }
     }
 }

@@ -6,6 +6,7 @@ use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use serde::Serialize;
 
+use crate::explain::Unexplained;
 use crate::problem::Refused;
 
 /// One thing that is wrong with a request.
@@ -165,6 +166,23 @@ pub enum ApiError {
         /// Which run.
         run: RunId,
     },
+    /// A run is open, and what was asked for must not happen to it.
+    #[error("{run} is open: wait until it has ended, or cancel it, and ask again")]
+    RunOpen {
+        /// Which run.
+        run: RunId,
+    },
+    /// It is more than is read or made in one piece.
+    #[error(
+        "the {what} has more than the {limit} bytes that are read at once: fork it at an earlier position, or read \
+         `messages` and `history` page by page"
+    )]
+    TooLarge {
+        /// `conversation`, …
+        what: &'static str,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The run is over.
     #[error("the run is {}: that cannot be changed any more", status.as_str())]
     InvalidState {
@@ -231,6 +249,8 @@ impl ApiError {
             Self::StaleVersion { .. } => "stale_version",
             Self::UnreadableFiles { .. } => "unreadable_files",
             Self::RunInProgress { .. } => "run_in_progress",
+            Self::RunOpen { .. } => "run_open",
+            Self::TooLarge { .. } => "too_large",
             Self::InvalidState { .. } => "invalid_state",
             Self::TooManyPending { .. } => "too_many_pending",
             Self::TooManyStreams { .. } => "too_many_streams",
@@ -248,7 +268,9 @@ impl ApiError {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::InvalidJson { .. } => StatusCode::BAD_REQUEST,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } | Self::TooLarge { .. } => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
             Self::BodyMissing => StatusCode::REQUEST_TIMEOUT,
             Self::InvalidRequest { .. }
             | Self::EmptyMessage
@@ -265,6 +287,7 @@ impl ApiError {
             | Self::StaleVersion { .. }
             | Self::UnreadableFiles { .. }
             | Self::RunInProgress { .. }
+            | Self::RunOpen { .. }
             | Self::InvalidState { .. } => StatusCode::CONFLICT,
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -310,11 +333,26 @@ impl From<houston_store::Error> for ApiError {
             houston_store::Error::NotFound { what } => Self::NotFound { what },
             houston_store::Error::Full { what, limit } => Self::Full { what, limit },
             houston_store::Error::RunOpen { run } => Self::RunInProgress { run },
+            houston_store::Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
+            error @ (houston_store::Error::NoSuchPosition { .. }
+            | houston_store::Error::InsideTurn { .. }) => Self::field("/position", error.to_string()),
             houston_store::Error::TooManyPending { pending, limit } => {
                 Self::TooManyPending { pending, limit }
             }
             error if error.is_transient() => Self::Unavailable(Some(error)),
             error => Self::Internal(error),
+        }
+    }
+}
+
+impl From<Unexplained> for ApiError {
+    fn from(error: Unexplained) -> Self {
+        match error {
+            Unexplained::Store(error) => error.into(),
+            error @ Unexplained::SetUp(_) => {
+                tracing::error!(%error, "cannot say what the engine would do");
+                Self::Unavailable(None)
+            }
         }
     }
 }

@@ -33,6 +33,8 @@
 //! | agents, rules of a team; a pattern | 20, 50; 500 characters, 256 KiB as a compiled regular expression | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 visible ASCII characters | 422 `invalid_idempotency_key` |
+//! | conversation that is exported, imported, forked | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
+//! | statistics | of the latest 1,000 runs and 10,000 messages (`server.conversation`) | `more` says so |
 //! | page of a list | 100 items | 422 `invalid_request` |
 //! | unread messages of one user | `orchestrator.fairness.max_pending`, 10,000 | 429 `too_many_pending`, `Retry-After` |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
@@ -61,13 +63,16 @@ mod auth;
 mod body;
 mod config;
 mod connection;
+mod conversation;
 mod cost;
 mod envelope;
 mod error;
 mod events;
+mod explain;
 mod health;
 mod history;
 mod idempotency;
+mod insight;
 mod knowledge;
 mod messages;
 mod page;
@@ -85,8 +90,9 @@ mod teams;
 mod users;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
-pub use config::Config;
+pub use config::{Config, ConversationConfig};
 pub use error::{ApiError, Fault};
+pub use explain::{Explain, Question, Unexplained};
 pub use router::router;
 pub use serve::serve;
 pub use state::State;

@@ -10,7 +10,10 @@ use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
 use crate::state::{App, State};
-use crate::{agentables, agents, events, health, history, messages, profile, runs, sessions, teams, users};
+use crate::{
+    agentables, agents, conversation, events, health, history, insight, messages, profile, runs, sessions,
+    teams, users,
+};
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
 /// [`crate::serve()`] adds the poll that finds what the bus has lost.
@@ -60,6 +63,14 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/sessions/{id}/history", get(sessions::history::history))
         .route("/v1/{kinds}", get(agentables::list::list).post(agentables::create::create))
         .route("/v1/{kinds}/{id}", get(agentables::get::get).patch(agentables::change::change))
+        .route("/v1/{kinds}/import", post(conversation::import::import))
+        .route("/v1/{kinds}/{id}/export", get(conversation::export::export))
+        .route("/v1/{kinds}/{id}/fork", post(conversation::fork::fork))
+        .route("/v1/{kinds}/{id}/reset", post(conversation::reset::reset))
+        .route("/v1/{kinds}/{id}/stats", get(conversation::stats::stats))
+        .route("/v1/{kinds}/{id}/state", get(insight::state::state))
+        .route("/v1/{kinds}/{id}/prompt", get(insight::prompt))
+        .route("/v1/{kinds}/{id}/tools", get(insight::tools))
         .route("/v1/{kinds}/{id}/messages", get(messages::list::list).post(messages::post::post))
         .route("/v1/{kinds}/{id}/notes", list::<Notes>())
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())

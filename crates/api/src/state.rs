@@ -16,6 +16,7 @@ use crate::auth::{Caller, KeyCache};
 use crate::config::Config;
 use crate::error::ApiError;
 use crate::events::streams::Streams;
+use crate::explain::Explain;
 use crate::place::{KnownPlaces, Place};
 
 /// What the server needs from its surroundings.
@@ -37,6 +38,8 @@ pub struct State {
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
     /// What agents may be made of.
     pub agents: Arc<AgentSources>,
+    /// What the engine would do.
+    pub explain: Explain,
     /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
     /// clients come back elsewhere; everything else is served on.
     pub draining: CancellationToken,

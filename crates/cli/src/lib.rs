@@ -18,6 +18,7 @@ mod chat;
 mod commands;
 mod config;
 mod connect;
+mod explain;
 mod github;
 mod lifecycle;
 mod models;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use houston_api::Explain;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::id::Ids;
-use houston_engine::{Config as EngineConfig, Engine, Parts};
+use houston_engine::{Engine, Parts};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
 use houston_store::Store;
 use houston_store::agent::DefaultAgent;
@@ -19,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::commands::Failure;
 use crate::config::Loaded;
+use crate::explain::engine_config;
 use crate::models::Models;
 
 /// Everything shared by the roles of one process.
@@ -74,18 +76,7 @@ impl System {
             bus: self.bus.clone(),
             hints: self.hints.clone(),
             ids: Arc::clone(&self.ids),
-            config: EngineConfig {
-                limits: orchestrator.limits,
-                budget: orchestrator.budget,
-                context: orchestrator.context,
-                delayed: orchestrator.retry.delayed,
-                max_crashes: orchestrator.lease.max_crashes,
-                max_claims: orchestrator.lease.max_claims,
-                doubt_ms: orchestrator.lease.doubt_ms,
-                hand_over_ms: orchestrator.worker.hand_over_ms,
-                watchdog: orchestrator.watchdog,
-                teams: self.loaded.settings.teams,
-            },
+            config: engine_config(&self.loaded.settings),
             agent_types: self.loaded.agent_types().into_values().collect(),
             tools: registry,
             models: models.by_use_case.clone(),
@@ -113,7 +104,7 @@ impl System {
     }
 
     /// What the API works with.
-    pub(crate) fn api_state(&self) -> houston_api::State {
+    pub(crate) fn api_state(&self, explain: Explain) -> houston_api::State {
         houston_api::State {
             config: self.loaded.settings.server.clone(),
             store: self.store.clone(),
@@ -123,6 +114,7 @@ impl System {
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
+            explain,
             draining: self.stop.clone(),
         }
     }
@@ -156,7 +148,7 @@ impl System {
     }
 
     /// Serves until told to stop; then requests at hand get as long as runs do, and no longer.
-    pub(crate) async fn serve(&self, listener: tokio::net::TcpListener) {
+    pub(crate) async fn serve(&self, listener: tokio::net::TcpListener, explain: Explain) {
         self.follow_agent_files().await;
         let drain = Duration::from_secs(self.loaded.settings.orchestrator.worker.drain_s);
         let too_late = async {
@@ -164,7 +156,7 @@ impl System {
             tokio::time::sleep(drain).await;
         };
         tokio::select! {
-            () = houston_api::serve(listener, self.api_state(), self.stop.clone()) => {}
+            () = houston_api::serve(listener, self.api_state(explain), self.stop.clone()) => {}
             () = too_late => tracing::warn!("drain time is over, requests are cut off"),
         }
     }

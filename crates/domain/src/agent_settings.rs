@@ -77,7 +77,7 @@ impl AgentSettings {
             prompt: Prompt {
                 role: self.role.clone(),
                 guidelines: self.guidelines.clone(),
-                about_user: kind.prompt.about_user,
+                ..kind.prompt.clone()
             },
             ..kind.clone()
         }

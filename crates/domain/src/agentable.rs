@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::agent::limits::LimitChanges;
+use crate::autonomy::Autonomy;
 use crate::id::AgentableId;
 use crate::id::PREFIXES;
 use crate::run::RunStatus;
@@ -102,6 +103,9 @@ pub struct AgentType {
     /// What a message does to a run that is open, unless its request says otherwise.
     #[serde(default)]
     pub double_texting: DoubleTexting,
+    /// How far it goes without asking.
+    #[serde(default)]
+    pub autonomy: Autonomy,
     /// The tools it may call.
     pub tools: Vec<String>,
     /// Which model it asks for, by use case.
@@ -190,6 +194,11 @@ pub enum InvalidKind {
     },
 }
 
+/// Characters of an agentable's title: one line.
+pub const MAX_TITLE_CHARS: usize = 200;
+/// Bytes of an agentable's description: it stands in each of its prompts.
+pub const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
+
 /// Characters of a kind's name.
 const MAX_KIND_CHARS: usize = 40;
 /// Paths of the API that begin with something else than the prefix of an id, without the s at their end.
@@ -224,6 +233,9 @@ pub struct Prompt {
     /// How it works.
     #[serde(default)]
     pub guidelines: String,
+    /// Where it works: folders it may use, what lies in them.
+    #[serde(default)]
+    pub workspace: String,
     /// Whether it says who the user is: profile, custom instructions, memories.
     #[serde(default = "Prompt::default_about_user")]
     pub about_user: bool,

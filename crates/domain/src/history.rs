@@ -194,6 +194,55 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Which entry is at fault, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        match self {
+            Self::BeginsWithAssistant => 0,
+            Self::AssistantTwice { index }
+            | Self::Empty { index }
+            | Self::Unanswered { index, .. }
+            | Self::Stray { index, .. }
+            | Self::ResultsNotFirst { index }
+            | Self::WrongRole { index, .. }
+            | Self::DuplicateCall { index, .. } => *index,
+        }
+    }
+}
+
+/// Checks that a provider accepts `entries` with a new message behind them: as [`validate`], and no call is open.
+///
+/// # Errors
+/// The first [`Fault`] found.
+pub fn validate_complete(entries: &[Entry]) -> Result<(), Fault> {
+    validate(entries)?;
+    let complete = complete(entries);
+    match entries.get(complete).and_then(|entry| open_call(entry, &entries[complete + 1..])) {
+        Some(id) => Err(Fault::Unanswered { index: complete, id: id.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// How many of the first entries are complete: all, or those before the last turn of the model, while one of its calls
+/// has no result.
+#[must_use]
+pub fn complete(entries: &[Entry]) -> usize {
+    let last = entries.iter().rposition(|entry| entry.role == Role::Assistant);
+    last.filter(|last| open_call(&entries[*last], &entries[last + 1..]).is_some()).unwrap_or(entries.len())
+}
+
+/// A call of `asking` that none of the entries after it answers.
+fn open_call<'e>(asking: &'e Entry, after: &[Entry]) -> Option<&'e str> {
+    let answers = |id: &str| {
+        after
+            .iter()
+            .flat_map(|entry| &entry.content)
+            .any(|block| matches!(block, Block::ToolResult { tool_use_id, .. } if tool_use_id.as_str() == id))
+    };
+    asking.tool_uses().find(|id| !answers(id))
+}
+
 /// Checks that a provider accepts `entries`, where consecutive user entries count as one turn (each wire joins
 /// them). A history that ends in open tool calls is a valid *prefix*: the results are what must come next.
 ///

@@ -57,6 +57,8 @@ pub struct WatchdogConfig {
 pub struct ContextConfig {
     /// Titles of notes, and learnings, in the prompt.
     pub notes: i64,
+    /// Characters of the system prompt.
+    pub prompt_chars: usize,
     /// What else stands in the prompt, and how much of each text.
     pub prompt: PromptLimits,
     /// Bytes of one tool result.

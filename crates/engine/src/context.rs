@@ -15,14 +15,14 @@ use houston_llm::{ContextBudget, Description, Switch, SystemPart};
 use houston_store::Store;
 use houston_store::claim::Claimed;
 use houston_store::cost::ModelCall;
-use houston_tools::{Offer, Situation};
+use houston_tools::Offer;
 
 use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
 use crate::error::Halt;
 use crate::holder::Holder;
 use crate::live::Entered;
-use crate::prompt::compose::compose;
+use crate::prompt::preview::{compose, offered};
 use crate::serve::Served;
 
 /// One run in the hands of this worker.
@@ -114,7 +114,7 @@ impl<'e> Driving<'e> {
 
     async fn read_context(&mut self) -> Result<(), Halt> {
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
-        let ContextConfig { notes, prompt, .. } = self.engine.config.context;
+        let ContextConfig { notes, prompt, prompt_chars, .. } = self.engine.config.context;
         let context = self
             .retrying(|store| {
                 Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await })
@@ -127,8 +127,13 @@ impl<'e> Driving<'e> {
             self.usage.cost = spent.run;
         }
         let now = self.now();
-        self.offer = self.setup.offer.in_situation(Situation { has_sessions: context.has_sessions });
-        self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
+        self.offer = offered(&self.setup, &context);
+        let Claimed { title, description, .. } = &self.claimed;
+        let composed = compose(&self.setup, &self.offer, title, description, &context, now, prompt_chars);
+        if !composed.left_out.is_empty() {
+            tracing::debug!(%agentable, left_out = ?composed.left_out, "the prompt was cut to its cap");
+        }
+        self.system = composed.parts();
         self.budget = ContextBudget::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
         Ok(())

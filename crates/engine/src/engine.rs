@@ -11,9 +11,10 @@ use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
 use houston_tools::{Offer, Registry};
 
-use crate::agents::{Agents, MakeModel};
+use crate::agents::MakeModel;
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
+use crate::setups::Setups;
 use crate::spending::{Prices, Summariser};
 
 /// One agent type with all it refers to.
@@ -61,8 +62,7 @@ pub struct Engine {
     pub(crate) hints: HintSender,
     pub(crate) ids: Arc<Ids>,
     pub(crate) config: Config,
-    pub(crate) setups: BTreeMap<String, Arc<Setup>>,
-    pub(crate) agents: Agents,
+    pub(crate) setups: Setups,
     pub(crate) live: LiveRuns,
     /// Who writes summaries, if anybody does.
     pub(crate) summariser: Option<Summariser>,
@@ -96,11 +96,9 @@ impl Engine {
     /// # Errors
     /// [`SetupError`]: which file names what does not exist.
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
-        let mut setups = BTreeMap::new();
-        for agent_type in parts.agent_types {
-            let setup = set_up(agent_type, &parts.config, &parts.tools, &parts.models)?;
-            setups.insert(setup.agent_type.kind.clone(), Arc::new(setup));
-        }
+        let summariser = Summariser::among(&parts.models);
+        let setups =
+            Setups::new(parts.agent_types, parts.config, parts.tools, parts.models, parts.make_model)?;
         Ok(Self {
             store: parts.store,
             bus: parts.bus,
@@ -108,8 +106,7 @@ impl Engine {
             ids: parts.ids,
             config: parts.config,
             setups,
-            summariser: Summariser::among(&parts.models),
-            agents: Agents::new(parts.tools, parts.models, parts.make_model),
+            summariser,
             live: LiveRuns::default(),
         })
     }
@@ -123,7 +120,7 @@ impl Engine {
     /// How urgent the runs of each kind are.
     #[must_use]
     pub fn urgencies(&self) -> BTreeMap<String, Urgency> {
-        self.setups.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
+        self.setups.kinds().iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
     }
 
     /// What cuts an attempt off.
@@ -135,11 +132,11 @@ impl Engine {
     /// The setup of a kind.
     #[must_use]
     pub fn setup(&self, kind: &str) -> Option<&Arc<Setup>> {
-        self.setups.get(kind)
+        self.setups.kinds().get(kind)
     }
 }
 
-fn set_up(
+pub(crate) fn set_up(
     agent_type: AgentType,
     config: &Config,
     tools: &Registry,
@@ -179,6 +176,6 @@ pub(crate) fn put_together(
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("kinds", &self.setups.keys()).finish_non_exhaustive()
+        f.debug_struct("Engine").field("kinds", &self.setups.kinds().keys()).finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::agents::ROUTING;
 use crate::context::Driving;
 use crate::error::Halt;
-use crate::prompt::sections::escape;
+use crate::prompt::xml::escape;
 use crate::spending::Prices;
 
 /// Texts of the conversation so far that the model reads beside the message: "yes, do it" says little alone.
@@ -77,6 +77,7 @@ impl Driving<'_> {
     fn by_rules<'t>(&self, team: &'t ServingTeam, message: &str) -> Result<Pick<'t>, String> {
         let rules = self
             .engine
+            .setups
             .agents
             .rules(team)
             .map_err(|(place, invalid)| format!("rule {} cannot be used: {invalid}", place + 1))?;
@@ -97,7 +98,7 @@ impl Driving<'_> {
         if let [only] = able[..] {
             return Ok(Asked::Picked(only, "no other agent may answer".to_owned()));
         }
-        let model = self.engine.agents.serving(ROUTING).await;
+        let model = self.engine.setups.agents.serving(ROUTING).await;
         let names: Vec<&str> = able.iter().map(|agent| agent.name.as_str()).collect();
         let schema = json!({
             "type": "object",

@@ -71,7 +71,7 @@ impl Driving<'_> {
             ));
         }
         let Some(kind) = self.engine.setup(&self.claimed.kind) else { return };
-        let setup = self.engine.agents.set_up(kind, agent, &self.engine.config).await;
+        let setup = self.engine.setups.agents.set_up(kind, agent, &self.engine.config).await;
         if !Arc::ptr_eq(&setup, &self.setup) {
             let most = setup.policy.limits.max_duration_s + self.engine.config.watchdog.grace_s;
             self.watchdog = self.claimed_at + Duration::from_secs(most);

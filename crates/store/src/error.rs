@@ -32,6 +32,30 @@ pub enum Error {
         /// How many there may be.
         limit: i64,
     },
+    /// It is more than may be read, or made, in one piece.
+    #[error("the {what} has more than {limit} bytes")]
+    TooLarge {
+        /// `conversation`, …
+        what: &'static str,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// The history has no entry at that position.
+    #[error("the history has no entry at position {position}; the last one before it is at {last}")]
+    NoSuchPosition {
+        /// As given.
+        position: i64,
+        /// Where the last entry up to there is; 0 when there is none.
+        last: i64,
+    },
+    /// A call of the entry at that position, or before it, is answered behind it.
+    #[error("position {position} lies between a tool call and its result; the turn before ends at {before}")]
+    InsideTurn {
+        /// As given.
+        position: i64,
+        /// Where the last complete turn ends; 0 when there is none.
+        before: i64,
+    },
     /// The message was to be stored only if no run is open, and one is.
     #[error("{run} is open")]
     RunOpen {

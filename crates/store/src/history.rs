@@ -143,7 +143,7 @@ pub struct PlacedEntry {
     pub created_at: DateTime<Utc>,
 }
 
-fn role(name: &str) -> Role {
+pub(crate) fn role(name: &str) -> Role {
     if name == "assistant" { Role::Assistant } else { Role::User }
 }
 

@@ -111,6 +111,12 @@ impl Offer {
         &self.list.definitions
     }
 
+    /// The tools themselves, in the order of their definitions.
+    #[must_use]
+    pub fn tools(&self) -> &[SharedTool] {
+        &self.list.tools
+    }
+
     /// The tool of this name, if it is offered.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
+use houston_domain::capability::Capability;
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{Record, ToolDefinition, ToolErrorCode, ToolResponse};
 use serde_json::Value;
@@ -85,6 +86,11 @@ pub trait Tool: Send + Sync + 'static {
     /// stay so: the history may hold calls of it.
     fn offered(&self, _situation: Situation) -> bool {
         true
+    }
+
+    /// What it enables an agent to do, as the prompt says it; one that says nothing is told of by its name.
+    fn capability(&self) -> Option<Capability> {
+        None
     }
 
     /// Understands the arguments and says what the call comes to. Pure: nothing happens before the plan is

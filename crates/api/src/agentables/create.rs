@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
+use houston_domain::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_store::agentable::NewAgentable;
 use serde::Deserialize;
@@ -18,9 +19,6 @@ use crate::idempotency::{Key, answer, made, stored_answer};
 use crate::place::Kind;
 use crate::rfc3339::Time;
 use crate::state::App;
-
-/// It stands in every prompt of the agentable.
-const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +41,7 @@ pub(crate) async fn create(
     if !kind.begun_by_people {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
-    check_line("/title", &body.title, 200)?;
+    check_line("/title", &body.title, MAX_TITLE_CHARS)?;
     check_text("/description", &body.description)?;
     check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
     let named = (body.agent_id, body.team_id);

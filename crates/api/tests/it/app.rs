@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_api::{AgentSources, Config, ProviderName, State, serve};
+use houston_api::{AgentSources, Config, Explain, ProviderName, State, serve};
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
@@ -72,6 +72,10 @@ impl App {
             ids,
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
+            explain: Explain::by(|question, agentable| {
+                let told = json!({"asked": format!("{question:?}"), "title": agentable.title});
+                Box::pin(std::future::ready(Ok(told)))
+            }),
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;

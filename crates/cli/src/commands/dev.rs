@@ -16,6 +16,7 @@ use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
 use crate::config::Loaded;
+use crate::explain::Explainer;
 use crate::output::{print, tell};
 use crate::system::System;
 use crate::{connect, lifecycle, models};
@@ -105,6 +106,8 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     store.migrate().await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
+    let explainer = Explainer::new(store.clone(), context.loaded.clone(), context.registry.clone())
+        .with_models(&models)?;
     let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
     let demo = demo(&system.store, &system.ids, &folder, &system.loaded).await?;
     let signals = lifecycle::on_signals(system.stop.clone())?;
@@ -116,7 +119,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     // `houston chat` finds the demo here.
     crate::chat::Demo { url: url.clone(), goal: demo.shown() }.write(&folder)?;
     welcome(&url, &demo, &models.told, own);
-    let ((), worked) = tokio::join!(system.serve(listener), running.ended());
+    let ((), worked) = tokio::join!(system.serve(listener, explainer.explain()), running.ended());
     worked.context("the worker ended by itself")?;
     system.close_quickly().await;
     Ok(ExitCode::SUCCESS)

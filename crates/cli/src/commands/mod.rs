@@ -1,13 +1,24 @@
 //! The commands, one file each.
 
+mod agentable;
 mod ask;
 mod chat;
 mod config;
+mod conversation;
 mod dev;
+mod export;
+mod fork;
+mod history;
+mod import;
 mod key;
 mod migrate;
 mod monitor;
+mod prompt;
+mod reset;
 mod serve;
+mod state;
+mod stats;
+mod tools;
 mod work;
 
 use std::path::PathBuf;
@@ -46,6 +57,12 @@ impl From<houston_store::Error> for Failure {
     }
 }
 
+impl From<houston_api::Unexplained> for Failure {
+    fn from(error: houston_api::Unexplained) -> Self {
+        Self::Other(error.into())
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::Other(error.into())
@@ -67,6 +84,24 @@ pub(crate) enum Command {
     Monitor(monitor::Monitor),
     /// Make, list and revoke API keys
     Key(key::Key),
+    /// How an agent stands: its lock, its run, its last error, and what that means
+    State(state::State),
+    /// What an agent's model has seen, entry by entry
+    History(history::History),
+    /// What an agent may call, and why not the rest
+    Tools(tools::Tools),
+    /// The exact prompt of an agent
+    Prompt(prompt::Prompt),
+    /// A conversation in numbers
+    Stats(stats::Stats),
+    /// Write a conversation down, for `import`
+    Export(export::Export),
+    /// Make an agent of a conversation that was exported
+    Import(import::Import),
+    /// Copy a conversation up to some point
+    Fork(fork::Fork),
+    /// Let an agent begin anew: its model forgets the conversation
+    Reset(reset::Reset),
     /// Talk with an agent in the terminal
     Chat(chat::Chat),
     /// Ask a model one thing: whether its key works, how it answers, what that costs
@@ -84,6 +119,15 @@ impl Command {
             Self::Migrate(command) => command.run(&context),
             Self::Monitor(command) => command.run(context),
             Self::Key(command) => command.run(&context),
+            Self::State(command) => command.run(context),
+            Self::History(command) => command.run(context),
+            Self::Tools(command) => command.run(context),
+            Self::Prompt(command) => command.run(context),
+            Self::Stats(command) => command.run(context),
+            Self::Export(command) => command.run(context),
+            Self::Import(command) => command.run(context),
+            Self::Fork(command) => command.run(context),
+            Self::Reset(command) => command.run(context),
             Self::Chat(command) => command.run(&context),
             Self::Ask(command) => command.run(&context),
             Self::Config(command) => Ok(command.run(&context)),

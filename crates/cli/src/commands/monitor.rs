@@ -21,11 +21,18 @@ use crate::config::{Kind, Loaded};
 use crate::connect;
 use crate::output::{print, tell};
 
-/// Look at the installation's health once.
+/// Passes of `--now` at most, and the pause between two.
+const PASSES: u32 = 5;
+const BETWEEN_PASSES: Duration = Duration::from_secs(1);
+
+/// Look at the installation's health once, now, and mend what can be mended.
 ///
 /// Exits 0 when every check is ok or warn, 1 when one is red, 2 when it could not look.
 #[derive(Debug, Args)]
 pub(crate) struct Monitor {
+    /// Go on until nothing is left to mend: look again each second while a look changes anything, five times at most
+    #[arg(long)]
+    now: bool,
     /// One JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -48,7 +55,8 @@ impl Monitor {
             let redis_url = Some(addresses.redis_url.clone()).filter(|url| !url.is_empty());
             let redis_url = redis_url.or_else(|| settings.redis_url.clone()).filter(|url| !url.is_empty());
             let started = tokio::time::Instant::now();
-            let checks = look(&context.loaded, store, redis_url.as_deref()).await?;
+            let passes = if self.now { PASSES } else { 1 };
+            let checks = look(&context.loaded, store, redis_url.as_deref(), passes).await?;
             if self.json {
                 print(&json(&checks));
             } else {
@@ -62,7 +70,12 @@ impl Monitor {
 }
 
 /// Makes the checks, and waits until what was rung is on its way.
-async fn look(loaded: &Loaded, store: Store, redis_url: Option<&str>) -> Result<Vec<Check>, Failure> {
+async fn look(
+    loaded: &Loaded,
+    store: Store,
+    redis_url: Option<&str>,
+    passes: u32,
+) -> Result<Vec<Check>, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let redis = redis_url
         .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
@@ -83,7 +96,7 @@ async fn look(loaded: &Loaded, store: Store, redis_url: Option<&str>) -> Result<
         config: loaded.settings.health_monitor,
         store,
     };
-    let looked = monitor.look().await;
+    let looked = settle(&monitor, passes).await;
     gone.cancel();
     tracker.close();
     let _ = tokio::time::timeout(Duration::from_secs(3), tracker.wait()).await;
@@ -95,6 +108,25 @@ async fn look(loaded: &Loaded, store: Store, redis_url: Option<&str>) -> Result<
             Ok(()) => Err(Failure::Usage(anyhow!("the results could not be kept: {error}"))),
         },
     }
+}
+
+/// Looks until two looks in a row find the same, `passes` times at most: what one frees, workers take up, and the next
+/// tells how that stands.
+async fn settle(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<Vec<Check>> {
+    let mut found = monitor.look().await?;
+    for _ in 1..passes {
+        tokio::time::sleep(BETWEEN_PASSES).await;
+        let next = monitor.look().await?;
+        let told = |checks: &[Check]| -> Vec<String> {
+            checks.iter().map(|check| format!("{} {}", check.status.as_str(), check.id)).collect()
+        };
+        let settled = told(&found) == told(&next);
+        found = next;
+        if settled {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 fn shown(time: DateTime<Utc>) -> String {

@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 
 use super::{Context, Failure, runtime};
+use crate::explain::Explainer;
 use crate::output::tell;
 use crate::system::System;
 use crate::{connect, lifecycle};
@@ -36,12 +37,13 @@ impl Serve {
                     "there is no API key: make one with `houston key create`"
                 )));
             }
+            let explainer = Explainer::new(store.clone(), context.loaded.clone(), context.registry);
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
             tell(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
-            system.serve(listener).await;
+            system.serve(listener, explainer.explain()).await;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)
         })

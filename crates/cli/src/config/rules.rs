@@ -78,6 +78,9 @@ fn least(settings: &Settings) -> Option<Broken> {
         ("orchestrator.worker.background_percent", u64::from(worker.background_percent)),
         ("orchestrator.worker.maintenance_percent", u64::from(worker.maintenance_percent)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
+        ("server.conversation.max_bytes", settings.server.conversation.max_bytes as u64),
+        ("server.conversation.stats_runs", u64::from(settings.server.conversation.stats_runs)),
+        ("server.conversation.stats_messages", u64::from(settings.server.conversation.stats_messages)),
     ]
     .into_iter()
     .find(|(_, value)| *value == 0)?;

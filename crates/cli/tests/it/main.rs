@@ -24,6 +24,8 @@ mod monitor;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod people;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod sigterm;

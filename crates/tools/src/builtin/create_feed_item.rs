@@ -1,5 +1,6 @@
 //! `create_feed_item`: something for the user to find in their feed.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
@@ -46,6 +47,10 @@ impl Default for CreateFeedItem {
 impl Tool for CreateFeedItem {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Feed)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `create_note`: keeps something with the agentable.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
@@ -44,6 +45,10 @@ impl Default for CreateNote {
 impl Tool for CreateNote {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Notes)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

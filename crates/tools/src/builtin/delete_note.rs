@@ -1,5 +1,6 @@
 //! `delete_note`: one note less.
 
+use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -42,6 +43,10 @@ impl Default for DeleteNote {
 impl Tool for DeleteNote {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Notes)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

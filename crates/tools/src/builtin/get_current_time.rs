@@ -1,6 +1,7 @@
 //! `get_current_time`: the time, in the time zone asked for.
 
 use chrono::SecondsFormat;
+use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,6 +43,10 @@ impl Default for GetCurrentTime {
 impl Tool for GetCurrentTime {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Time)
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {

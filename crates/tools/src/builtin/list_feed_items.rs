@@ -1,5 +1,6 @@
 //! `list_feed_items`: titles and beginnings of the user's feed.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde_json::Value;
@@ -31,6 +32,10 @@ impl Default for ListFeedItems {
 impl Tool for ListFeedItems {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Feed)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `list_learnings`: what the agent has learnt, beyond what stands in the prompt.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde_json::Value;
@@ -32,6 +33,10 @@ impl Default for ListLearnings {
 impl Tool for ListLearnings {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Learnings)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `list_notes`: titles and beginnings of the agentable's notes.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde_json::Value;
@@ -31,6 +32,10 @@ impl Default for ListNotes {
 impl Tool for ListNotes {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Notes)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `manage_learning`: what the agent remembers of its user and its aim.
 
+use houston_domain::capability::Capability;
 use houston_domain::id::LearningId;
 use houston_domain::knowledge::MAX_SENTENCE_BYTES;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -58,6 +59,10 @@ impl Default for ManageLearning {
 impl Tool for ManageLearning {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Learnings)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `manage_memory`: what all agents of the user should still know another day.
 
+use houston_domain::capability::Capability;
 use houston_domain::id::MemoryId;
 use houston_domain::knowledge::{Knowledge, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -67,6 +68,10 @@ impl Default for ManageMemory {
 impl Tool for ManageMemory {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Memory)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `read_feed_item`: one item of the user's feed in full.
 
+use houston_domain::capability::Capability;
 use houston_domain::id::FeedItemId;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -41,6 +42,10 @@ impl Default for ReadFeedItem {
 impl Tool for ReadFeedItem {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Feed)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

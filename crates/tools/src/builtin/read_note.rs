@@ -1,5 +1,6 @@
 //! `read_note`: one note in full.
 
+use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -41,6 +42,10 @@ impl Default for ReadNote {
 impl Tool for ReadNote {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Notes)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `read_profile`: the whole profile of the user.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
@@ -34,6 +35,10 @@ impl Default for ReadProfile {
 impl Tool for ReadProfile {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Memory)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,6 +1,7 @@
 //! `send_message`: the agent's message to its user.
 
 use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::capability::Capability;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,6 +42,10 @@ impl Default for SendMessage {
 impl Tool for SendMessage {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Messages)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `update_note`: another title or content for a note.
 
+use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
 use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -49,6 +50,10 @@ impl Default for UpdateNote {
 impl Tool for UpdateNote {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Notes)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,5 +1,6 @@
 //! `update_profile`: one entry of the user's profile.
 
+use houston_domain::capability::Capability;
 use houston_domain::knowledge::{Knowledge, MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
@@ -52,6 +53,10 @@ impl Default for UpdateProfile {
 impl Tool for UpdateProfile {
     fn definition(&self) -> &ToolDefinition {
         &self.0
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        Some(Capability::Memory)
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {

@@ -1,0 +1,55 @@
+//! `POST /v1/{kinds}/{id}/fork`: a copy that goes on from some point of its own accord.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use houston_store::conversation::{Origin, Reading};
+use serde::Deserialize;
+
+use super::{check_kind, make};
+use crate::auth::Caller;
+use crate::body::{Creation, Wish, check_line};
+use crate::error::ApiError;
+use crate::place::{Kind, Place};
+use crate::state::App;
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Body {
+    /// The position of the last entry of the history that is copied; all, if not given.
+    position: Option<i64>,
+    /// Instead of the original's.
+    title: Option<String>,
+    /// Whether the notes and learnings of that time come along.
+    knowledge: bool,
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self { position: None, title: None, knowledge: true }
+    }
+}
+
+pub(crate) async fn fork(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    kind: Kind,
+    place: Place,
+    Wish(request): Wish<Body>,
+) -> Result<Response, ApiError> {
+    let Creation { value: Body { position, title, knowledge }, key } = request;
+    check_kind(&kind)?;
+    title
+        .as_deref()
+        .map_or(Ok(()), |title| check_line("/title", title, houston_domain::agentable::MAX_TITLE_CHARS))?;
+    let original = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    let max_bytes = app.state.config.conversation.max_bytes;
+    let reading = Reading { until: position, knowledge, max_bytes };
+    let mut conversation = app.store().conversation(caller.tenant, &original, &reading).await?;
+    if let Some(title) = title {
+        conversation.title = title;
+    }
+    let origin = Origin { id: original.id, served_by: original.served_by };
+    make(&app, caller, &kind, original.user, &conversation, Some(origin), key).await
+}

@@ -1,0 +1,28 @@
+//! `GET /v1/{kinds}/{id}/state`: its lock, its run, what it waits for, and what that means.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::place::Place;
+use crate::state::App;
+
+pub(crate) async fn state(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    place: Place,
+) -> Result<Response, ApiError> {
+    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    let mut standing = app.store().standing(caller.tenant, place.id).await?;
+    if let Some(holder) = &mut standing.holder {
+        // The names of machines are for who runs them.
+        holder.name = None;
+    }
+    let kind = app.state.agent_types.get(&place.kind);
+    let status = kind.and_then(|kind| kind.status(agentable.status.as_deref(), agentable.run_status));
+    Ok(Json(standing.shown(&place.kind, place.id, status)).into_response())
+}

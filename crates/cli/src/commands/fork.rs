@@ -1,0 +1,61 @@
+//! `houston fork`: a copy of a conversation that goes on of its own accord.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Args;
+use houston_domain::agentable::MAX_TITLE_CHARS;
+use houston_store::Error;
+use houston_store::conversation::{Origin, Reading};
+
+use super::agentable::Which;
+use super::conversation::make;
+use super::{Context, Failure};
+use crate::output::print;
+
+/// Copy a conversation up to some point, into an agent of the same user that goes on from there.
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    #[command(flatten)]
+    which: Which,
+    /// The position of the last entry that is copied, as `houston history` shows it [default: all]
+    #[arg(long)]
+    position: Option<i64>,
+    /// Instead of the original's
+    #[arg(long)]
+    title: Option<String>,
+    /// Leave notes and learnings behind
+    #[arg(long)]
+    no_knowledge: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Fork {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        self.which.with(context, async |found| {
+            let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
+            let reading = Reading { until: self.position, knowledge: !self.no_knowledge, max_bytes };
+            let original = &found.agentable;
+            let read = found.store.conversation(found.tenant, original, &reading).await;
+            let mut conversation = read.map_err(|error| match error {
+                Error::NoSuchPosition { .. } | Error::InsideTurn { .. } => Failure::Usage(anyhow!("{error}")),
+                error => error.into(),
+            })?;
+            if let Some(title) = self.title {
+                conversation.title = title.chars().take(MAX_TITLE_CHARS).collect();
+            }
+            let (kind, user) = (found.agent_type()?, original.user);
+            let origin = Origin { id: original.id, served_by: original.served_by };
+            let id = make(&found.store, found.tenant, user, kind, &conversation, Some(origin)).await?;
+            let entries = conversation.history.len();
+            print(&if self.json {
+                serde_json::json!({"id": id, "forked_from": found.shown(), "entries": entries}).to_string()
+            } else {
+                id
+            });
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! `houston history`: what an agent's model has seen, entry by entry.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use houston_domain::history::{Block, Entry, complete};
+use houston_store::history::PlacedEntry;
+use serde_json::json;
+
+use super::agentable::{Which, one_line, table};
+use super::{Context, Failure};
+use crate::output::{print, tell};
+
+/// As many turns in a row with the same tool are told of.
+const SAME_TOOL: usize = 3;
+
+/// What an agent's model has seen, entry by entry.
+#[derive(Debug, Args)]
+pub(crate) struct History {
+    #[command(flatten)]
+    which: Which,
+    /// Only what comes after this position [default: the open session]
+    #[arg(long, value_name = "POSITION")]
+    after: Option<i64>,
+    /// Entries at most
+    #[arg(long, default_value_t = 200)]
+    limit: u16,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl History {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        self.which.with(context, async |found| {
+            let (tenant, id) = (found.tenant, found.agentable.id);
+            let session = found.store.standing(tenant, id).await?.session;
+            let after = self.after.unwrap_or(session.closed_entries);
+            let mut entries = found.store.history(tenant, id, after, i64::from(self.limit) + 1).await?;
+            let more = entries.len() > usize::from(self.limit);
+            entries.truncate(self.limit.into());
+            if self.json {
+                print(&as_json(&entries, session.closed_entries, more).to_string());
+                return Ok(ExitCode::SUCCESS);
+            }
+            let rows: Vec<[String; 4]> = entries.iter().map(row).collect();
+            table(["POSITION", "ROLE", "COMMITTED", "CONTENT"], &rows).iter().for_each(|line| print(line));
+            if more {
+                let last = entries.last().map_or(after, |placed| placed.position);
+                tell(&format!("there are more: --after {last}"));
+            }
+            tell(&format!(
+                "{} entries in the open session, {} in closed ones",
+                session.entries, session.closed_entries
+            ));
+            let alone: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
+            oddities(&alone).iter().for_each(|line| tell(line));
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+fn as_json(entries: &[PlacedEntry], closed_entries: i64, more: bool) -> serde_json::Value {
+    let data = entries.iter().map(|placed| {
+        let PlacedEntry { position, run, entry, created_at, .. } = placed;
+        json!({
+            "position": position, "run_id": run, "role": entry.role, "content": entry.content,
+            "created_at": created_at,
+        })
+    });
+    let data: Vec<_> = data.collect();
+    json!({"data": data, "closed_entries": closed_entries, "has_more": more})
+}
+
+fn row(placed: &PlacedEntry) -> [String; 4] {
+    let blocks: Vec<String> = placed.entry.content.iter().map(block).collect();
+    [
+        placed.position.to_string(),
+        placed.entry.role.as_str().to_owned(),
+        placed.created_at.format("%Y-%m-%d %H:%M:%S").to_string(),
+        blocks.join(" | "),
+    ]
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Text { text, .. } => one_line(text, 80),
+        Block::ToolUse { id, name, input, .. } => {
+            format!("tool_use {name} {} ({id})", one_line(&input.to_string(), 60))
+        }
+        Block::ToolResult { tool_use_id, content, is_error } => {
+            let failed = if *is_error { " FAILED" } else { "" };
+            format!("tool_result{failed} {} ({tool_use_id})", one_line(content, 60))
+        }
+        Block::Thinking { text, .. } => format!("thinking {}", one_line(text, 60)),
+        Block::Opaque { .. } => "a block of the provider's".to_owned(),
+    }
+}
+
+/// What is worth a look.
+fn oddities(entries: &[Entry]) -> Vec<String> {
+    let mut told = Vec::new();
+    if complete(entries) < entries.len() {
+        told.push(
+            "its last turn has a tool call without a result: a run is at it, or was cut off".to_owned(),
+        );
+    }
+    let mut streak: (&str, usize) = ("", 0);
+    let mut longest = streak;
+    for entry in entries {
+        for block in &entry.content {
+            if let Block::ToolUse { name, .. } = block {
+                streak = if streak.0 == name { (name, streak.1 + 1) } else { (name, 1) };
+                longest = if streak.1 > longest.1 { streak } else { longest };
+            }
+        }
+    }
+    if longest.1 >= SAME_TOOL {
+        told.push(format!("{} was called {} times in a row: read its results", longest.0, longest.1));
+    }
+    let results = entries.iter().flat_map(|entry| &entry.content);
+    let failed = results.filter(|block| matches!(block, Block::ToolResult { is_error: true, .. })).count();
+    if failed > 0 {
+        told.push(format!("{failed} tool calls failed"));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_failures_and_open_calls_are_told() {
+        let call = |id: &str| {
+            let (id, name) = (id.to_owned(), "fetch".to_owned());
+            Entry::assistant(vec![Block::ToolUse { id, name, input: json!({}), raw: None }])
+        };
+        let failed = |id: &str| {
+            let (tool_use_id, content) = (id.to_owned(), "no".to_owned());
+            Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: true }])
+        };
+        let mut entries = vec![Entry::user(vec![Block::text("go")])];
+        assert!(oddities(&entries).is_empty());
+        for id in ["a", "b", "c"] {
+            entries.extend([call(id), failed(id)]);
+        }
+        assert_eq!(
+            oddities(&entries),
+            ["fetch was called 3 times in a row: read its results", "3 tool calls failed"]
+        );
+        entries.pop();
+        assert!(oddities(&entries)[0].contains("without a result"));
+    }
+}

@@ -1,0 +1,79 @@
+//! `houston import`: an agent made of a document.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
+use houston_domain::conversation::Conversation;
+use houston_domain::id::UserId;
+
+use super::agentable::{Database, agent_type};
+use super::conversation::make;
+use super::{Context, Failure};
+use crate::output::print;
+
+/// Make an agent of a conversation that was exported. A document that cannot be gone on with is refused, with the entry
+/// and the reason, and nothing is made.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The document; `-`: stdin
+    file: PathBuf,
+    /// Whose it will be, `user_…`
+    #[arg(long)]
+    user: String,
+    /// Instead of the document's own
+    #[arg(long)]
+    title: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl Import {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let user: UserId = self.user.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
+        let max_bytes = context.loaded.settings.server.conversation.max_bytes;
+        let mut conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
+        if let Some(title) = self.title {
+            conversation.title = title.chars().take(MAX_TITLE_CHARS).collect();
+        }
+        let shown = self.file.display();
+        conversation.check().map_err(|invalid| Failure::Usage(anyhow!("{shown}: {invalid}")))?;
+        let kind: AgentType = agent_type(&context.loaded, &conversation.kind)?.clone();
+        self.database.with(context, async |_, store| {
+            let tenant = store.tenant_of(user).await.map_err(|error| match error {
+                houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),
+                error => error.into(),
+            })?;
+            let id = make(&store, tenant, user, &kind, &conversation, None).await?;
+            print(&if self.json { serde_json::json!({"id": id}).to_string() } else { id });
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// Reads a document; what is wrong with its shape is told with its line.
+fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
+    let shown = path.display();
+    let source: Box<dyn std::io::Read> = if path.as_os_str() == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(path).with_context(|| format!("{shown} cannot be read"))?)
+    };
+    let mut text = String::new();
+    let most = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+    source
+        .take(most.saturating_add(1))
+        .read_to_string(&mut text)
+        .with_context(|| format!("{shown} cannot be read"))?;
+    anyhow::ensure!(
+        text.len() <= max_bytes,
+        "{shown} has more than the {max_bytes} bytes that server.conversation.max_bytes allows"
+    );
+    serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))
+}

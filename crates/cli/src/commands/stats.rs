@@ -1,0 +1,84 @@
+//! `houston stats`: a conversation in numbers.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use houston_store::stats::Statistics;
+
+use super::agentable::Which;
+use super::{Context, Failure};
+use crate::output::print;
+
+/// A conversation in numbers; of a long one, those of its latest runs and messages.
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    which: Which,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stats {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        self.which.with(context, async |found| {
+            let bounds = found.context.loaded.settings.server.conversation.bounds();
+            let stats = found.store.statistics(found.tenant, found.agentable.id, bounds).await?;
+            if self.json {
+                print(&serde_json::json!(stats).to_string());
+            } else {
+                print(&format!("{}  {}", found.shown(), found.agentable.title));
+                for (name, value) in lines(&stats) {
+                    print(&format!("{name:<16}  {value}"));
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+fn lines(stats: &Statistics) -> Vec<(&'static str, String)> {
+    let latest = |more: bool| if more { " (the latest)" } else { "" };
+    let (runs, messages) = (&stats.runs, &stats.messages);
+    let listed = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    let by_status = runs.by_status.iter().map(|(status, count)| format!("{count} {status}")).collect();
+    let tools = messages.tools.iter().map(|tool| match tool.failed {
+        0 => format!("{} {}", tool.calls, tool.name),
+        failed => format!("{} {} ({failed} failed)", tool.calls, tool.name),
+    });
+    let cost = stats.cost.map_or("unknown".to_owned(), |cost| format!("${cost}"));
+    let unpriced = match stats.unpriced_calls {
+        0 => String::new(),
+        calls => format!(", and {calls} calls at an unknown price"),
+    };
+    let took = runs.duration_ms.map_or("none ended".to_owned(), |took| {
+        format!("{} ms (half), {} ms (95 of 100), {} ms (longest)", took.p50, took.p95, took.max)
+    });
+    let usage = runs.usage;
+    vec![
+        (
+            "messages",
+            format!(
+                "{} of the user, {} of the agent, {} errors{}",
+                messages.user,
+                messages.agent,
+                messages.error,
+                latest(messages.more)
+            ),
+        ),
+        ("tools", listed(tools.collect())),
+        ("entries", format!("{}, of these {} in the open session", stats.entries, stats.session_entries)),
+        ("runs", format!("{}{}", listed(by_status), latest(runs.more))),
+        ("durations", took),
+        (
+            "tokens",
+            format!(
+                "{} in ({} from caches), {} out",
+                usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
+            ),
+        ),
+        ("cost", format!("{cost}{unpriced}")),
+        ("notes", stats.notes.to_string()),
+        ("learnings", stats.learnings.to_string()),
+    ]
+}

@@ -1,0 +1,106 @@
+//! What the engine would do with an agentable, for the API and for commands: the same setups as a worker of this
+//! process, or, where none runs, as one with these settings would have.
+
+use std::sync::Arc;
+
+use houston_api::{Explain, Question, Unexplained};
+use houston_domain::clock::{Clock, SystemClock};
+use houston_engine::prompt::preview::{Preview, ToolShown, preview, tools};
+use houston_engine::{Config as EngineConfig, SetupError, Setups};
+use houston_store::Store;
+use houston_store::agentable::Agentable;
+use houston_tools::Registry;
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+use crate::commands::Failure;
+use crate::config::{Loaded, Settings};
+use crate::models::{self, Models};
+
+/// Asks nobody: it looks at what a run would be given.
+pub(crate) struct Explainer {
+    store: Store,
+    loaded: Loaded,
+    registry: Registry,
+    /// Made when they are first needed: a server that only serves asks no provider whether it is there.
+    setups: OnceCell<Setups>,
+}
+
+/// The engine's share of the settings.
+pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
+    let orchestrator = &settings.orchestrator;
+    EngineConfig {
+        limits: orchestrator.limits,
+        budget: orchestrator.budget,
+        context: orchestrator.context,
+        delayed: orchestrator.retry.delayed,
+        max_crashes: orchestrator.lease.max_crashes,
+        max_claims: orchestrator.lease.max_claims,
+        doubt_ms: orchestrator.lease.doubt_ms,
+        hand_over_ms: orchestrator.worker.hand_over_ms,
+        watchdog: orchestrator.watchdog,
+        teams: settings.teams,
+    }
+}
+
+impl Explainer {
+    pub(crate) fn new(store: Store, loaded: Loaded, registry: Registry) -> Self {
+        Self { store, loaded, registry, setups: OnceCell::new() }
+    }
+
+    /// With the models that a worker of this process asks.
+    pub(crate) fn with_models(self, models: &Models) -> Result<Self, Failure> {
+        let setups = self.set_up(models).map_err(|error| Failure::Usage(error.into()))?;
+        Ok(Self { setups: OnceCell::new_with(Some(setups)), ..self })
+    }
+
+    fn set_up(&self, models: &Models) -> Result<Setups, SetupError> {
+        let config = engine_config(&self.loaded.settings);
+        let types = self.loaded.agent_types().into_values().collect();
+        Setups::new(
+            types,
+            config,
+            self.registry.clone(),
+            models.by_use_case.clone(),
+            Arc::clone(&models.make),
+        )
+    }
+
+    async fn setups(&self) -> Result<&Setups, Unexplained> {
+        let make = || async {
+            let models = models::build(&self.loaded).await.map_err(unexplained)?;
+            self.set_up(&models).map_err(unexplained)
+        };
+        self.setups.get_or_try_init(make).await
+    }
+
+    /// What a model would be sent now.
+    pub(crate) async fn prompt(&self, agentable: &Agentable) -> Result<Preview, Unexplained> {
+        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
+        Ok(preview(&self.store, setups, config, agentable, SystemClock.now()).await?)
+    }
+
+    /// Every tool there is, and whether it may be called.
+    pub(crate) async fn tools(&self, agentable: &Agentable) -> Result<Vec<ToolShown>, Unexplained> {
+        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
+        Ok(tools(&self.store, setups, config, agentable, &self.registry).await?)
+    }
+
+    /// The same for the API.
+    pub(crate) fn explain(self) -> Explain {
+        let explainer = Arc::new(self);
+        Explain::by(move |question, agentable| {
+            let explainer = Arc::clone(&explainer);
+            Box::pin(async move {
+                Ok(match question {
+                    Question::Prompt => json!(explainer.prompt(&agentable).await?),
+                    Question::Tools => json!({"data": explainer.tools(&agentable).await?}),
+                })
+            })
+        })
+    }
+}
+
+fn unexplained(error: impl std::error::Error + Send + Sync + 'static) -> Unexplained {
+    Unexplained::SetUp(Box::new(error))
+}

@@ -1,0 +1,207 @@
+//! Whether a document can be stored and gone on with; if not, which part of it, and why.
+
+use chrono::{DateTime, Datelike, Utc};
+use serde_json::Value;
+
+use super::{Conversation, HistoryEntry, digest};
+use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS as MAX_AGENTABLE_TITLE_CHARS};
+use crate::history::{Block, Entry, validate_complete};
+use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_LEARNINGS, MAX_NOTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
+use crate::message::{MAX_MESSAGE_BYTES, MessageType, Source};
+
+/// What is wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {detail}")]
+pub struct Invalid {
+    /// Where: a JSON Pointer into the document.
+    pub pointer: String,
+    /// What is wrong there, and what is allowed.
+    pub detail: String,
+}
+
+type Checked = Result<(), Invalid>;
+
+fn wrong(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
+    Err(Invalid { pointer: pointer.into(), detail: detail.into() })
+}
+
+impl Conversation {
+    /// Whether it can be stored, and gone on with.
+    ///
+    /// # Errors
+    /// [`Invalid`]: the first thing that is wrong.
+    pub fn check(&self) -> Checked {
+        line("/title", &self.title, MAX_AGENTABLE_TITLE_CHARS)?;
+        text("/description", &self.description, MAX_DESCRIPTION_BYTES)?;
+        self.check_messages()?;
+        for (index, entry) in self.history.iter().enumerate() {
+            check_entry(index, entry)?;
+        }
+        // Where digests are, they name the very entry; what else is wrong then follows from it.
+        let turns = self.check_turns();
+        if let Err(mut changed) = self.check_digests() {
+            if let Err(turns) = turns {
+                changed.detail = format!("{}; as it is, {}", changed.detail, turns.detail);
+            }
+            return Err(changed);
+        }
+        turns?;
+        self.check_knowledge()?;
+        if self.sessions.is_empty() {
+            return Ok(());
+        }
+        wrong("/sessions", "summaries of closed sessions cannot be imported: leave them out")
+    }
+
+    fn check_messages(&self) -> Checked {
+        for (index, message) in self.messages.iter().enumerate() {
+            let at = |field: &str| format!("/messages/{index}{field}");
+            let most = if message.source == Source::User { MAX_MESSAGE_BYTES } else { usize::MAX };
+            text(&at("/content"), &message.content, most)?;
+            storable(&at("/metadata"), &Value::Object(message.metadata.clone()))?;
+            time(&at("/created_at"), message.created_at)?;
+            if message.source == Source::User && message.content.trim().is_empty() {
+                return wrong(at("/content"), "a user's message may not be empty");
+            }
+            if message.message_type == MessageType::Tool && message.source != Source::Agent {
+                return wrong(at("/message_type"), "only an agent's message can be a tool's cell");
+            }
+        }
+        Ok(())
+    }
+
+    /// That the history is one a provider accepts, as a whole and in the part that models still see.
+    fn check_turns(&self) -> Checked {
+        let entries: Vec<Entry> = self.history.iter().map(HistoryEntry::entry).collect();
+        if self.closed_entries > entries.len() {
+            let told = format!(
+                "is {}, and the history has {} entries: it can be as many at most",
+                self.closed_entries,
+                entries.len()
+            );
+            return wrong("/closed_entries", told);
+        }
+        let faulty = |fault: crate::history::Fault, begin: usize| {
+            wrong(format!("/history/{}", begin + fault.index()), fault.to_string())
+        };
+        validate_complete(&entries).or_else(|fault| faulty(fault, 0))?;
+        let open = &entries[self.closed_entries..];
+        validate_complete(open).or_else(|fault| faulty(fault, self.closed_entries))
+    }
+
+    fn check_digests(&self) -> Checked {
+        let Some(digests) = &self.digests else { return Ok(()) };
+        for (index, (entry, exported)) in self.history.iter().zip(digests).enumerate() {
+            if digest(entry) != *exported {
+                let told = "is not the entry that was exported: it was changed, or another one is missing or was \
+                            added before it. Leave out `digests` to import what you changed on purpose";
+                return wrong(format!("/history/{index}"), told);
+            }
+        }
+        let (there, exported) = (self.history.len(), digests.len());
+        if there == exported {
+            return Ok(());
+        }
+        let told =
+            format!("{exported} entries were exported, and {there} are here: the rest is missing or new");
+        wrong(format!("/history/{}", there.min(exported)), told)
+    }
+
+    fn check_knowledge(&self) -> Checked {
+        few("/notes", self.notes.len(), MAX_NOTES)?;
+        for (index, note) in self.notes.iter().enumerate() {
+            let at = |field: &str| format!("/notes/{index}{field}");
+            line(&at("/title"), &note.title, MAX_TITLE_CHARS)?;
+            text(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
+            time(&at("/created_at"), note.created_at)?;
+            time(&at("/updated_at"), note.updated_at)?;
+        }
+        few("/learnings", self.learnings.len(), MAX_LEARNINGS)?;
+        for (index, learning) in self.learnings.iter().enumerate() {
+            let at = |field: &str| format!("/learnings/{index}{field}");
+            text(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
+            time(&at("/created_at"), learning.created_at)?;
+            time(&at("/updated_at"), learning.updated_at)?;
+        }
+        Ok(())
+    }
+}
+
+/// What can be said of an entry without the others.
+fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
+    let at = |field: String| format!("/history/{index}{field}");
+    time(&at("/created_at".to_owned()), entry.created_at)?;
+    for (nth, block) in entry.content.iter().enumerate() {
+        let at = |field: &str| at(format!("/content/{nth}{field}"));
+        let raw = match block {
+            Block::Text { text, raw } => {
+                if text.is_empty() {
+                    return wrong(at("/text"), "a text block may not be empty");
+                }
+                raw.as_ref()
+            }
+            Block::ToolUse { id, name, input, raw } => {
+                if id.is_empty() || name.is_empty() {
+                    return wrong(at(""), "a tool call needs an `id` and a `name`");
+                }
+                if !input.is_object() {
+                    return wrong(at("/input"), "the arguments of a tool call must be an object");
+                }
+                raw.as_ref()
+            }
+            Block::ToolResult { .. } => None,
+            Block::Thinking { raw, .. } => raw.as_ref(),
+            Block::Opaque { raw } => Some(raw),
+        };
+        if raw.is_some_and(|raw| serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_err()) {
+            return wrong(at("/raw/json"), "a provider's block must be the text of one JSON value");
+        }
+        storable(&at(""), &serde_json::to_value(block).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn few(pointer: &str, count: usize, most: i64) -> Checked {
+    if i64::try_from(count).is_ok_and(|count| count <= most) {
+        return Ok(());
+    }
+    wrong(pointer, format!("has {count} items; {most} are allowed"))
+}
+
+fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
+    if line.trim().is_empty() {
+        return wrong(pointer, "may not be empty");
+    }
+    if line.chars().count() > most_chars {
+        return wrong(pointer, format!("may have {most_chars} characters at most"));
+    }
+    text(pointer, line, usize::MAX)
+}
+
+fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {
+    if text.len() > most_bytes {
+        return wrong(pointer, format!("has {} bytes; {most_bytes} are allowed", text.len()));
+    }
+    if text.contains('\0') {
+        return wrong(pointer, "the character U+0000 cannot be stored");
+    }
+    Ok(())
+}
+
+/// Postgres stores every character but one.
+fn storable(pointer: &str, value: &Value) -> Checked {
+    let mut stored = value.clone();
+    crate::storable::storable_value(&mut stored);
+    if stored == *value { Ok(()) } else { wrong(pointer, "the character U+0000 cannot be stored") }
+}
+
+/// Postgres knows fewer years than Rust does.
+fn time(pointer: &str, time: DateTime<Utc>) -> Checked {
+    if (1970..=9999).contains(&time.year()) {
+        return Ok(());
+    }
+    wrong(pointer, "must lie between the years 1970 and 9999")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::conversation::{Format, Version};
+
+fn exported() -> Conversation {
+    let at = "2026-11-20T10:00:00Z";
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let raw = json!({"wire": "anthropic", "provider": "anthropic", "json": "{\"b\": 1.10,\"a\":2}"});
+    let document = json!({
+        "format": "houston.conversation", "version": 1, "kind": "goal", "title": "Tokyo",
+        "messages": [
+            {"source": "user", "message_type": "text", "content": "Book it", "created_at": at},
+            {"source": "agent", "message_type": "tool", "content": "Book", "created_at": at,
+             "metadata": {"tool": "book", "call_id": "a", "status": "done"}},
+            {"source": "agent", "message_type": "text", "content": "Done", "created_at": at},
+        ],
+        "history": [
+            {"role": "user", "content": text("Book it"), "created_at": at},
+            {"role": "assistant", "created_at": at, "content": [
+                {"type": "thinking", "text": "hm", "raw": raw},
+                {"type": "tool_use", "id": "a", "name": "book", "input": {"city": "Tokyo"}},
+                {"type": "tool_use", "id": "b", "name": "book", "input": {"city": "Kyoto"}}]},
+            {"role": "user", "created_at": at, "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "ok"},
+                {"type": "tool_result", "tool_use_id": "b", "content": "ok"}]},
+            {"role": "assistant", "content": text("Done"), "created_at": at},
+            {"role": "user", "content": text("Thanks"), "created_at": at},
+            {"role": "assistant", "content": text("Gladly"), "created_at": at},
+        ],
+        "notes": [{"title": "Hotel", "content": "near the station", "created_at": at, "updated_at": at}],
+        "learnings": [{"content": "likes trains", "created_at": at, "updated_at": at}],
+    });
+    serde_json::from_value::<Conversation>(document).unwrap().sealed()
+}
+
+#[test]
+fn what_is_exported_is_accepted_and_reads_the_same() {
+    let document = exported();
+    assert_eq!(document.check(), Ok(()));
+    let text = serde_json::to_string(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
+    assert_eq!((Format, Version), (document.format, document.version));
+    assert_eq!(document.clone().completed(), document, "nothing is open");
+    let mut cut = document;
+    cut.history.truncate(3);
+    cut.history[2].content.pop();
+    cut.closed_entries = 3;
+    let cut = cut.completed();
+    assert_eq!((cut.history.len(), cut.closed_entries), (1, 1), "a turn with an open call is left out whole");
+}
+
+#[test]
+fn another_format_or_version_says_which_can_be_read() {
+    for (field, given, words) in [
+        ("format", json!("openai.thread"), ["openai.thread", "houston.conversation"]),
+        ("version", json!(2), ["version 2", "version 1"]),
+    ] {
+        let mut document = serde_json::to_value(exported()).unwrap();
+        document[field] = given;
+        let told = serde_json::from_value::<Conversation>(document).unwrap_err().to_string();
+        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    }
+}
+
+#[test]
+fn what_providers_would_refuse_is_named_entry_by_entry() {
+    type Change = fn(&mut Conversation);
+    let cases: [(Change, &str, &str); 9] = [
+        (|c| drop(c.history.remove(0)), "/history/0", "begins with the model"),
+        (|c| drop(c.history.remove(2)), "/history/2", "twice in a row"),
+        (|c| drop(c.history[2].content.pop()), "/history/2", "no result"),
+        (|c| c.history.truncate(2), "/history/1", "no result"),
+        (|c| drop(c.history.remove(4)), "/history/4", "twice in a row"),
+        (|c| c.history[3].content.clear(), "/history/3", "is empty"),
+        (|c| c.closed_entries = 3, "/history/3", "begins with the model"),
+        (|c| c.closed_entries = 7, "/closed_entries", "6 entries"),
+        (|c| c.title.clear(), "/title", "empty"),
+    ];
+    for (change, pointer, words) in cases {
+        let mut document = exported();
+        change(&mut document);
+        document.digests = None;
+        let invalid = document.check().unwrap_err();
+        assert_eq!(invalid.pointer, pointer, "{invalid}");
+        assert!(invalid.detail.contains(words), "{invalid}");
+    }
+}
+
+/// One change to the JSON of one entry, somewhere in it.
+fn corrupt(document: &mut Value, entry: usize, how: usize) -> bool {
+    let history = document["history"].as_array_mut().unwrap();
+    let before = history.clone();
+    match how {
+        0 => drop(history.remove(entry)),
+        1 => history.insert(entry, before[entry].clone()),
+        2 => history.swap(entry, (entry + 1) % before.len()),
+        3 => {
+            let other = if history[entry]["role"] == "user" { "assistant" } else { "user" };
+            history[entry]["role"] = json!(other);
+        }
+        4 => drop(history[entry]["content"].as_array_mut().unwrap().pop()),
+        5 => history[entry]["content"] = json!([]),
+        6 => history[entry]["created_at"] = json!("2026-11-21T10:00:00Z"),
+        7 => history[entry]["content"][0]["text"] = json!("something else"),
+        8 => history[entry]["content"][0]["type"] = json!("image"),
+        9 => history[entry]["content"][0]["tool_use_id"] = json!("zz"),
+        10 => history[entry]["content"][0]["raw"]["json"] = json!("{\"b\": 1.1,\"a\":2}"),
+        _ => history[entry] = json!("gone"),
+    }
+    *history != before
+}
+
+proptest! {
+    /// Whatever single thing is done to one entry, it is refused, and the entry is named: that one, or, for one that
+    /// is gone or moved, the place where it was missed.
+    #[test]
+    fn any_single_corruption_of_a_history_is_refused_with_its_entry(entry in 0..6_usize, how in 0..12_usize) {
+        let document = exported();
+        let mut value = serde_json::to_value(&document).unwrap();
+        prop_assume!(corrupt(&mut value, entry, how));
+        match serde_json::from_value::<Conversation>(value) {
+            // Of no known shape: whoever parses it with the path names the entry.
+            Err(error) => prop_assert!([8, 11].contains(&how) || how == 10, "{error}"),
+            Ok(read) if read == document => prop_assert!([7, 9, 10].contains(&how), "{how} did nothing"),
+            Ok(read) => {
+                let invalid = read.check().unwrap_err();
+                let named = invalid.pointer.strip_prefix("/history/").unwrap_or_default();
+                let named: usize = named.split('/').next().unwrap().parse().unwrap();
+                prop_assert!(named.abs_diff(entry) <= 1 || entry == 5 && how == 2 && named == 0, "{how}: {invalid}");
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What tells an entry from any other: the digest of its canonical text.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::HistoryEntry;
+
+/// SHA-256 of an entry, of which 16 bytes in hex: the same whatever the order of fields in its JSON is.
+#[must_use]
+pub fn digest(entry: &HistoryEntry) -> String {
+    let mut text = String::new();
+    write(&serde_json::to_value(entry).unwrap_or_default(), &mut text);
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// JSON with the fields of each object in the order of their names: databases and tools reorder them.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut names: Vec<&String> = fields.keys().collect();
+            names.sort_unstable();
+            text.push('{');
+            for name in names {
+                text.push_str(&Value::String(name.clone()).to_string());
+                text.push(':');
+                write(&fields[name], text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                write(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        Value::Number(number) => text.push_str(&plain(number)),
+        plain => text.push_str(&plain.to_string()),
+    }
+}
+
+/// A number by its value: `1.0` and `1` are one number to a database.
+fn plain(number: &serde_json::Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => format!("{float:.0}"),
+        _ => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_fields_does_not_matter_and_everything_else_does() {
+        let read = |text: &str| serde_json::from_str::<HistoryEntry>(text).unwrap();
+        let one = r#"{"role": "assistant", "created_at": "2026-01-02T03:04:05Z", "content":
+            [{"type": "tool_use", "id": "a", "name": "x", "input": {"b": 1, "a": 2.0}}]}"#;
+        let same = one.replace(r#""b": 1, "a": 2.0"#, r#""a": 2, "b": 1"#);
+        let other = one.replace(r#""b": 1"#, r#""b": 3"#);
+        assert_eq!(digest(&read(one)), digest(&read(&same)));
+        assert_ne!(digest(&read(one)), digest(&read(&other)));
+        assert_ne!(digest(&read(one)), digest(&read(&one.replace("05Z", "06Z"))));
+        assert_eq!(digest(&read(one)).len(), 32);
+    }
+}

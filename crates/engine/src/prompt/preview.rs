@@ -1,0 +1,263 @@
+//! What a model is sent for an agentable, for people: made by the function that makes it for the model.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use houston_domain::capability::Capability;
+use houston_domain::id::RunId;
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_llm::{SystemPart, tokens};
+use houston_store::Store;
+use houston_store::agentable::Agentable;
+use houston_store::history::RunContext;
+use houston_store::serving::Serving;
+use houston_tools::{Offer, Registry, Situation};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::compose::{Composed, Composing};
+use crate::config::ContextConfig;
+use crate::engine::Setup;
+use crate::setups::Setups;
+
+/// The prompt of an agentable with this title and description. The one way a prompt is made: what people are shown is
+/// what models are sent.
+#[must_use]
+pub fn compose(
+    setup: &Setup,
+    offer: &Offer,
+    title: &str,
+    description: &str,
+    context: &RunContext,
+    now: DateTime<Utc>,
+    most_chars: usize,
+) -> Composed {
+    let composing = Composing {
+        agent_type: &setup.agent_type,
+        reply: setup.policy.reply,
+        offer,
+        title,
+        description,
+        context,
+        schedules: &[],
+        now,
+        most_chars,
+    };
+    composing.compose()
+}
+
+/// What a model would be sent now. Tokens are estimates, see [`tokens`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Preview {
+    /// Whose prompt it is, as shown.
+    pub id: String,
+    /// Who would be asked, as `provider/model`.
+    pub model: String,
+    /// The parts of the system prompt, byte for byte, in order.
+    pub system: Vec<Part>,
+    /// The same by sections.
+    pub sections: Vec<SectionShown>,
+    /// What the cap left out.
+    pub left_out: Vec<LeftOutShown>,
+    /// Characters of the system prompt.
+    pub chars: usize,
+    /// Characters it may have; the base is never left out, and may be more by itself.
+    pub most_chars: usize,
+    /// What is told of the tools.
+    pub tools: Vec<ToolDefinition>,
+    /// Tokens of all that.
+    pub tokens: Tokens,
+}
+
+/// A part of the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Its text.
+    pub text: String,
+    /// Whether providers may cache what ends with it.
+    pub cached: bool,
+}
+
+/// A section of the prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SectionShown {
+    /// Its name; the base comes twice: the kind's, and the aim.
+    pub name: &'static str,
+    /// How long it is the same: `kind`, `agentable`, `changing`.
+    pub stable_for: &'static str,
+    /// In characters.
+    pub chars: usize,
+    /// About.
+    pub tokens: u64,
+}
+
+/// What the cap left out of a section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOutShown {
+    /// Which section.
+    pub section: &'static str,
+    /// How many of its items.
+    pub items: usize,
+    /// Whether nothing of it is left.
+    pub whole: bool,
+}
+
+/// About how many tokens a request has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Tokens {
+    /// The system prompt.
+    pub system: u64,
+    /// Definitions of tools, with what the provider puts around them.
+    pub tools: u64,
+    /// The history of the open session.
+    pub history: u64,
+    /// All.
+    pub total: u64,
+}
+
+/// What is offered of the tools of `setup` to a run that begins with this context.
+#[must_use]
+pub fn offered(setup: &Setup, context: &RunContext) -> Offer {
+    setup.offer.in_situation(Situation { has_sessions: context.has_sessions })
+}
+
+/// Who would answer for `agentable` if its next run began now, and with what.
+struct Next {
+    setup: Arc<Setup>,
+    offer: Offer,
+    context: RunContext,
+}
+
+async fn next(
+    store: &Store,
+    setups: &Setups,
+    config: &ContextConfig,
+    agentable: &Agentable,
+) -> houston_store::Result<Next> {
+    // Its run only says which entries of the history are its own: nothing of the prompt.
+    let run = agentable.run.unwrap_or(RunId(Uuid::nil()));
+    let context = store.run_context(agentable.id, run, config.notes, &config.prompt).await?;
+    // Whoever asks has looked the kind up.
+    let unknown = houston_store::Error::NotFound { what: "agent type" };
+    let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
+    Ok(Next { offer: offered(&setup, &context), setup, context })
+}
+
+/// What a model would be sent for `agentable` if its next run began now.
+///
+/// # Errors
+/// What the database says.
+pub async fn preview(
+    store: &Store,
+    setups: &Setups,
+    config: &ContextConfig,
+    agentable: &Agentable,
+    now: DateTime<Utc>,
+) -> houston_store::Result<Preview> {
+    let next = next(store, setups, config, agentable).await?;
+    let Agentable { title, description, .. } = agentable;
+    let composed =
+        compose(&next.setup, &next.offer, title, description, &next.context, now, config.prompt_chars);
+    Ok(shown(&next, config, agentable, &composed))
+}
+
+fn shown(next: &Next, config: &ContextConfig, agentable: &Agentable, composed: &Composed) -> Preview {
+    let model = next.setup.model.description();
+    let parts = composed.parts();
+    let definitions = next.offer.definitions();
+    let system = tokens::of_preamble(&parts, &[], &model.provider);
+    let tools = tokens::of_preamble(&[], definitions, &model.provider);
+    let history = tokens::of_entries(&next.context.history);
+    let sections = composed.sections.iter().map(|section| SectionShown {
+        name: section.name,
+        stable_for: section.stability.as_str(),
+        chars: section.text.chars().count(),
+        tokens: tokens::estimate(&section.text),
+    });
+    let left_out = composed.left_out.iter().map(|out| LeftOutShown {
+        section: out.section,
+        items: out.items,
+        whole: out.whole,
+    });
+    Preview {
+        id: agentable.id.shown(&agentable.kind),
+        model: model.to_string(),
+        sections: sections.collect(),
+        left_out: left_out.collect(),
+        chars: parts.iter().map(|part| part.text.chars().count()).sum(),
+        most_chars: config.prompt_chars,
+        system: parts.into_iter().map(|SystemPart { text, cached }| Part { text, cached }).collect(),
+        tools: definitions.to_vec(),
+        tokens: Tokens { system, tools, history, total: system + tools + history },
+    }
+}
+
+/// A tool of this process, and whether agents of a kind may call it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolShown {
+    /// Its name.
+    pub name: String,
+    /// Whether the model is told of it.
+    pub offered: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// What it enables an agent to do.
+    pub capability: Option<Capability>,
+    /// What a crash allows.
+    pub effect: EffectClass,
+    /// How long a call may take, in seconds.
+    pub timeout_s: u64,
+}
+
+/// All tools of `registry` as the next run of `agentable` meets them: those it may call, in the order the model is told
+/// of them, then the others.
+///
+/// # Errors
+/// What the database says.
+pub async fn tools(
+    store: &Store,
+    setups: &Setups,
+    config: &ContextConfig,
+    agentable: &Agentable,
+    registry: &Registry,
+) -> houston_store::Result<Vec<ToolShown>> {
+    let next = next(store, setups, config, agentable).await?;
+    let named = &next.setup.agent_type.tools;
+    let others = registry.names().into_iter().filter(|name| !named.contains(name));
+    let all = named.iter().cloned().chain(others);
+    let shown = all.filter_map(|name| {
+        let tool = registry.get(&name)?;
+        let offered = next.offer.get(&name).is_some();
+        let definition = tool.definition();
+        Some(ToolShown {
+            offered,
+            reason: reason(&next, &name, offered),
+            capability: tool.capability(),
+            effect: definition.effect,
+            timeout_s: definition.timeout.as_secs(),
+            name,
+        })
+    });
+    Ok(shown.collect())
+}
+
+/// Why a tool is offered, or why not.
+fn reason(next: &Next, name: &str, offered: bool) -> String {
+    let Setup { agent_type, model, offer, .. } = &*next.setup;
+    let place = match &next.context.serving {
+        Serving::Agent(agent) | Serving::Routed(agent) if !agent.follows_file => {
+            format!("by the agent `{}`", agent.name)
+        }
+        _ => format!("under `tools` in agents/{}.toml", agent_type.kind),
+    };
+    if !agent_type.tools.iter().any(|tool| tool == name) {
+        return format!("not named {place}");
+    }
+    if offered {
+        return format!("named {place}");
+    }
+    if offer.get(name).is_some() {
+        return format!("named {place}, but there is nothing yet that it could find");
+    }
+    format!("named {place}, but {} cannot call tools", model.description())
+}

@@ -1,0 +1,33 @@
+//! 1: who the agent is, how it works, and what it is about. Never left out.
+
+use houston_domain::agentable::{AgentType, Reply};
+
+use crate::prompt::section::{List, Section, Stability};
+use crate::prompt::xml::{element, escape};
+
+/// Role and guidelines: the same for every agentable of the kind.
+#[must_use]
+pub fn base(agent_type: &AgentType, reply: Reply) -> Section {
+    let text =
+        element("role", &agent_type.prompt.role) + &element("guidelines", guidelines(agent_type, reply));
+    Section { name: "base", stability: Stability::Kind, element: None, lists: vec![List::fixed(text)] }
+}
+
+fn guidelines(agent_type: &AgentType, reply: Reply) -> &str {
+    match reply {
+        Reply::Text if agent_type.conversational => {
+            "The user reads your answer as you write it.\nWrite in their language. Be brief."
+        }
+        _ => &agent_type.prompt.guidelines,
+    }
+}
+
+/// What the agentable is about, in an element with the name of its kind.
+#[must_use]
+pub fn aim(kind: &str, title: &str, description: &str) -> Section {
+    let mut text = format!("<title>{}</title>", escape(title));
+    if !description.is_empty() {
+        text += &format!("\n<description>{}</description>", escape(description));
+    }
+    Section::new("base", Stability::Agentable, kind, vec![List::fixed(text)])
+}

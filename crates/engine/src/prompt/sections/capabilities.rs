@@ -1,0 +1,27 @@
+//! 7: what its tools enable the agent to do.
+
+use std::collections::BTreeSet;
+
+use houston_domain::capability::Capability;
+use houston_tools::Offer;
+
+use crate::prompt::section::{List, Section, Stability};
+use crate::prompt::xml::escape;
+
+/// What its tools say of themselves; those that say nothing are named.
+#[must_use]
+pub fn capabilities(offer: &Offer) -> Section {
+    let known: BTreeSet<Capability> = offer.tools().iter().filter_map(|tool| tool.capability()).collect();
+    let unknown = offer.tools().iter().filter(|tool| tool.capability().is_none());
+    let unknown: Vec<&str> = unknown.map(|tool| tool.definition().name.as_str()).collect();
+    let mut lines: Vec<String> = known.into_iter().map(|known| format!("- {}", known.told())).collect();
+    if !unknown.is_empty() {
+        lines.push(format!("- what else your tools do: {}", escape(&unknown.join(", "))));
+    }
+    let lists = if lines.is_empty() {
+        Vec::new()
+    } else {
+        vec![List::fixed(format!("You can\n{}", lines.join("\n")))]
+    };
+    Section::new("capabilities", Stability::Kind, "capabilities", lists)
+}

@@ -1,0 +1,21 @@
+//! 3: rules the user has for all their agents.
+
+use houston_domain::id::CustomInstructionId;
+use houston_store::excerpt::Shortened;
+
+use crate::prompt::section::{List, Section, Stability};
+use crate::prompt::xml::escape;
+
+/// Their custom instructions, the oldest first.
+#[must_use]
+pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Section {
+    let list = List {
+        head: "Rules of your user. Follow them always.".to_owned(),
+        items: instructions.items.iter().map(|(_, text)| format!("- {}", escape(text))).collect(),
+        more: instructions.more,
+        others: "- … (read_custom_instructions shows all)",
+        ..List::default()
+    };
+    let lists = if list.items.is_empty() { Vec::new() } else { vec![list] };
+    Section::new("custom_instructions", Stability::Agentable, "custom_instructions", lists)
+}

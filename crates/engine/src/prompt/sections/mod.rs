@@ -1,0 +1,12 @@
+//! The ten sections, one file each: pure functions of what is known to a [`Section`](super::section::Section).
+
+pub mod automation;
+pub mod autonomy;
+pub mod base;
+pub mod capabilities;
+pub mod conversation;
+pub mod custom_instructions;
+pub mod profile;
+pub mod time;
+pub mod tools;
+pub mod workspace;

@@ -1,0 +1,23 @@
+//! 2: who the user is.
+
+use houston_store::history::KnownUser;
+
+use crate::prompt::section::{List, Section, Stability};
+use crate::prompt::xml::escape;
+
+/// Their name, and each list of their profile that has entries.
+#[must_use]
+pub fn profile(user: &KnownUser) -> Section {
+    let mut lists = Vec::new();
+    if !user.name.is_empty() {
+        lists.push(List::fixed(format!("<name>{}</name>", escape(&user.name))));
+    }
+    lists.extend(user.profile.iter().map(|(list, entries)| List {
+        element: Some(list.as_str()),
+        items: entries.items.iter().map(|((), text)| format!("- {}", escape(text))).collect(),
+        more: entries.more,
+        others: "- … (read_profile shows all)",
+        ..List::default()
+    }));
+    Section::new("profile", Stability::Agentable, "user", lists)
+}

@@ -1,0 +1,60 @@
+//! Everybody who may answer, set up: the kinds of this process, and the agents of tenants as runs meet them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_domain::agentable::AgentType;
+use houston_llm::Model;
+use houston_store::serving::Serving;
+use houston_tools::Registry;
+
+use crate::agents::{Agents, MakeModel};
+use crate::config::Config;
+use crate::engine::{Setup, SetupError, set_up};
+
+/// The setups of a process; for its engine, or to say what one would do.
+pub struct Setups {
+    kinds: BTreeMap<String, Arc<Setup>>,
+    pub(crate) agents: Agents,
+    config: Config,
+}
+
+impl Setups {
+    /// Sets up every agent type, with its tools and the model of its use case. `make_model` makes those that agents
+    /// name.
+    ///
+    /// # Errors
+    /// [`SetupError`]: which file names what does not exist.
+    pub fn new(
+        agent_types: Vec<AgentType>,
+        config: Config,
+        tools: Registry,
+        models: BTreeMap<String, Arc<dyn Model>>,
+        make_model: MakeModel,
+    ) -> Result<Self, SetupError> {
+        let mut kinds = BTreeMap::new();
+        for agent_type in agent_types {
+            let setup = set_up(agent_type, &config, &tools, &models)?;
+            kinds.insert(setup.agent_type.kind.clone(), Arc::new(setup));
+        }
+        Ok(Self { kinds, agents: Agents::new(tools, models, make_model), config })
+    }
+
+    /// By kind.
+    #[must_use]
+    pub fn kinds(&self) -> &BTreeMap<String, Arc<Setup>> {
+        &self.kinds
+    }
+
+    /// Of who answers for an agentable of this kind; `None` when this process does not have the kind. A team whose
+    /// router has not picked yet answers as its kind does.
+    pub async fn serving(&self, kind: &str, serving: &Serving) -> Option<Arc<Setup>> {
+        let kind = self.kinds.get(kind)?;
+        match serving {
+            Serving::Agent(agent) | Serving::Routed(agent) => {
+                Some(self.agents.set_up(kind, agent, &self.config).await)
+            }
+            Serving::File | Serving::Team(_) | Serving::Unreadable(_) => Some(Arc::clone(kind)),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The events of a thread that was imported: what its run would have told, in the order of its messages.
+
+use std::collections::{HashMap, VecDeque};
+
+use houston_domain::conversation::{Conversation, ThreadMessage};
+use houston_domain::event::Event;
+use houston_domain::history::Block;
+use houston_domain::id::MessageId;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use serde_json::{Map, Value};
+
+/// A call of the history, for its cell in the thread.
+struct Call<'c> {
+    input: &'c Value,
+    /// What it answered, and whether it failed.
+    result: Option<(&'c str, bool)>,
+}
+
+/// Each event with the message it names; of a message, the first is its own.
+pub(super) fn of(conversation: &Conversation, ids: &[MessageId]) -> Vec<(Event, Option<MessageId>)> {
+    let mut calls = calls(conversation);
+    let mut events = vec![(Event::RunQueued {}, None)];
+    for (message, id) in conversation.messages.iter().zip(ids) {
+        match (message.source, message.message_type) {
+            (Source::User, _) => events.push((Event::MessagePosted { message_id: *id }, Some(*id))),
+            (Source::Agent, MessageType::Text) => {
+                events.push((Event::MessageSent { message_id: *id }, Some(*id)));
+            }
+            (Source::Error, _) => {
+                let metadata = Value::Object(message.metadata.clone());
+                let content = message.content.clone();
+                events.push((Event::ErrorShown { message_id: *id, content, metadata }, Some(*id)));
+            }
+            (Source::Agent, MessageType::Tool) => {
+                events.extend(tool(message, *id, &mut calls).map(|event| (event, Some(*id))));
+            }
+        }
+    }
+    let ended = Event::RunFinished {
+        status: RunStatus::Completed,
+        iteration: None,
+        usage: Usage::default(),
+        message: None,
+        code: None,
+    };
+    events.push((ended, None));
+    events
+}
+
+/// How many events a message has.
+pub(super) fn count(message: &ThreadMessage) -> i64 {
+    1 + i64::from(message.message_type == MessageType::Tool)
+}
+
+/// The calls of the history by their ids. An id may come again in a later run.
+fn calls(conversation: &Conversation) -> HashMap<&str, VecDeque<Call<'_>>> {
+    let mut calls: HashMap<&str, VecDeque<Call<'_>>> = HashMap::new();
+    for block in conversation.history.iter().flat_map(|entry| &entry.content) {
+        match block {
+            Block::ToolUse { id, input, .. } => {
+                calls.entry(id).or_default().push_back(Call { input, result: None });
+            }
+            Block::ToolResult { tool_use_id, content, is_error } => {
+                let asked = calls.get_mut(tool_use_id.as_str()).and_then(VecDeque::back_mut);
+                if let Some(call) = asked {
+                    call.result = Some((content, *is_error));
+                }
+            }
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// Calling a tool, and its answer.
+fn tool(
+    message: &ThreadMessage,
+    id: MessageId,
+    calls: &mut HashMap<&str, VecDeque<Call<'_>>>,
+) -> impl Iterator<Item = Event> + use<> {
+    let told = |name: &str| message.metadata.get(name).and_then(Value::as_str);
+    let call_id = told("call_id").unwrap_or_default().to_owned();
+    let call = calls.get_mut(call_id.as_str()).and_then(VecDeque::pop_front);
+    let failed = told("status") == Some("failed");
+    let (content, is_error) = call.as_ref().and_then(|call| call.result).unwrap_or(("", failed));
+    let returned = Event::ToolReturned {
+        call_id: call_id.clone(),
+        content: content.to_owned(),
+        is_error,
+        message_id: id,
+    };
+    let called = Event::ToolCalled {
+        call_id,
+        name: told("tool").unwrap_or(&message.content).to_owned(),
+        input: call.map_or_else(|| Value::Object(Map::new()), |call| call.input.clone()),
+        message_id: id,
+    };
+    [called, returned].into_iter()
+}

@@ -1,0 +1,304 @@
+//! Making an agentable of a document: its rows, and a run that stands for all that happened in it.
+
+use chrono::{DateTime, Utc};
+use houston_domain::conversation::Conversation;
+use houston_domain::event::Event;
+use houston_domain::history::Block;
+use houston_domain::id::{AgentableId, Ids, MessageId, RunId, TenantId};
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::events;
+use crate::agentable::{NewAgentable, insert};
+use crate::error::{Error, Result};
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::pool::Store;
+use crate::serving::{ServedBy, assign};
+
+/// Rows of one statement: it must not take longer than statements may.
+const ROWS: usize = 500;
+
+/// A conversation about to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewConversation<'a> {
+    /// The agentable.
+    pub agentable: NewAgentable<'a>,
+    /// What it begins with, checked.
+    pub conversation: &'a Conversation,
+    /// Its first run: it is over, and all of the document belongs to it.
+    pub run: RunId,
+    /// Of which one it is a copy, if it is one.
+    pub origin: Option<Origin>,
+}
+
+/// What a conversation is a copy of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The agentable.
+    pub id: AgentableId,
+    /// Who answers there, and in the copy.
+    pub served_by: ServedBy,
+}
+
+/// What all rows of it have in common.
+struct Owner {
+    tenant: TenantId,
+    agentable: AgentableId,
+    run: RunId,
+}
+
+impl Store {
+    /// Makes an agentable for a user of the tenant that goes on where the document ends. `response` is what the client
+    /// is answered, kept under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user.
+    pub async fn create_conversation(
+        &self,
+        tenant: TenantId,
+        new: &NewConversation<'_>,
+        ids: &Ids,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        let NewConversation { agentable, conversation, run, origin } = new;
+        if let Some(earlier) = earlier(&mut tx, tenant, key, agentable.id.0, response).await? {
+            return Ok(earlier);
+        }
+        sqlx::query!(
+            "-- store::conversation::make::owner
+            select id from houston.users where tenant_id = $1 and id = $2 for key share",
+            tenant.0,
+            agentable.user.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "user" })?;
+        insert(&mut tx, tenant, agentable, false).await?;
+        if let Some(Origin { served_by, .. }) = origin {
+            assign(&mut tx, tenant, agentable.id, *served_by).await?;
+        }
+        let owner = Owner { tenant, agentable: agentable.id, run: *run };
+        owner.history(&mut tx, conversation).await?;
+        let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
+        owner.notes(&mut tx, conversation, ids).await?;
+        owner.learnings(&mut tx, conversation, ids).await?;
+        let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        sqlx::query!(
+            "-- store::conversation::make::begin
+            with origin as (update houston.agentables set forked_from = $8 where id = $1),
+            run as (
+                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, created_at, ended_at)
+                values ($2, $3, $1, 'completed', 1, $4, $4))
+            update houston.run_locks
+               set last_seq = $5, read_seq = $5, last_position = $6, session_position = $7, run_id = $2
+             where agentable_id = $1",
+            agentable.id.0,
+            run.0,
+            tenant.0,
+            agentable.created_at,
+            last_seq,
+            position(conversation.history.len()),
+            position(conversation.closed_entries),
+            origin.map(|origin| origin.id.0)
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+}
+
+/// As many ids, rising: what is listed by them keeps its order.
+fn rising(ids: &Ids, count: usize) -> Vec<Uuid> {
+    let mut made: Vec<Uuid> = (0..count).map(|_| ids.next()).collect();
+    made.sort_unstable();
+    made
+}
+
+/// Pieces that one statement takes, each with the number of its first row.
+fn pieces<T>(rows: &[T]) -> impl Iterator<Item = (i64, &[T])> {
+    let first = |nth: usize| i64::try_from(nth * ROWS).unwrap_or(i64::MAX);
+    rows.chunks(ROWS).enumerate().map(move |(nth, rows)| (first(nth), rows))
+}
+
+impl Owner {
+    async fn history(&self, connection: &mut PgConnection, conversation: &Conversation) -> Result<()> {
+        for (first, entries) in pieces(&conversation.history) {
+            let roles: Vec<&str> = entries.iter().map(|entry| entry.role.as_str()).collect();
+            let contents: Vec<Json<&Vec<Block>>> = entries.iter().map(|entry| Json(&entry.content)).collect();
+            let times: Vec<DateTime<Utc>> = entries.iter().map(|entry| entry.created_at).collect();
+            sqlx::query!(
+                "-- store::conversation::make::history
+                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, created_at)
+                select $1, $4 + e.n, $2, $3, 0, e.role, e.content, e.created_at
+                  from unnest($5::text[], $6::jsonb[], $7::timestamptz[]) with ordinality as e (role, content, created_at, n)",
+                self.agentable.0,
+                self.tenant.0,
+                self.run.0,
+                first,
+                &roles as &[&str],
+                &contents as &[Json<&Vec<Block>>],
+                &times
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Messages and their events. Returns the position of the last one.
+    async fn thread(
+        &self,
+        connection: &mut PgConnection,
+        conversation: &Conversation,
+        ids: &Ids,
+        at: DateTime<Utc>,
+    ) -> Result<i64> {
+        let ids = rising(ids, conversation.messages.len());
+        // The first event is that the run began.
+        let mut seqs = Vec::with_capacity(ids.len());
+        let mut next = 2;
+        for message in &conversation.messages {
+            seqs.push(next);
+            next += events::count(message);
+        }
+        self.messages(connection, conversation, &ids, &seqs).await?;
+        let ids: Vec<MessageId> = ids.into_iter().map(MessageId).collect();
+        self.events(connection, &events::of(conversation, &ids), at).await
+    }
+
+    async fn messages(
+        &self,
+        connection: &mut PgConnection,
+        conversation: &Conversation,
+        ids: &[Uuid],
+        seqs: &[i64],
+    ) -> Result<()> {
+        for (first, messages) in pieces(&conversation.messages) {
+            let first = usize::try_from(first).unwrap_or(0);
+            let here = first..first + messages.len();
+            let sources: Vec<&str> = messages.iter().map(|message| message.source.as_str()).collect();
+            let types: Vec<&str> = messages.iter().map(|message| message.message_type.as_str()).collect();
+            let contents: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
+            let metadata: Vec<Json<&Map<String, Value>>> =
+                messages.iter().map(|message| Json(&message.metadata)).collect();
+            let times: Vec<DateTime<Utc>> = messages.iter().map(|message| message.created_at).collect();
+            sqlx::query!(
+                "-- store::conversation::make::messages
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select m.id, $2, $1, m.seq, m.source, m.type, m.content, m.metadata, $3, m.created_at
+                  from unnest($4::uuid[], $5::int8[], $6::text[], $7::text[], $8::text[], $9::jsonb[],
+                              $10::timestamptz[]) as m (id, seq, source, type, content, metadata, created_at)",
+                self.agentable.0,
+                self.tenant.0,
+                self.run.0,
+                &ids[here.clone()],
+                &seqs[here],
+                &sources as &[&str],
+                &types as &[&str],
+                &contents as &[&str],
+                &metadata as &[Json<&Map<String, Value>>],
+                &times
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the position of the last one.
+    async fn events(
+        &self,
+        connection: &mut PgConnection,
+        events: &[(Event, Option<MessageId>)],
+        at: DateTime<Utc>,
+    ) -> Result<i64> {
+        for (first, events) in pieces(events) {
+            let named: Vec<Option<Uuid>> = events.iter().map(|(_, id)| id.map(|id| id.0)).collect();
+            let data: Vec<Json<&Event>> = events.iter().map(|(event, _)| Json(event)).collect();
+            sqlx::query!(
+                "-- store::conversation::make::events
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+                select $1, $4 + e.n, $2, $3, 0, e.message_id, e.data, coalesce(m.created_at, $7)
+                  from unnest($5::uuid[], $6::jsonb[]) with ordinality as e (message_id, data, n)
+                  left join houston.messages m on m.id = e.message_id",
+                self.agentable.0,
+                self.tenant.0,
+                self.run.0,
+                first,
+                &named as &[Option<Uuid>],
+                &data as &[Json<&Event>],
+                at
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        Ok(i64::try_from(events.len()).unwrap_or(i64::MAX))
+    }
+
+    async fn notes(
+        &self,
+        connection: &mut PgConnection,
+        conversation: &Conversation,
+        ids: &Ids,
+    ) -> Result<()> {
+        let ids = rising(ids, conversation.notes.len());
+        for (notes, ids) in conversation.notes.chunks(ROWS).zip(ids.chunks(ROWS)) {
+            let titles: Vec<&str> = notes.iter().map(|note| note.title.as_str()).collect();
+            let contents: Vec<&str> = notes.iter().map(|note| note.content.as_str()).collect();
+            let made: Vec<DateTime<Utc>> = notes.iter().map(|note| note.created_at).collect();
+            let changed: Vec<DateTime<Utc>> = notes.iter().map(|note| note.updated_at).collect();
+            sqlx::query!(
+                "-- store::conversation::make::notes
+                insert into houston.notes (id, tenant_id, agentable_id, title, content, created_at, updated_at)
+                select n.id, $2, $1, n.title, n.content, n.made, n.changed
+                  from unnest($3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+                       as n (id, title, content, made, changed)",
+                self.agentable.0,
+                self.tenant.0,
+                ids,
+                &titles as &[&str],
+                &contents as &[&str],
+                &made,
+                &changed
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn learnings(
+        &self,
+        connection: &mut PgConnection,
+        conversation: &Conversation,
+        ids: &Ids,
+    ) -> Result<()> {
+        let ids = rising(ids, conversation.learnings.len());
+        let kept = &conversation.learnings;
+        let contents: Vec<&str> = kept.iter().map(|learning| learning.content.as_str()).collect();
+        let made: Vec<DateTime<Utc>> = kept.iter().map(|learning| learning.created_at).collect();
+        let changed: Vec<DateTime<Utc>> = kept.iter().map(|learning| learning.updated_at).collect();
+        sqlx::query!(
+            "-- store::conversation::make::learnings
+            insert into houston.learnings (id, tenant_id, agentable_id, content, created_at, updated_at)
+            select l.id, $2, $1, l.content, l.made, l.changed
+              from unnest($3::uuid[], $4::text[], $5::timestamptz[], $6::timestamptz[])
+                   as l (id, content, made, changed)",
+            self.agentable.0,
+            self.tenant.0,
+            &ids,
+            &contents as &[&str],
+            &made,
+            &changed
+        )
+        .execute(&mut *connection)
+        .await?;
+        Ok(())
+    }
+}

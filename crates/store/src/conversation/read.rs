@@ -1,0 +1,287 @@
+//! Reading a conversation whole, in pages, as it stood at one instant.
+
+use chrono::{DateTime, Utc};
+use houston_domain::conversation::{
+    Conversation, Format, HistoryEntry, KeptLearning, KeptNote, ThreadMessage, Version,
+};
+use houston_domain::history::{Block, complete, validate_complete};
+use houston_domain::id::TenantId;
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::agentable::Agentable;
+use crate::error::{Error, Result};
+use crate::history::role;
+use crate::message::{message_type, source};
+use crate::pool::Store;
+
+/// Rows of one page.
+const PAGE: i64 = 1_000;
+/// Notes of one page: each has 64 KiB at most.
+const NOTES_PAGE: i64 = 100;
+
+/// How much of a conversation is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The position of the last entry of the history; `None`: all that is complete.
+    pub until: Option<i64>,
+    /// Whether notes and learnings come along.
+    pub knowledge: bool,
+    /// Bytes of all texts at most.
+    pub max_bytes: usize,
+}
+
+/// What is read, and how much of it there may be.
+struct Reader<'t> {
+    connection: &'t mut PgConnection,
+    tenant: TenantId,
+    agentable: &'t Agentable,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+/// An entry with what is not part of the document.
+struct Placed {
+    position: i64,
+    first_seq: i64,
+    entry: HistoryEntry,
+}
+
+/// The end of what is read of the thread.
+#[derive(Clone, Copy)]
+struct End {
+    /// The position of the first event of the last run.
+    first_seq: i64,
+    /// When the last entry was committed; `None`: there is no such end.
+    at: Option<DateTime<Utc>>,
+}
+
+impl Store {
+    /// A conversation of the tenant up to where `reading` says, sealed: thread, history, notes and learnings. Of a run
+    /// that is open, what is complete: no turn with an open call, no message that nobody has read.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPosition`], [`Error::InsideTurn`] when it cannot end there, [`Error::TooLarge`].
+    pub async fn conversation(
+        &self,
+        tenant: TenantId,
+        agentable: &Agentable,
+        reading: &Reading,
+    ) -> Result<Conversation> {
+        let mut tx = self.pool.begin_with("begin isolation level repeatable read read only").await?;
+        let mut reader =
+            Reader { connection: &mut tx, tenant, agentable, bytes: 0, max_bytes: reading.max_bytes };
+        let (session_position, read_seq) = reader.lock_row().await?;
+        let (history, end) = reader.history(reading.until).await?;
+        let messages = reader.messages(read_seq, end).await?;
+        let (mut notes, mut learnings) = (Vec::new(), Vec::new());
+        if reading.knowledge {
+            notes = reader.notes(end).await?;
+            learnings = reader.learnings(end).await?;
+        }
+        tx.commit().await?;
+        let closed_entries = history.iter().filter(|placed| placed.position <= session_position).count();
+        Ok(Conversation {
+            format: Format,
+            version: Version,
+            kind: agentable.kind.clone(),
+            title: agentable.title.clone(),
+            description: agentable.description.clone(),
+            messages,
+            history: history.into_iter().map(|placed| placed.entry).collect(),
+            closed_entries,
+            digests: None,
+            notes,
+            learnings,
+            sessions: Vec::new(),
+        }
+        .sealed())
+    }
+}
+
+impl Reader<'_> {
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        if self.bytes > self.max_bytes {
+            return Err(Error::TooLarge { what: "conversation", limit: self.max_bytes });
+        }
+        Ok(())
+    }
+
+    async fn lock_row(&mut self) -> Result<(i64, i64)> {
+        let lock = sqlx::query!(
+            "-- store::conversation::read::lock
+            select session_position, read_seq from houston.run_locks where tenant_id = $1 and agentable_id = $2",
+            self.tenant.0,
+            self.agentable.id.0
+        )
+        .fetch_optional(&mut *self.connection)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        Ok((lock.session_position, lock.read_seq))
+    }
+
+    /// The entries up to `until`, and the end of the thread that belongs to them.
+    async fn history(&mut self, until: Option<i64>) -> Result<(Vec<Placed>, End)> {
+        let mut history = self.entries(until.unwrap_or(i64::MAX)).await?;
+        let entries: Vec<_> = history.iter().map(|placed| placed.entry.entry()).collect();
+        if let Some(position) = until {
+            let last = history.last().map_or(0, |placed| placed.position);
+            if position != last {
+                return Err(Error::NoSuchPosition { position, last });
+            }
+            if let Err(fault) = validate_complete(&entries) {
+                let before = fault.index().checked_sub(1).and_then(|at| history.get(at));
+                return Err(Error::InsideTurn {
+                    position,
+                    before: before.map_or(0, |placed| placed.position),
+                });
+            }
+        }
+        let whole = history.len();
+        history.truncate(complete(&entries));
+        if until.is_none() && history.len() == whole {
+            return Ok((history, End { first_seq: i64::MAX, at: None }));
+        }
+        let end = history.last().map_or(End { first_seq: 0, at: Some(DateTime::UNIX_EPOCH) }, |last| End {
+            first_seq: last.first_seq,
+            at: Some(last.entry.created_at),
+        });
+        Ok((history, end))
+    }
+
+    async fn entries(&mut self, until: i64) -> Result<Vec<Placed>> {
+        let mut entries: Vec<Placed> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |placed| placed.position);
+            let rows = sqlx::query!(
+                r#"-- store::conversation::read::history
+                select h.position, h.role, h.content as "content: Json<Vec<Block>>", h.created_at,
+                       octet_length(h.content::text) as "bytes!", coalesce(r.first_seq, 0) as "first_seq!"
+                  from houston.history h left join houston.runs r on r.id = h.run_id
+                 where h.tenant_id = $1 and h.agentable_id = $2 and h.position > $3 and h.position <= $4
+                   and not h.rolled_back
+                 order by h.position limit $5"#,
+                self.tenant.0,
+                self.agentable.id.0,
+                after,
+                until,
+                PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for row in rows {
+                self.count(usize::try_from(row.bytes).unwrap_or(0))?;
+                let (role, content) = (role(&row.role), row.content.0);
+                let entry = HistoryEntry { role, content, created_at: row.created_at };
+                entries.push(Placed { position: row.position, first_seq: row.first_seq, entry });
+            }
+            if is_last {
+                return Ok(entries);
+            }
+        }
+    }
+
+    async fn messages(&mut self, read_seq: i64, end: End) -> Result<Vec<ThreadMessage>> {
+        let mut messages: Vec<ThreadMessage> = Vec::new();
+        let mut after = 0;
+        loop {
+            let rows = sqlx::query!(
+                r#"-- store::conversation::read::messages
+                select m.seq, m.source, m.message_type, m.content, m.metadata as "metadata: Json<Value>", m.created_at
+                  from houston.messages m join houston.runs r on r.id = m.run_id
+                 where m.tenant_id = $1 and m.agentable_id = $2 and m.seq > $3
+                   and (m.source <> 'user' or m.seq <= $4)
+                   and ($5::timestamptz is null or m.created_at <= $5) and r.first_seq <= $6
+                 order by m.seq limit $7"#,
+                self.tenant.0,
+                self.agentable.id.0,
+                after,
+                read_seq,
+                end.at,
+                end.first_seq,
+                PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for row in rows {
+                self.count(row.content.len())?;
+                after = row.seq;
+                messages.push(ThreadMessage {
+                    source: source(&row.source),
+                    message_type: message_type(&row.message_type),
+                    content: row.content,
+                    metadata: fields(row.metadata.0),
+                    created_at: row.created_at,
+                });
+            }
+            if is_last {
+                return Ok(messages);
+            }
+        }
+    }
+
+    async fn notes(&mut self, end: End) -> Result<Vec<KeptNote>> {
+        let mut notes: Vec<KeptNote> = Vec::new();
+        let mut after = Uuid::nil();
+        loop {
+            let rows = sqlx::query!(
+                "-- store::conversation::read::notes
+                select id, title, content, created_at, updated_at from houston.notes
+                 where tenant_id = $1 and agentable_id = $2 and id > $3
+                   and ($4::timestamptz is null or created_at <= $4)
+                 order by id limit $5",
+                self.tenant.0,
+                self.agentable.id.0,
+                after,
+                end.at,
+                NOTES_PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(NOTES_PAGE).unwrap_or(usize::MAX);
+            for row in rows {
+                self.count(row.content.len())?;
+                after = row.id;
+                let (title, content) = (row.title, row.content);
+                let (created_at, updated_at) = (row.created_at, row.updated_at);
+                notes.push(KeptNote { title, content, created_at, updated_at });
+            }
+            if is_last {
+                return Ok(notes);
+            }
+        }
+    }
+
+    async fn learnings(&mut self, end: End) -> Result<Vec<KeptLearning>> {
+        let rows = sqlx::query!(
+            "-- store::conversation::read::learnings
+            select content, created_at, updated_at from houston.learnings
+             where tenant_id = $1 and agentable_id = $2 and ($3::timestamptz is null or created_at <= $3)
+             order by id",
+            self.tenant.0,
+            self.agentable.id.0,
+            end.at
+        )
+        .fetch_all(&mut *self.connection)
+        .await?;
+        let mut learnings = Vec::with_capacity(rows.len());
+        for row in rows {
+            self.count(row.content.len())?;
+            let (content, created_at, updated_at) = (row.content, row.created_at, row.updated_at);
+            learnings.push(KeptLearning { content, created_at, updated_at });
+        }
+        Ok(learnings)
+    }
+}
+
+fn fields(metadata: Value) -> Map<String, Value> {
+    match metadata {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

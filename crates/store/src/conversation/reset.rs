@@ -1,0 +1,80 @@
+//! Emptying what an agentable's model sees. Nothing of it is deleted: the session is closed.
+
+use houston_domain::id::{AgentableId, RunId, SessionId, TenantId};
+use houston_domain::session::CompletionReason;
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// What a reset did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reset {
+    /// Positions of the history that models no longer see.
+    pub closed_entries: i64,
+    /// Notes that were deleted.
+    pub notes: u64,
+    /// Learnings that were deleted.
+    pub learnings: u64,
+}
+
+impl Store {
+    /// Closes the open session of an agentable of the tenant, as `session`, so that its next run begins with an empty history; with
+    /// `knowledge`, deletes its notes and learnings too. O(1) in the length of the history.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::RunOpen`] while a run is open: its history must stay whole.
+    pub async fn reset(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        knowledge: bool,
+        session: SessionId,
+    ) -> Result<Reset> {
+        let mut tx = self.pool.begin().await?;
+        let lock = sqlx::query!(
+            "-- store::conversation::reset::lock
+            select run_id, run_open, last_position, session_position from houston.run_locks
+             where tenant_id = $1 and agentable_id = $2 for no key update",
+            tenant.0,
+            agentable.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        if let (true, Some(run)) = (lock.run_open, lock.run_id) {
+            return Err(Error::RunOpen { run: RunId(run) });
+        }
+        sqlx::query_scalar!(
+            "-- store::conversation::reset::close
+            select houston.close_session($1, $2, $3)",
+            agentable.0,
+            CompletionReason::Reset.as_str(),
+            session.0
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        let (mut notes, mut learnings) = (0, 0);
+        if knowledge {
+            notes = sqlx::query!(
+                "-- store::conversation::reset::notes
+                delete from houston.notes where tenant_id = $1 and agentable_id = $2",
+                tenant.0,
+                agentable.0
+            )
+            .execute(&mut *tx)
+            .await?
+            .rows_affected();
+            learnings = sqlx::query!(
+                "-- store::conversation::reset::learnings
+                delete from houston.learnings where tenant_id = $1 and agentable_id = $2",
+                tenant.0,
+                agentable.0
+            )
+            .execute(&mut *tx)
+            .await?
+            .rows_affected();
+        }
+        tx.commit().await?;
+        Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings })
+    }
+}

@@ -1,0 +1,173 @@
+//! How an agentable stands right now: its lock, who holds it, its run, what it waits for.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
+use houston_domain::run::RunStatus;
+use houston_domain::standing::{Failure, Holder, OpenRun, Session, Standing};
+use uuid::Uuid;
+
+use crate::agentable::Agentable;
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// Runs that are looked at for the last failure.
+const LATEST_RUNS: i64 = 20;
+
+/// A lock with its run, its holder and its last failure.
+struct StandingRow {
+    now: DateTime<Utc>,
+    epoch: i64,
+    holder: Option<Uuid>,
+    wake: bool,
+    waiting_since: DateTime<Utc>,
+    next_attempt_at: Option<DateTime<Utc>>,
+    unread: i32,
+    failed_attempts: i32,
+    crash_count: i32,
+    deaths: i32,
+    run_id: Option<Uuid>,
+    run_open: bool,
+    last_seq: i64,
+    last_position: i64,
+    session_position: i64,
+    forked_from: Option<Uuid>,
+    worker_name: Option<String>,
+    alive_until: Option<DateTime<Utc>>,
+    status: Option<String>,
+    attempt: Option<i32>,
+    iterations: Option<i32>,
+    queued_at: Option<DateTime<Utc>>,
+    started_at: Option<DateTime<Utc>>,
+    ended_at: Option<DateTime<Utc>>,
+    cancel_seq: Option<i64>,
+    last_event_at: Option<DateTime<Utc>>,
+    workers: bool,
+    failed_run: Option<Uuid>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    failed_at: Option<DateTime<Utc>>,
+}
+
+impl StandingRow {
+    fn standing(self) -> Standing {
+        let holder = self.holder.map(|holder| Holder {
+            worker: WorkerId(holder),
+            name: self.worker_name,
+            alive_until: self.alive_until,
+        });
+        let run = self.run_id.zip(self.status).map(|(id, status)| OpenRun {
+            id: RunId(id),
+            open: self.run_open,
+            status: RunStatus::from_name(&status).unwrap_or(RunStatus::Failed),
+            attempt: self.attempt.unwrap_or(0),
+            iterations: self.iterations.unwrap_or(0),
+            cancel_requested: self.cancel_seq.is_some() && self.run_open,
+            queued_at: self.queued_at.unwrap_or_default(),
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+        });
+        let last_error = self.failed_run.zip(self.error_code).map(|(run, code)| Failure {
+            run: RunId(run),
+            code,
+            message: self.error_message.unwrap_or_default(),
+            at: self.failed_at,
+        });
+        Standing {
+            at: self.now,
+            epoch: self.epoch,
+            holder,
+            run,
+            last_error,
+            wake: self.wake,
+            waiting_since: self.wake.then_some(self.waiting_since),
+            next_attempt_at: self.next_attempt_at,
+            unread: self.unread,
+            failed_attempts: self.failed_attempts,
+            claims_without_progress: self.crash_count,
+            deaths: self.deaths,
+            workers_alive: self.workers,
+            session: Session {
+                entries: self.last_position - self.session_position,
+                closed_entries: self.session_position,
+            },
+            last_seq: self.last_seq,
+            last_event_at: self.last_event_at,
+            forked_from: self.forked_from.map(AgentableId),
+        }
+    }
+}
+
+impl Store {
+    /// How an agentable of the tenant stands, by the database's clock.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn standing(&self, tenant: TenantId, agentable: AgentableId) -> Result<Standing> {
+        let row = sqlx::query_as!(
+            StandingRow,
+            r#"-- store::state::get
+            select clock_timestamp() as "now!", l.epoch, l.holder, l.wake, l.waiting_since, l.next_attempt_at, l.unread,
+                   l.failed_attempts, l.crash_count, cardinality(l.died_with) as "deaths!", l.run_id, l.run_open,
+                   l.last_seq, l.last_position, l.session_position, a.forked_from,
+                   w.name as "worker_name?", w.alive_until as "alive_until?", r.status as "status?",
+                   r.attempt as "attempt?", r.iterations as "iterations?", r.created_at as "queued_at?",
+                   r.started_at as "started_at?", r.ended_at as "ended_at?", r.cancel_seq as "cancel_seq?",
+                   (select max(e.created_at) from houston.events e
+                     where e.agentable_id = l.agentable_id and e.seq = l.last_seq) as last_event_at,
+                   exists (select from houston.workers x where x.alive_until > clock_timestamp()) as "workers!",
+                   f.id as "failed_run?", f.error_code as "error_code?", f.error_message as "error_message?",
+                   f.ended_at as "failed_at?"
+              from houston.run_locks l
+              join houston.agentables a on a.id = l.agentable_id
+              left join houston.workers w on w.id = l.holder
+              left join houston.runs r on r.id = l.run_id
+              left join lateral (
+                  select x.id, x.error_code, x.error_message, x.ended_at, x.first_seq
+                    from (select * from houston.runs k where k.agentable_id = l.agentable_id
+                           order by k.first_seq desc limit $3) as x
+                   where x.error_code is not null order by x.first_seq desc limit 1) as f on true
+             where l.tenant_id = $1 and l.agentable_id = $2"#,
+            tenant.0,
+            agentable.0,
+            LATEST_RUNS
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        Ok(row.standing())
+    }
+
+    /// An agentable of whatever tenant, for operators.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn agentable_anywhere(&self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
+        let owner = sqlx::query!(
+            "-- store::state::tenant
+            select tenant_id from houston.agentables where id = $1 and kind = $2",
+            id.0,
+            kind
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        let tenant = TenantId(owner.tenant_id);
+        Ok((tenant, self.agentable(tenant, kind, id).await?))
+    }
+
+    /// The tenant of a user, for operators.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn tenant_of(&self, user: UserId) -> Result<TenantId> {
+        let owner = sqlx::query!(
+            "-- store::state::tenant_of_user
+            select tenant_id from houston.users where id = $1",
+            user.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "user" })?;
+        Ok(TenantId(owner.tenant_id))
+    }
+}

@@ -1,0 +1,161 @@
+//! What a conversation came to, in a bounded number of rows however long it is.
+
+use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_domain::statistics::{Bounds, CountedRun, Runs};
+use rust_decimal::Decimal;
+use serde::Serialize;
+
+use crate::cost::Cost;
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// A conversation in numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Statistics {
+    /// What all its model calls cost, in US dollars; `None` when nothing of it is known.
+    pub cost: Option<Decimal>,
+    /// Calls whose cost nobody knows.
+    pub unpriced_calls: i32,
+    /// Positions of its history, what was rolled back included.
+    pub entries: i64,
+    /// Of these, positions of the open session.
+    pub session_entries: i64,
+    /// Its latest runs.
+    pub runs: Runs,
+    /// Its latest messages.
+    pub messages: Messages,
+    /// Its notes.
+    pub notes: i64,
+    /// Its learnings.
+    pub learnings: i64,
+}
+
+/// Messages in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Messages {
+    /// How many were looked at.
+    pub count: i64,
+    /// Whether there are older ones that were not.
+    pub more: bool,
+    /// What people wrote.
+    pub user: i64,
+    /// What the agent wrote.
+    pub agent: i64,
+    /// What Houston told of failures.
+    pub error: i64,
+    /// Tools that were called, the most often called first.
+    pub tools: Vec<ToolCalls>,
+}
+
+/// Calls of one tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolCalls {
+    /// Which tool.
+    pub name: String,
+    /// How often it was called.
+    pub calls: i64,
+    /// How many of these failed.
+    pub failed: i64,
+}
+
+impl Store {
+    /// What a conversation of the tenant came to. Sums are those of the latest runs and messages that `bounds` allow.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn statistics(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        bounds: Bounds,
+    ) -> Result<Statistics> {
+        let row = sqlx::query!(
+            r#"-- store::stats::totals
+            select a.cost, a.unpriced_calls, l.last_position, l.session_position,
+                   (select count(*) from houston.notes n where n.agentable_id = a.id) as "notes!",
+                   (select count(*) from houston.learnings n where n.agentable_id = a.id) as "learnings!"
+              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
+             where a.tenant_id = $1 and a.id = $2"#,
+            tenant.0,
+            agentable.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        let cost = Cost::of(row.cost, row.unpriced_calls);
+        Ok(Statistics {
+            cost: cost.known.map(|known| known.normalize()),
+            unpriced_calls: cost.unpriced_calls,
+            entries: row.last_position,
+            session_entries: row.last_position - row.session_position,
+            runs: self.counted_runs(agentable, bounds.runs).await?,
+            messages: self.counted_messages(agentable, bounds.messages).await?,
+            notes: row.notes,
+            learnings: row.learnings,
+        })
+    }
+
+    async fn counted_runs(&self, agentable: AgentableId, most: i64) -> Result<Runs> {
+        let rows = sqlx::query!(
+            "-- store::stats::runs
+            select status, iterations, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+                   reasoning_tokens, started_at, ended_at
+              from houston.runs where agentable_id = $1 order by first_seq desc limit $2",
+            agentable.0,
+            most + 1
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
+        let runs = rows.into_iter().map(|row| CountedRun {
+            status: RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed),
+            iterations: row.iterations,
+            usage: Usage {
+                input_tokens: tokens(row.input_tokens),
+                output_tokens: tokens(row.output_tokens),
+                cache_read_tokens: tokens(row.cache_read_tokens),
+                cache_write_tokens: tokens(row.cache_write_tokens),
+                reasoning_tokens: tokens(row.reasoning_tokens),
+                cost: None,
+            },
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+        });
+        let mut runs: Vec<CountedRun> = runs.collect();
+        let most = usize::try_from(most).unwrap_or(0);
+        let more = runs.len() > most;
+        runs.truncate(most);
+        Ok(Runs::of(&runs, more))
+    }
+
+    async fn counted_messages(&self, agentable: AgentableId, most: i64) -> Result<Messages> {
+        let rows = sqlx::query!(
+            r#"-- store::stats::messages
+            select m.source, m.tool, count(*) as "count!", count(*) filter (where m.failed) as "failed!"
+              from (select source, case when message_type = 'tool' then coalesce(metadata ->> 'tool', content) end as tool,
+                           message_type = 'tool' and metadata ->> 'status' = 'failed' as failed
+                      from houston.messages where agentable_id = $1 order by seq desc limit $2) as m
+             group by 1, 2 order by 3 desc, 2"#,
+            agentable.0,
+            most
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let mut told = Messages::default();
+        for row in rows {
+            told.count += row.count;
+            match (row.tool, row.source.as_str()) {
+                (Some(name), _) => {
+                    told.tools.push(ToolCalls { name, calls: row.count, failed: row.failed });
+                }
+                (None, "user") => told.user += row.count,
+                (None, "error") => told.error += row.count,
+                (None, _) => told.agent += row.count,
+            }
+        }
+        told.more = told.count >= most;
+        Ok(told)
+    }
+}
