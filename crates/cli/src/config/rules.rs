@@ -78,6 +78,9 @@ fn least(settings: &Settings) -> Option<Broken> {
         ("orchestrator.worker.background_percent", u64::from(worker.background_percent)),
         ("orchestrator.worker.maintenance_percent", u64::from(worker.maintenance_percent)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
+        ("teams.message_chars", settings.teams.message_chars as u64),
+        ("teams.timeout_ms", settings.teams.timeout_ms),
+        ("teams.max_output_tokens", u64::from(settings.teams.max_output_tokens)),
     ]
     .into_iter()
     .find(|(_, value)| *value == 0)?;
