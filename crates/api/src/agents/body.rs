@@ -13,7 +13,7 @@ use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 
 /// What is given is set; the rest stays, and of a new agent is as the file of its kind says.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Body {
     pub(super) name: Option<String>,

@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::AgentId;
-use houston_store::agent::{Agent, AgentChange};
+use houston_store::agent::{Agent, AgentChange, Changed};
 
 use super::body::Body;
-use super::{Shown, name_taken, unless_stale};
+use super::{Shown, name_taken, until_changed};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
@@ -21,7 +21,7 @@ pub(crate) async fn change(
     caller: Caller,
     Id(id): Id<AgentId>,
     // Sent twice, it changes nothing twice: a key has nothing to add.
-    Creation { value: mut body, key: _ }: Creation<Body>,
+    Creation { value: body, key: _ }: Creation<Body>,
 ) -> Result<impl IntoResponse, ApiError> {
     if body.kind.is_some() {
         return Err(ApiError::field("/kind", "cannot be changed: make an agent of the other kind"));
@@ -31,14 +31,21 @@ pub(crate) async fn change(
                     provider, model, limits, enabled";
         return Err(ApiError::field("", told));
     }
+    let version = body.version;
+    let changed = until_changed(version, || apply(&app, caller, id, body.clone())).await?;
+    Ok(Json(Shown::from(changed)))
+}
+
+/// Changes the agent as it stands now.
+async fn apply(app: &App, caller: Caller, id: AgentId, mut body: Body) -> Result<Changed<Agent>, ApiError> {
     let agent = app.store().agent(caller.tenant, id).await?;
     let name = body.name.take();
     if let Some(name) = &name {
         Body::check_name(name)?;
-        check_free(&app, &agent, name)?;
+        check_free(app, &agent, name)?;
     }
     // What is set goes by what was read here: changed meanwhile, it would be lost.
-    let version = body.version.or_else(|| body.touches_settings().then_some(agent.version));
+    let version = Some(body.version.unwrap_or(agent.version));
     let enabled = body.enabled;
     let changed = agent.changed || body.touches_file();
     let settings = match app.state.agent_types.get(&agent.kind) {
@@ -51,8 +58,7 @@ pub(crate) async fn change(
     };
     let change =
         AgentChange { name: name.as_deref(), enabled, settings: settings.as_ref(), changed, version };
-    let changed = app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken)?;
-    Ok(Json(Shown::from(unless_stale(changed)?)))
+    app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken)
 }
 
 /// The names of kinds are those of the default agents.

@@ -108,11 +108,23 @@ pub(crate) fn name_taken(error: Error) -> ApiError {
     }
 }
 
-/// What was changed, unless somebody else was faster.
-pub(crate) fn unless_stale<T>(changed: Changed<T>) -> Result<T, ApiError> {
-    match changed {
-        Changed::Done(changed) => Ok(changed),
-        Changed::Stale(version) => Err(ApiError::StaleVersion { version }),
+/// How often a change is tried that others are faster than.
+const TRIES: u32 = 10;
+
+/// Changes something that is read before: again when somebody was faster, unless the client said of which version it
+/// must be.
+pub(crate) async fn until_changed<T, F: Future<Output = Result<Changed<T>, ApiError>>>(
+    version: Option<i64>,
+    mut change: impl FnMut() -> F,
+) -> Result<T, ApiError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match change().await? {
+            Changed::Done(changed) => return Ok(changed),
+            Changed::Stale(_) if version.is_none() && tries < TRIES => {}
+            Changed::Stale(version) => return Err(ApiError::StaleVersion { version }),
+        }
     }
 }
 

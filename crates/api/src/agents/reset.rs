@@ -9,7 +9,7 @@ use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::AgentId;
 use houston_store::agent::AgentChange;
 
-use super::{Shown, name_taken, read_files, unless_stale};
+use super::{Shown, name_taken, read_files, until_changed};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
@@ -36,6 +36,6 @@ pub(crate) async fn reset(
         changed: false,
         version: None,
     };
-    let changed = app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken)?;
-    Ok(Json(Shown::from(unless_stale(changed)?)))
+    let reset = || async { app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken) };
+    Ok(Json(Shown::from(until_changed(None, reset).await?)))
 }

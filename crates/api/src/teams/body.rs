@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::state::App;
 
 /// What is given is set; the rest stays.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Body {
     name: Option<String>,

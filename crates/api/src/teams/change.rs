@@ -7,10 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TeamId;
+use houston_store::agent::Changed;
+use houston_store::team::Team;
 
 use super::Shown;
 use super::body::Body;
-use crate::agents::{name_taken, unless_stale};
+use crate::agents::{name_taken, until_changed};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
@@ -29,15 +31,21 @@ pub(crate) async fn change(
             "nothing changes: give at least one of name, description, agents, default_agent_id, router";
         return Err(ApiError::field("", told));
     }
+    let version = body.version;
+    let changed = until_changed(version, || apply(&app, caller, id, body.clone())).await?;
+    Ok(Json(Shown::from(changed)))
+}
+
+/// Changes the team as it stands now.
+async fn apply(app: &App, caller: Caller, id: TeamId, body: Body) -> Result<Changed<Team>, ApiError> {
     let team = app.store().team(caller.tenant, id).await?;
     // What is set goes by what was read here: changed meanwhile, it would be lost.
     let version = Some(body.version.unwrap_or(team.version));
     let kind = team.kind.clone();
-    let team = body.apply(&app, caller.tenant, team).await?;
+    let team = body.apply(app, caller.tenant, team).await?;
     if team.kind != kind {
         let told = format!("must be of the kind `{kind}`, as the team is: make another team");
         return Err(ApiError::field("/agents", told));
     }
-    let changed = app.store().change_team(caller.tenant, &team, version).await.map_err(name_taken)?;
-    Ok(Json(Shown::from(unless_stale(changed)?)))
+    app.store().change_team(caller.tenant, &team, version).await.map_err(name_taken)
 }

@@ -1,6 +1,8 @@
 //! The API over a real socket, a real Postgres and a real Redis. The worker is played by the tests.
 
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod app;
 #[cfg(test)]
 mod auth;

@@ -81,6 +81,9 @@ fn least(settings: &Settings) -> Option<Broken> {
         ("server.conversation.max_bytes", settings.server.conversation.max_bytes as u64),
         ("server.conversation.stats_runs", u64::from(settings.server.conversation.stats_runs)),
         ("server.conversation.stats_messages", u64::from(settings.server.conversation.stats_messages)),
+        ("teams.message_chars", settings.teams.message_chars as u64),
+        ("teams.timeout_ms", settings.teams.timeout_ms),
+        ("teams.max_output_tokens", u64::from(settings.teams.max_output_tokens)),
     ]
     .into_iter()
     .find(|(_, value)| *value == 0)?;

@@ -234,6 +234,10 @@ async fn default_agents_follow_their_files_unless_somebody_changed_them() {
     let (task, of_goal) = (find("task"), find("goal"));
     let (status, _) = send("PATCH", &format!("/v1/agents/{task}"), json!({"role": "MINE"})).await;
     assert_eq!(status, 200);
+    // Of these no file says anything.
+    let named = json!({"name": "guide", "description": "shows the way"});
+    let (_, told) = send("PATCH", &format!("/v1/agents/{of_goal}"), named).await;
+    assert_eq!(told["changed"], false, "{told}");
 
     write("goal", "SECOND");
     write("boat", "FIRST");
@@ -246,6 +250,8 @@ async fn default_agents_follow_their_files_unless_somebody_changed_them() {
                "needs_restart": ["boat"]})
     );
     assert_eq!(rig.ask(&goal, "hello").await, "SECOND by usual", "the same worker");
+    let (_, guide) = send("GET", &format!("/v1/agents/{of_goal}"), Value::Null).await;
+    assert_eq!((&guide["name"], &guide["description"]), (&json!("guide"), &json!("shows the way")));
 
     // A file that is wrong changes nothing, and says where.
     std::fs::write(folder.path().join("agents/goal.toml"), "kind = \"goal\"\nconversationl = true").unwrap();

@@ -171,6 +171,51 @@ async fn a_crash_between_the_pick_and_the_answer_keeps_the_pick() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_cancelled_or_handed_over_while_the_model_picks() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::clone(&asked);
+    let rig = Scripted::start(move |asked| {
+        if !asked.routes() {
+            return answer(asked);
+        }
+        // The first two never pick.
+        if calls.fetch_add(1, Ordering::Relaxed) < 2 { Reply::hang() } else { picks("clerk") }
+    })
+    .await;
+    let agents = two(&rig).await;
+    let (_, goal) = served(&rig, &agents, json!({"by": "model"})).await;
+    // Far longer than the test may take: nothing here waits for it.
+    let url = rig.model.url();
+    let patient = [
+        ("HOUSTON_MODEL", "local/usual"),
+        ("HOUSTON_LOCAL_URL", url.as_str()),
+        ("HOUSTON_TEAMS__TIMEOUT_MS", "600000"),
+    ];
+    let mut first = rig.house.worker_with(&patient);
+    let messages = format!("/v1/goals/{goal}/messages");
+    let post = || rig.ok("POST", &messages, json!({"content": "hello"}));
+    let asks =
+        |wanted: usize| rig.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted);
+    let posted = post().await;
+    assert!(asks(1).await);
+    let run = posted["run_id"].as_str().unwrap().to_owned();
+    rig.house.cancel(&run).await;
+    let path = format!("/v1/runs/{run}");
+    let ended = rig.house.until(&path, "its end", |run| !run["ended_at"].is_null()).await;
+    assert_eq!(ended["status"], "cancelled", "{ended}");
+
+    let posted = post().await;
+    assert!(asks(2).await);
+    let _second = rig.house.worker_with(&patient);
+    first.terminate().unwrap();
+    let answered = rig.house.answered(&posted).await;
+    assert_eq!(answered["status"], "answered", "{answered}");
+    assert_eq!(rig.house.said(&goal).await, ["CLERK by rare"]);
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "whoever goes on asks again, once");
+    assert_eq!(routed(&rig, &goal).await.len(), 1, "what was not picked is not told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_team_lives_from_its_making_to_its_end_and_refuses_what_it_cannot_use() {
     let rig = Scripted::start(answer).await;
     let agents = two(&rig).await;
