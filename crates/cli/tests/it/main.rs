@@ -22,4 +22,6 @@ mod monitor;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod sigterm;
