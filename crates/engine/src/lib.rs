@@ -26,6 +26,9 @@
 //! | a learning, a memory; an entry of a profile | 2,000 bytes; 500 | VALIDATION_ERROR |
 //! | notes, learnings of an agentable; memories, feed items of a user | 1,000; 500; 1,000; 10,000 | RATE_LIMITED: delete one first |
 //! | a list a tool reads | 50 beginnings of 200 characters, 20 learnings | further pages |
+//! | summaries of sessions in the prompt | `session_archive.prompt_summaries`, 5; 1,000 characters each | found by tool |
+//! | what a summary is made from, its length | `session_archive.summary_input_tokens`, 8,000; `summary_output_tokens`, 300 | the middle is left out; it is cut |
+//! | what a search looks at of a session | 200,000 characters, 2,000 of a tool's arguments or result | not found by it |
 //! | entries of a session's history | `limits.max_history_entries` (tasks) | it ends with a notice |
 //! | runs of a worker | `worker.slots`, 2,000; 75 of 100 for background runs, 10 for chores | hints wait in their lane |
 //! - A drive that ends early (lost lock, hand-over) has written nothing it may not write, and loses nothing.

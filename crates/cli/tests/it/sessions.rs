@@ -77,7 +77,7 @@ fn an_hour_passes(house: &House) {
 }
 
 async fn exchange(house: &House, goal: &str, text: &str) -> Value {
-    let message = house.post(goal, text, text).await;
+    let message = house.post(goal, &format!("{goal} {text}"), text).await;
     let answered = house.answered(&message).await;
     assert_eq!(answered["status"], "answered", "{answered}");
     message
@@ -149,8 +149,8 @@ async fn a_conversation_is_folded_told_of_and_found_again() {
     assert!(!first.tools.contains(&"search_agent_history".to_owned()), "there is no history yet");
     assert!(!first.system.contains("<agent_history>"));
     assert!(second.tools.contains(&"search_agent_history".to_owned()));
-    let told = format!("\">They planned a journey to Tokyo in spring.</session>\n</agent_history>");
-    assert!(second.system.contains(&told), "{}", second.system);
+    let told = "\">They planned a journey to Tokyo in spring.</session>\n</agent_history>";
+    assert!(second.system.contains(told), "{}", second.system);
     assert_eq!(second.texts, ["search: night train"], "the old conversation is not sent once more");
     // Nobody knows the price of the model: what it was asked is counted, the summary too.
     let shown = house.get(&format!("/v1/goals/{goal}")).await;

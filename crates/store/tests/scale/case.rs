@@ -155,7 +155,7 @@ fn writes() -> Vec<Case> {
             .into_iter()
             .chain(claimant)
             .chain(SHARES.map(str::to_owned))
-            .chain(["3".to_owned(), "5".to_owned()])
+            .chain(["3", "5", "array['goal']", "1800"].map(str::to_owned))
             .collect()
     };
     let claiming = |when, goal, [rows, blocks]: [u64; 2]| Case {
@@ -235,7 +235,7 @@ fn followed() -> Vec<Case> {
         case(
             "store::history::context",
             "",
-            &[&driven, "20", "500", "10", "200", "20", "1000", "10", "200"],
+            &[&driven, "20", "500", "10", "200", "20", "1000", "10", "200", "5", "1000"],
             &[
                 "run_locks_pkey",
                 "history_pkey",
@@ -245,8 +245,9 @@ fn followed() -> Vec<Case> {
                 "profiles_pkey",
                 "custom_instructions_by_user",
                 "memories_by_user",
+                "sessions_agentable_id_number_key",
             ],
-            [70, 80],
+            [75, 90],
         ),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
@@ -304,7 +305,79 @@ fn asked() -> Vec<Case> {
     ]
 }
 
+/// Sessions: closing, summarising, finding.
+fn archived() -> Vec<Case> {
+    let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
+    let (due, waiting) = (id("goal", Crowd::LARGE.agentables - 1), id("goal", WAITING));
+    let (session, none) = (id("session", IDLE), id("session", Crowd::LARGE.agentables));
+    let kinds = "array['goal']";
+    let (state, list) = (&["session_states_due"], &["sessions_agentable_id_number_key"]);
+    let since = "'2026-01-01'::date";
+    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'", "null"];
+    // As if it were to be summarised.
+    let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
+    vec![
+        case("store::session::due", "200 of 100,000", &["500"], state, [250, 60]),
+        case("store::session::close_quiet", "it is over", &[&due, kinds, "0", &none], &[], [60, 200]),
+        case(
+            "store::session::close_quiet",
+            "nobody need look",
+            &[&idle, kinds, "1800", &none],
+            &[],
+            [10, 30],
+        ),
+        case(
+            "store::session::close_quiet",
+            "a run is open",
+            &[&waiting, kinds, "1800", &none],
+            &[],
+            [10, 30],
+        ),
+        case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [60, 200]),
+        case("store::session::list", "", &[&tenant, &idle, "null", "21"], list, [10, 30]),
+        case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
+        case(
+            "store::session_summary::take",
+            "4 of 200",
+            &["360", "4"],
+            &["sessions_unsummarised"],
+            [30, 400],
+        ),
+        case("store::session_summary::write", "", &written, &["sessions_pkey"], [10, 600])
+            .after(waits.clone()),
+        case(
+            "store::session_summary::give_back",
+            "",
+            &[&format!("array[{session}::uuid]")],
+            &["sessions_pkey"],
+            [10, 200],
+        )
+        .after(waits),
+        case(
+            "store::session_search::find",
+            "a word of all sessions of all",
+            &[&idle, &user, "'journey to Tokyo'", "null", since, "null", "5", &tenant],
+            &["sessions_by_time"],
+            [30, 300],
+        ),
+        case(
+            "store::session_search::find",
+            "a word with a slip of the pen",
+            &[&idle, &user, "'jurney'", "'last_month'", "null", "null", "5", &tenant],
+            &["sessions_by_time", "sessions_by_words"],
+            [30, 600],
+        ),
+        case(
+            "store::session_search::read",
+            "",
+            &[&tenant, &idle, &session, "0", "20"],
+            &["history_pkey"],
+            [30, 60],
+        ),
+    ]
+}
+
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), followed(), asked()].into_iter().flatten().collect()
+    [writes(), watching(), followed(), asked(), archived()].into_iter().flatten().collect()
 }
