@@ -4,8 +4,7 @@
 //!
 //! Which place, how often and what is the process's environment, in the syntax of the `fail` crate:
 //! `FAILPOINTS='C10=1*return(kill)'`, or `C7=3*off->1*return(pause)` for the fourth time. Places (the crash
-//! points of the design's table) are named `C1` to `C16`, those of the session archive `A1` (one is closed), `A2` (a
-//! summary is known) and `A3` (it is about to be committed); what may happen:
+//! points of the design's table) are named `C1` to `C16`; what may happen:
 //!
 //! - `kill`: SIGKILL to itself: no destructor runs, no connection is closed in order.
 //! - `pause`: SIGSTOP to itself, until somebody sends SIGCONT: a virtual machine that was put to sleep.

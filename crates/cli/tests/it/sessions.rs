@@ -240,8 +240,9 @@ async fn a_worker_killed_while_it_writes_a_summary_leaves_it_to_another() {
     gate.open();
 }
 
-/// Sessions are over after the blink of an eye, two workers look for them all the time, and one is killed: whatever meets,
-/// each message is answered once, and each entry belongs to one session.
+/// Sessions are over after the blink of an eye, two workers look for them all the time, and one is killed again and
+/// again, in the middle of whatever it does: each message is answered once, each entry belongs to one session, each
+/// session is summarised.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_that_come_while_sessions_are_closed_are_all_answered() {
     let house = House::start();
@@ -267,8 +268,9 @@ async fn messages_that_come_while_sessions_are_closed_are_all_answered() {
             }
         });
         futures_util::future::join_all(posting).await;
-        if round == 7 {
+        if round % 4 == 3 {
             doomed.kill().unwrap();
+            doomed = worker(&house, &server, &restless);
         }
     }
     for goal in &goals {
@@ -279,7 +281,10 @@ async fn messages_that_come_while_sessions_are_closed_are_all_answered() {
             let text = format!("\"message {round}\"");
             assert_eq!(history.matches(&text).count(), 1, "{text} in {history}");
         }
-        let sessions = house.get(&format!("/v1/goals/{goal}/sessions?limit=100")).await;
+        let path = format!("/v1/goals/{goal}/sessions?limit=100");
+        let written =
+            |found: &Value| found["data"].as_array().unwrap().iter().all(|one| one["pending"] == false);
+        let sessions = house.until(&path, "summaries", written).await;
         let sessions = sessions["data"].as_array().unwrap();
         assert!(sessions.len() >= 5, "most pauses were longer than a blink: {}", sessions.len());
         let mut next = 1;
