@@ -2,6 +2,8 @@
 
 use houston_testkit::crowd::Crowd;
 
+use crate::archived;
+
 /// A query in a situation.
 pub(crate) struct Case {
     /// As its text begins.
@@ -18,13 +20,13 @@ pub(crate) struct Case {
 }
 
 /// An agentable that waits for a worker, one that worker 5 drives, and one with nothing to do.
-const WAITING: u32 = 5;
+pub(crate) const WAITING: u32 = 5;
 const DRIVEN: u32 = 2_005;
-const IDLE: u32 = 50_000;
+pub(crate) const IDLE: u32 = 50_000;
 /// The driver's.
 const WORKER: u32 = 5;
 /// Users: each has ten agentables.
-const USERS: u32 = Crowd::LARGE.agentables / 10;
+pub(crate) const USERS: u32 = Crowd::LARGE.agentables / 10;
 /// The number of the first open run, and of the latest one of the idle.
 const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
 const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
@@ -38,11 +40,11 @@ const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "re
     "cost": "0.0001"}}"#;
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
-fn id(kind: &str, number: u32) -> String {
+pub(crate) fn id(kind: &str, number: u32) -> String {
     format!("'{}'", Crowd::id(kind, number))
 }
 
-fn case(
+pub(crate) fn case(
     name: &'static str,
     when: &'static str,
     arguments: &[&str],
@@ -54,7 +56,7 @@ fn case(
 }
 
 impl Case {
-    fn after(mut self, before: String) -> Self {
+    pub(crate) fn after(mut self, before: String) -> Self {
         self.before = before;
         self
     }
@@ -305,79 +307,10 @@ fn asked() -> Vec<Case> {
     ]
 }
 
-/// Sessions: closing, summarising, finding.
-fn archived() -> Vec<Case> {
-    let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
-    let (due, waiting) = (id("goal", Crowd::LARGE.agentables - 1), id("goal", WAITING));
-    let (session, none) = (id("session", IDLE), id("session", Crowd::LARGE.agentables));
-    let kinds = "array['goal']";
-    let (state, list) = (&["session_states_due"], &["sessions_agentable_id_number_key"]);
-    let since = "'2026-01-01'::date";
-    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'", "null"];
-    // As if it were to be summarised.
-    let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
-    vec![
-        case("store::session::due", "200 of 100,000", &["500"], state, [250, 60]),
-        case("store::session::close_quiet", "it is over", &[&due, kinds, "0", &none], &[], [60, 200]),
-        case(
-            "store::session::close_quiet",
-            "nobody need look",
-            &[&idle, kinds, "1800", &none],
-            &[],
-            [10, 30],
-        ),
-        case(
-            "store::session::close_quiet",
-            "a run is open",
-            &[&waiting, kinds, "1800", &none],
-            &[],
-            [10, 30],
-        ),
-        case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [60, 200]),
-        case("store::session::list", "", &[&tenant, &idle, "null", "21"], list, [10, 30]),
-        case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
-        case(
-            "store::session_summary::take",
-            "4 of 200",
-            &["360", "4"],
-            &["sessions_unsummarised"],
-            [30, 400],
-        ),
-        case("store::session_summary::write", "", &written, &["sessions_pkey"], [10, 600])
-            .after(waits.clone()),
-        case(
-            "store::session_summary::give_back",
-            "",
-            &[&format!("array[{session}::uuid]")],
-            &["sessions_pkey"],
-            [10, 200],
-        )
-        .after(waits),
-        case(
-            "store::session_search::find",
-            "a word of all sessions of all",
-            &[&idle, &user, "'journey to Tokyo'", "null", since, "null", "5", &tenant],
-            &["sessions_by_time"],
-            [30, 300],
-        ),
-        case(
-            "store::session_search::find",
-            "a word with a slip of the pen",
-            &[&idle, &user, "'jurney'", "'last_month'", "null", "null", "5", &tenant],
-            &["sessions_by_time", "sessions_by_words"],
-            [30, 600],
-        ),
-        case(
-            "store::session_search::read",
-            "",
-            &[&tenant, &idle, &session, "0", "20"],
-            &["history_pkey"],
-            [30, 60],
-        ),
-    ]
-}
-
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), followed(), asked(), archived()].into_iter().flatten().collect()
+    [writes(), watching(), followed(), asked(), archived::closed(), archived::found()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
