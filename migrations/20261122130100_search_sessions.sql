@@ -132,6 +132,16 @@ begin
 end;
 $$;
 
+-- A time zone this Postgres knows, and UTC for any other: a search must not fail a run because of a name.
+create function houston.known_zone(p_zone text) returns text language plpgsql stable as $$
+begin
+    perform clock_timestamp() at time zone p_zone;
+    return p_zone;
+exception when others then
+    return 'UTC';
+end;
+$$;
+
 -- When `today`, `yesterday`, `last_week`, … was for a user. Generous: last month is the month before this one, and this
 -- one up to now.
 create function houston.timeframe(p_name text, p_zone text, out since timestamptz, out until timestamptz)

@@ -6,6 +6,8 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::history::{Block, Entry, Role};
 use houston_llm::tokens;
 
+use crate::prompt::xml::escape;
+
 /// Characters of what a search looks at: a hundred pages. A tsvector has at most a megabyte.
 const SEARCHED_CHARS: usize = 200_000;
 /// Characters of what a tool was given, or answered, that a search looks at: a web page is not what was said.
@@ -67,12 +69,12 @@ impl Conversation {
 
     fn say(&mut self, who: &str, text: &str) {
         self.search(text, usize::MAX);
-        self.keep(format!("{who}: {}\n", text.trim()));
+        self.keep(format!("{who}: {}\n", escape(text.trim())));
     }
 
     fn work(&mut self, what: &str, text: &str) {
         self.search(text, TOOL_CHARS);
-        self.keep(format!("({what}: {})\n", beginning(text, SUMMARISED_TOOL_CHARS)));
+        self.keep(format!("({what}: {})\n", escape(beginning(text, SUMMARISED_TOOL_CHARS))));
     }
 
     fn search(&mut self, text: &str, most: usize) {

@@ -27,6 +27,9 @@
 //! | a learning, a memory; an entry of a profile | 2,000 bytes; 500 | VALIDATION_ERROR |
 //! | notes, learnings of an agentable; memories, feed items of a user | 1,000; 500; 1,000; 10,000 | RATE_LIMITED: delete one first |
 //! | a list a tool reads | 50 beginnings of 200 characters, 20 learnings | further pages |
+//! | summaries of sessions in the prompt | `session_archive.prompt_summaries`, 5; 1,000 characters each | found by tool |
+//! | what a summary is made from, its length | `session_archive.summary_input_tokens`, 8,000; `summary_output_tokens`, 300 | the middle is left out; it is cut |
+//! | what a search looks at of a session | 200,000 characters, 2,000 of a tool's arguments or result | not found by it |
 //! | entries of a session's history | `limits.max_history_entries` (tasks) | it ends with a notice |
 //! | a model that picks an agent of a team | `teams.timeout_ms`, 10 s; `teams.max_output_tokens` | the team's default agent answers |
 //! | agents, and models they name, that are kept set up | 1,000 | all are set up anew |

@@ -12,6 +12,8 @@
 //!   awake, is named by the step that ends one of them, and is found by the sweep.
 //! - The index `run_locks_awake (user_id, due_at) where wake` answers who waits, `runs_held (held_for)` who is
 //!   held: nothing else is read for either, however many there are.
+//! - A session is closed under its agentable's row lock, while no run is held, by moving `session_position`: entries
+//!   belong to it by their position. Who looks for sessions that are over reads `session_states_due`: only what may be.
 //! - No transaction stays open across a model or tool call.
 //!
 //! # Deliberately absent

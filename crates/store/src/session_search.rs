@@ -35,7 +35,7 @@ async fn search(connection: &mut PgConnection, owner: Owner, query: &HistoryQuer
     };
     let rows = sqlx::query!(
         r#"-- store::session_search::find
-        with u as (select time_zone from houston.users where id = $2),
+        with u as (select houston.known_zone(time_zone) as time_zone from houston.users where id = $2),
         t as (select greatest(f.since, $5::date::timestamp at time zone u.time_zone) as since,
                      least(f.until, ($6::date + 1)::timestamp at time zone u.time_zone) as until
                 from u cross join lateral houston.timeframe($4, u.time_zone) f)

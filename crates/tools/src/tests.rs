@@ -1,6 +1,7 @@
 use chrono::DateTime;
-use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, UserId};
+use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, UserId};
 use houston_domain::knowledge::{Knowledge, Listing, ProfileChange, ProfileList};
+use houston_domain::session::{HistoryQuery, Timeframe};
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
 
@@ -254,4 +255,53 @@ fn two_tools_may_not_share_a_name() {
     let mut registry = Registry::default();
     registry.add(builtin::all().remove(0)).unwrap();
     assert!(registry.add(builtin::all().remove(0)).is_err());
+}
+
+#[test]
+fn history_is_searched_or_a_session_is_read() {
+    let search = |input| match plan("search_agent_history", input) {
+        Plan::Record(Record::SessionHistory(query)) => query,
+        other => panic!("expected a search, got {other:?}"),
+    };
+    assert_eq!(
+        search(json!({"query": "finances", "timeframe": "last_month"})),
+        HistoryQuery::Search {
+            query: "finances".into(),
+            timeframe: Some(Timeframe::LastMonth),
+            from: None,
+            to: None
+        }
+    );
+    let date = |day| chrono::NaiveDate::from_ymd_opt(2026, 11, day);
+    assert_eq!(
+        search(json!({"query": "x", "from": "2026-11-03", "to": "2026-11-04"})),
+        HistoryQuery::Search { query: "x".into(), timeframe: None, from: date(3), to: date(4) }
+    );
+    let session = SessionId(uuid());
+    assert_eq!(search(json!({"session_id": session})), HistoryQuery::Read { session, after: 0 });
+    for (wrong, told) in [
+        (json!({}), "`query` to search, or `session_id`"),
+        (json!({"query": "x", "session_id": session}), "not both"),
+        (json!({"query": "x", "timeframe": "today", "from": "2026-11-03"}), "not both"),
+        (json!({"query": "x", "from": "2026-11-04", "to": "2026-11-03"}), "`to` is before `from`"),
+        (json!({"query": " "}), "`query` is empty"),
+        (json!({"query": "x", "timeframe": "last_decade"}), "`last_year`"),
+    ] {
+        let (code, error) = error(plan("search_agent_history", wrong));
+        assert_eq!(code, ToolErrorCode::ValidationError);
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn what_searches_history_is_offered_once_there_is_some() {
+    let names = |has_sessions| {
+        let offer = offer().in_situation(Situation { has_sessions });
+        let names: Vec<String> = offer.definitions().iter().map(|tool| tool.name.clone()).collect();
+        (offer.get("search_agent_history").is_some(), names)
+    };
+    let (before, after) = (names(false), names(true));
+    assert!(!before.0 && after.0);
+    let without: Vec<String> = after.1.into_iter().filter(|name| name != "search_agent_history").collect();
+    assert_eq!(before.1, without, "all others, in their order: a prompt's beginning stays the same");
 }

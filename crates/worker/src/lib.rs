@@ -1,4 +1,5 @@
-//! The worker: consumes hints, keeps its lease, sweeps, reaps the dead, watches the installation's health, drains.
+//! The worker: consumes hints, keeps its lease, sweeps, reaps the dead, archives sessions, watches the installation's
+//! health, drains.
 //!
 //! # Invariants
 //! - The lease is renewed from an OS thread with a connection of its own. Past its trust, by the boot-time clock,
@@ -11,6 +12,7 @@
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
 //! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
 //!   be repeated finish within the drain time.
+//! - A session is closed by one worker however many look, and summarised by one; what breaks off goes on elsewhere.
 //! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
 //!
 //! # Deliberately absent

@@ -28,6 +28,8 @@ mod people;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod sigterm;
 #[cfg(test)]
 mod teams;

@@ -139,6 +139,15 @@ async fn a_timeframe_is_that_of_the_user() {
             assert!(look(until, "-1 s").await && !look(until, "0 s").await, "the end of {timeframe:?}");
         }
     }
+    fresh.sql("update houston.users set time_zone = 'Atlantis/Capital'");
+    let lost = HistoryQuery::Search {
+        query: "boats".into(),
+        timeframe: Some(Timeframe::LastYear),
+        from: None,
+        to: None,
+    };
+    assert!(ask(&fresh, &claimed, lost).await.is_success(), "a name Postgres does not know is UTC");
+    fresh.sql("update houston.users set time_zone = 'Pacific/Auckland'");
     // The 3rd in Auckland begins on the 2nd in UTC.
     fresh.sql("update houston.sessions set started_at = '2026-03-02 12:00+00', completed_at = '2026-03-02 12:00+00'");
     for (from, to, is_found) in [(3, 3, true), (1, 2, false), (4, 9, false), (1, 9, true)] {

@@ -2,6 +2,8 @@
 
 use houston_testkit::crowd::Crowd;
 
+use crate::archived;
+
 /// A query in a situation.
 pub(crate) struct Case {
     /// As its text begins.
@@ -18,16 +20,16 @@ pub(crate) struct Case {
 }
 
 /// An agentable that waits for a worker, one that worker 5 drives, and one with nothing to do.
-const WAITING: u32 = 5;
+pub(crate) const WAITING: u32 = 5;
 const DRIVEN: u32 = 2_005;
 /// Driven, too: one that an agent answers, and one that a team does.
 const OF_AGENT: u32 = 2_011;
 const OF_TEAM: u32 = 2_012;
-const IDLE: u32 = 50_000;
+pub(crate) const IDLE: u32 = 50_000;
 /// The driver's.
 const WORKER: u32 = 5;
 /// Users: each has ten agentables.
-const USERS: u32 = Crowd::LARGE.agentables / 10;
+pub(crate) const USERS: u32 = Crowd::LARGE.agentables / 10;
 /// The number of the first open run, and of the latest one of the idle.
 const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
 const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
@@ -41,11 +43,11 @@ const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "re
     "cost": "0.0001"}}"#;
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
-fn id(kind: &str, number: u32) -> String {
+pub(crate) fn id(kind: &str, number: u32) -> String {
     format!("'{}'", Crowd::id(kind, number))
 }
 
-fn case(
+pub(crate) fn case(
     name: &'static str,
     when: &'static str,
     arguments: &[&str],
@@ -57,7 +59,7 @@ fn case(
 }
 
 impl Case {
-    fn after(mut self, before: String) -> Self {
+    pub(crate) fn after(mut self, before: String) -> Self {
         self.before = before;
         self
     }
@@ -158,7 +160,7 @@ fn writes() -> Vec<Case> {
             .into_iter()
             .chain(claimant)
             .chain(SHARES.map(str::to_owned))
-            .chain(["3".to_owned(), "5".to_owned()])
+            .chain(["3", "5", "array['goal']", "1800"].map(str::to_owned))
             .collect()
     };
     let claiming = |when, goal, [rows, blocks]: [u64; 2]| Case {
@@ -237,6 +239,7 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
         "profiles_pkey",
         "custom_instructions_by_user",
         "memories_by_user",
+        "sessions_agentable_id_number_key",
     ];
     let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
     // For as long as the test runs.
@@ -363,5 +366,6 @@ fn asked() -> Vec<Case> {
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), followed(), asked(), agents()].into_iter().flatten().collect()
+    let archived = [archived::closed(), archived::found()].concat();
+    [writes(), watching(), followed(), asked(), agents(), archived].into_iter().flatten().collect()
 }

@@ -12,6 +12,8 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod archived;
+#[cfg(test)]
 mod case;
 #[cfg(test)]
 mod plan;

@@ -91,6 +91,10 @@ fn set_up(sample: &Sample, threads: usize) -> String {
     )
 }
 
+/// Of whom, the limits of `jobs/orchestrator.toml`, for which run, and the limits of `jobs/session_archive.toml`.
+const CONTEXT: [&str; 12] =
+    [":agentable::uuid", "20", "500", "10", "200", "20", "1000", "10", "200", ":run::uuid", "5", "1000"];
+
 /// The statements of one run: post, claim, context, commit.
 fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result<String> {
     let statement = |name: &str, values: &[&str]| -> Result<String> {
@@ -103,13 +107,9 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let post = [&[tenant.as_str()][..], &post, &["'enqueue'", "10", "10000"]].concat();
     let post = statement("store::message::post", &post)?;
     let claim = [":agentable::uuid", ":worker::uuid", ":token::uuid", "gen_random_uuid()"];
-    let claim = [&claim[..], &["10", "100", "262144", "3", "5"]].concat();
+    let claim = [&claim[..], &["10", "100", "262144", "3", "5", "array['goal']", "1800"]].concat();
     let claim = statement("store::claim::run", &claim)?;
-    // Notes and learnings, then what `context.prompt` says in `jobs/orchestrator.toml`.
-    let context = [":agentable::uuid", "20", "500", "10", "200", "20", "1000", "10", "200"];
-    // And who answers, and the last sessions.
-    let context = [&context[..], &[":run::uuid", "5", "1000"]].concat();
-    let context = statement("store::history::context", &context)?;
+    let context = statement("store::history::context", &CONTEXT)?;
     let commit = commit_values(sample);
     let commit: Vec<&str> = commit.iter().map(String::as_str).collect();
     let commit = statement("store::step::commit", &commit)?;

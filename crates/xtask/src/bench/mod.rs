@@ -9,6 +9,7 @@ pub(crate) mod cancel;
 pub(crate) mod database;
 mod flood;
 mod held;
+pub(crate) mod history;
 mod idle;
 mod machine;
 pub(crate) mod report;

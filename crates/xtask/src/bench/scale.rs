@@ -65,7 +65,19 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE, "10"])?;
     let claim = text(
         "store::claim::run",
-        &[goal, &worker, "gen_random_uuid()", "gen_random_uuid()", "10", "100", "262144", "3", "5"],
+        &[
+            goal,
+            &worker,
+            "gen_random_uuid()",
+            "gen_random_uuid()",
+            "10",
+            "100",
+            "262144",
+            "3",
+            "5",
+            "array['goal']",
+            "1800",
+        ],
     )?;
     tell("idle scale: sweeps, then claims");
     let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;
@@ -80,7 +92,7 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
 }
 
 /// Applies the migrations of this repository.
-fn migrate(servers: &TestServers) -> Result<()> {
+pub(super) fn migrate(servers: &TestServers) -> Result<()> {
     ask(servers, "create schema houston")?;
     let mut files: Vec<_> = std::fs::read_dir(repository::root().join("migrations"))?
         .map(|entry| Ok(entry?.path()))
@@ -100,6 +112,16 @@ async fn times(
     statement: &str,
     count: u32,
 ) -> Result<Spread> {
+    Ok(Spread::of(durations(servers, pgbench, statement, count).await?))
+}
+
+/// The same, each of them.
+pub(super) async fn durations(
+    servers: &TestServers,
+    pgbench: &std::path::Path,
+    statement: &str,
+    count: u32,
+) -> Result<Vec<Duration>> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("script.sql");
     std::fs::write(&script, format!("{statement};\n\\set n :n + 1\n"))?;
@@ -121,7 +143,7 @@ async fn times(
         }
     }
     ensure!(times.len() == usize::try_from(count)?, "pgbench logged {} of {count} executions", times.len());
-    Ok(Spread::of(times))
+    Ok(times)
 }
 
 impl Scale {

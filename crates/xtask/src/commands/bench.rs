@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::bench::report::scale_table;
-use crate::bench::{Size, cancel, measure, scale, tokens};
+use crate::bench::{Size, cancel, history, measure, scale, tokens};
 use crate::console::{print, tell};
 use crate::{child, installation, programs};
 
@@ -29,6 +29,9 @@ pub(crate) struct Bench {
     /// Measure the sweep and a claim among 100,000 idle agentables, and nothing else
     #[arg(long)]
     scale: bool,
+    /// Measure the search in 10,000 closed sessions with 1,000,000 entries, and closing one, and nothing else
+    #[arg(long)]
+    history: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -39,6 +42,9 @@ impl Bench {
         ensure!(cfg!(target_os = "linux"), "the bench reads /proc, which only Linux has");
         if self.scale {
             return self.scale().await;
+        }
+        if self.history {
+            return self.history().await;
         }
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
@@ -92,6 +98,14 @@ impl Bench {
     async fn scale(&self) -> Result<ExitCode> {
         let scale = scale::measure().await?.context("`pgbench` is not installed beside Postgres")?;
         print(&if self.json { serde_json::to_string(&scale)? } else { scale_table(scale) })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Postgres does all of the work there, too.
+    async fn history(&self) -> Result<ExitCode> {
+        let history =
+            history::measure(self.quick).await?.context("`pgbench` is not installed beside Postgres")?;
+        print(&if self.json { serde_json::to_string(&history)? } else { history.table() })?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -1,0 +1,296 @@
+//! A conversation that is left and taken up again: its session is closed, summarised, shown in the prompt and found
+//! again, whatever fails meanwhile. Real processes, a scripted model.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
+use houston_testkit::process::Process;
+use serde_json::{Value, json};
+
+use crate::house::{House, PATIENCE};
+
+/// What the model that writes summaries is told first.
+const SUMMARISER: &str = "You write the summary";
+
+/// What a model was asked, in order.
+type Asked = std::sync::Arc<Mutex<Vec<Seen>>>;
+
+#[derive(Debug, Clone)]
+struct Seen {
+    system: String,
+    tools: Vec<String>,
+    texts: Vec<String>,
+}
+
+fn is_summary(call: &Call) -> bool {
+    call.system().contains(SUMMARISER)
+}
+
+fn says(text: &str) -> Reply {
+    Reply::tool("send_message", json!({"content": text})).usage(100, 10)
+}
+
+/// A model that answers each message with `Re: `, searches when it is asked to, and of whose summaries `summary` decides.
+async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> (ModelServer, Asked) {
+    let asked = Asked::default();
+    let heard = std::sync::Arc::clone(&asked);
+    let server = ModelServer::start(move |call: &Call| {
+        if is_summary(call) {
+            return summary(call);
+        }
+        let seen = Seen { system: call.system(), tools: call.tools(), texts: call.user_texts() };
+        heard.lock().unwrap().push(seen);
+        if let Some(result) = call.tool_results().first() {
+            return says(&format!("I found: {}", result.content));
+        }
+        match call.last_user_text().strip_prefix("search: ") {
+            Some(query) => {
+                Reply::tool("search_agent_history", json!({"query": query, "timeframe": "last_month"}))
+            }
+            None => says(&format!("Re: {}", call.last_user_text())),
+        }
+    });
+    (server.await.unwrap(), asked)
+}
+
+/// A worker that asks `server` and looks for what is over ten times a second.
+fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process {
+    let url = server.url();
+    let mut variables = vec![
+        ("HOUSTON_MODEL", "openai/scripted"),
+        ("OPENAI_BASE_URL", url.as_str()),
+        ("OPENAI_API_KEY", "sk-test"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0"),
+        ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "100"),
+    ];
+    variables.extend(more);
+    house.worker_with(&variables)
+}
+
+/// Lets an hour pass since all that happened.
+fn an_hour_passes(house: &House) {
+    house.sql(
+        "update houston.history set created_at = created_at - interval '1 hour';
+         update houston.session_states set look_at = look_at - interval '1 hour'",
+    );
+}
+
+async fn exchange(house: &House, goal: &str, text: &str) -> Value {
+    let message = house.post(goal, &format!("{goal} {text}"), text).await;
+    let answered = house.answered(&message).await;
+    assert_eq!(answered["status"], "answered", "{answered}");
+    message
+}
+
+/// Closed sessions, newest first, once there are so many and none is pending.
+async fn summarised(house: &House, goal: &str, count: usize) -> Vec<Value> {
+    let is_it = |found: &Value| {
+        let data = found["data"].as_array();
+        data.is_some_and(|data| data.len() == count && data.iter().all(|one| one["pending"] == false))
+    };
+    let path = format!("/v1/goals/{goal}/sessions?limit=100");
+    house.until(&path, "summaries", is_it).await["data"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_folded_told_of_and_found_again() {
+    let house = House::start();
+    let (server, asked) =
+        model(|_| Reply::text("They planned a journey to Tokyo in spring.").usage(50, 20)).await;
+    let _worker = worker(&house, &server, &[]);
+    let goal = house.goal("journey").await;
+    exchange(&house, &goal, "Tokyo in spring, by night train?").await;
+    an_hour_passes(&house);
+
+    let [session] = &summarised(&house, &goal, 1).await[..] else { panic!("one session") };
+    assert_eq!(session["summary"], "They planned a journey to Tokyo in spring.");
+    assert_eq!(
+        (&session["summary_source"], &session["completion_reason"]),
+        (&json!("model"), &json!("session_timeout"))
+    );
+    assert_eq!((&session["number"], &session["message_count"]), (&json!(1), &json!(2)));
+    assert!(session["token_count"].as_i64().unwrap() > 10, "{session}");
+    assert_eq!(session["goal_id"], goal.as_str());
+    let id = session["id"].as_str().unwrap();
+    assert_eq!(&house.get(&format!("/v1/sessions/{id}")).await, session);
+    let page = house.get(&format!("/v1/sessions/{id}/history?limit=2")).await;
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["has_more"]), (2, &json!(true)));
+    let rest = format!("/v1/sessions/{id}/history?cursor={}", page["next_cursor"].as_str().unwrap());
+    assert_eq!(house.get(&rest).await["data"].as_array().unwrap().len(), 1, "the result of send_message");
+    let nobody = house.get("/v1/sessions/session_00000000000000000000000000000000").await;
+    assert_eq!(nobody["status"], 404);
+
+    // The stream says nothing between two runs; the next one begins with it.
+    let message = house.post(&goal, "2", "search: night train").await;
+    let told = Mutex::new(Vec::new());
+    let watched = house
+        .watch_with(message["events_url"].as_str().unwrap(), |event| {
+            if event["name"] == "houston.session.archived" {
+                told.lock().unwrap().push(event["value"].clone());
+            }
+        })
+        .await;
+    let told = told.into_inner().unwrap();
+    let [archived] = &told[..] else { panic!("once: {told:?}") };
+    assert_eq!(
+        (&archived["session_id"], &archived["completion_reason"]),
+        (&session["id"], &json!("session_timeout"))
+    );
+    assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"));
+    let said = house.said(&goal).await;
+    assert!(said[1].contains(id) && said[1].contains("They planned a journey to Tokyo"), "{said:?}");
+    let again = house.watch(&format!("/v1/goals/{goal}/events?after=0")).await;
+    let archived = again.types.iter().filter(|kind| *kind == "RUN_STARTED").count();
+    assert_eq!(archived, 2, "and whoever reads it all reads the same");
+
+    let asked = asked.lock().unwrap().clone();
+    let [first, second, _] = &asked[..] else { panic!("three calls of the agent: {asked:?}") };
+    assert!(!first.tools.contains(&"search_agent_history".to_owned()), "there is no history yet");
+    assert!(!first.system.contains("<agent_history>"));
+    assert!(second.tools.contains(&"search_agent_history".to_owned()));
+    let told = "\">They planned a journey to Tokyo in spring.</session>\n</agent_history>";
+    assert!(second.system.contains(told), "{}", second.system);
+    assert_eq!(second.texts, ["search: night train"], "the old conversation is not sent once more");
+    // Nobody knows the price of the model: what it was asked is counted, the summary too.
+    let shown = house.get(&format!("/v1/goals/{goal}")).await;
+    assert_eq!(shown["unpriced_calls"], 4, "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_five_summaries_stand_in_the_prompt_and_stay_the_same_for_a_session() {
+    let house = House::start();
+    let (server, asked) = model(|call| {
+        let about = call.last_user_text();
+        let nth = about.split("number ").nth(1).and_then(|rest| rest.chars().next()).unwrap();
+        Reply::text(format!("Summary {nth} <done>."))
+    })
+    .await;
+    let _worker = worker(&house, &server, &[]);
+    let goal = house.goal("many").await;
+    for nth in 1..=6 {
+        exchange(&house, &goal, &format!("number {nth}")).await;
+        an_hour_passes(&house);
+        summarised(&house, &goal, nth).await;
+    }
+    asked.lock().unwrap().clear();
+    exchange(&house, &goal, "one").await;
+    exchange(&house, &goal, "two").await;
+    let asked = asked.lock().unwrap().clone();
+    let [one, two] = &asked[..] else { panic!("two calls: {asked:?}") };
+    assert_eq!(one.system, two.system, "byte for byte");
+    let told: Vec<&str> = one.system.lines().filter(|line| line.starts_with("<session ")).collect();
+    let ends: Vec<String> = (2..=6).map(|nth| format!(">Summary {nth} &lt;done&gt;.</session>")).collect();
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert!(told.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "oldest first: {told:?}");
+    let at = |what: &str| one.system.find(what).unwrap();
+    assert!(at("<goal>") < at("<agent_history>") && at("<agent_history>") < at("<time_context>"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_fails_leaves_the_beginning_of_what_the_user_wrote() {
+    let house = House::start();
+    let (server, asked) = model(|_| Reply::status(401)).await;
+    let _worker = worker(&house, &server, &[]);
+    let goal = house.goal("extract").await;
+    exchange(&house, &goal, "Find me a boat").await;
+    exchange(&house, &goal, "A small one").await;
+    an_hour_passes(&house);
+    let [session] = &summarised(&house, &goal, 1).await[..] else { panic!("one session") };
+    assert_eq!(session["summary_source"], "extract");
+    assert_eq!(session["summary"], "The user wrote: Find me a boat / A small one");
+    assert_eq!(session["message_count"], 4);
+    exchange(&house, &goal, "search: boat").await;
+    assert!(house.said(&goal).await[2].contains("Find me a boat"), "and it is found");
+    let asked = asked.lock().unwrap();
+    assert!(asked[2].system.contains(">The user wrote: Find me a boat / A small one</session>"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_while_it_writes_a_summary_leaves_it_to_another() {
+    let house = House::start();
+    let (asked, gate) = (std::sync::Arc::new(Mutex::new(0)), Gate::new());
+    let (counted, held) = (std::sync::Arc::clone(&asked), gate.clone());
+    let (server, _) = model(move |_| {
+        let mut asked = counted.lock().unwrap();
+        *asked += 1;
+        let summary = Reply::text("They talked of boats.");
+        if *asked == 1 { summary.held_by(&held) } else { summary }
+    })
+    .await;
+    let lease = ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "2");
+    let mut doomed = worker(&house, &server, &[lease]);
+    let goal = house.goal("killed").await;
+    exchange(&house, &goal, "boats").await;
+    an_hour_passes(&house);
+    let deadline = Instant::now() + PATIENCE;
+    while *asked.lock().unwrap() == 0 {
+        assert!(Instant::now() < deadline, "no summary was ever asked for: {}", doomed.log());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    doomed.kill().unwrap();
+    let path = format!("/v1/goals/{goal}/sessions");
+    let waiting = house.get(&path).await;
+    assert_eq!(waiting["data"][0]["pending"], true, "{waiting}");
+    assert_eq!(waiting["data"][0]["summary"], "The user wrote: boats");
+    let _rescuer = worker(&house, &server, &[lease]);
+    exchange(&house, &goal, "are you there?").await;
+    let sessions = summarised(&house, &goal, 1).await;
+    assert_eq!((&sessions[0]["summary"], sessions.len()), (&json!("They talked of boats."), 1));
+    gate.open();
+}
+
+/// Sessions are over after the blink of an eye, two workers look for them all the time, and one is killed again and
+/// again, in the middle of whatever it does: each message is answered once, each entry belongs to one session, each
+/// session is summarised.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_come_while_sessions_are_closed_are_all_answered() {
+    let house = House::start();
+    let (server, _) = model(|_| Reply::text("Summary.")).await;
+    let restless = [
+        ("HOUSTON_SESSION_ARCHIVE__QUIET_MS", "20"),
+        ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "5"),
+        ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "1"),
+    ];
+    let mut doomed = worker(&house, &server, &restless);
+    let _other = worker(&house, &server, &restless);
+    let mut goals = Vec::new();
+    for nth in 0..4 {
+        goals.push(house.goal(&format!("restless {nth}")).await);
+    }
+    for round in 0..15 {
+        let posting = goals.iter().map(|goal| {
+            let (house, text) = (&house, format!("message {round}"));
+            async move {
+                // Each at another moment of a session's short life.
+                tokio::time::sleep(Duration::from_millis(7 * (round % 5))).await;
+                exchange(house, goal, &text).await;
+            }
+        });
+        futures_util::future::join_all(posting).await;
+        if round % 4 == 3 {
+            doomed.kill().unwrap();
+            doomed = worker(&house, &server, &restless);
+        }
+    }
+    for goal in &goals {
+        let said = house.said(goal).await;
+        assert_eq!(said.len(), 15, "{said:?}");
+        let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await.to_string();
+        for round in 0..15 {
+            let text = format!("\"message {round}\"");
+            assert_eq!(history.matches(&text).count(), 1, "{text} in {history}");
+        }
+        let path = format!("/v1/goals/{goal}/sessions?limit=100");
+        let written =
+            |found: &Value| found["data"].as_array().unwrap().iter().all(|one| one["pending"] == false);
+        let sessions = house.until(&path, "summaries", written).await;
+        let sessions = sessions["data"].as_array().unwrap();
+        assert!(sessions.len() >= 5, "most pauses were longer than a blink: {}", sessions.len());
+        let mut next = 1;
+        for session in sessions.iter().rev() {
+            assert_eq!(session["first_position"], next, "{sessions:?}");
+            next = session["last_position"].as_i64().unwrap() + 1;
+        }
+    }
+}

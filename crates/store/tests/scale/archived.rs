@@ -1,0 +1,47 @@
+//! Sessions: closing, summarising, finding.
+
+use houston_testkit::crowd::Crowd;
+
+use crate::case::{Case, IDLE, USERS, WAITING, case, id};
+
+/// What nobody's session is called.
+const NONE: u32 = Crowd::LARGE.agentables;
+
+pub(crate) fn closed() -> Vec<Case> {
+    let (idle, due, waiting) =
+        (id("goal", IDLE), id("goal", Crowd::LARGE.agentables - 1), id("goal", WAITING));
+    let (none, kinds) = (id("session", NONE), "array['goal']");
+    let quiet = "store::session::close_quiet";
+    vec![
+        case("store::session::due", "200 of 100,000", &["500"], &["session_states_due"], [250, 60]),
+        case(quiet, "it is over", &[&due, kinds, "0", &none], &[], [60, 200]),
+        case(quiet, "nobody need look", &[&idle, kinds, "1800", &none], &[], [10, 30]),
+        case(quiet, "a run is open", &[&waiting, kinds, "1800", &none], &[], [10, 30]),
+        case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [60, 200]),
+    ]
+}
+
+pub(crate) fn found() -> Vec<Case> {
+    let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
+    let (session, list) = (id("session", IDLE), &["sessions_agentable_id_number_key"]);
+    let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'", "null"];
+    // As if it were to be summarised.
+    let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
+    let given_back = format!("array[{session}::uuid]");
+    let (find, read) = ("store::session_search::find", "store::session_search::read");
+    let common = [&idle, &user, "'journey to Tokyo'", "null", "'2026-01-01'::date", "null", "5", &tenant];
+    let slip = [&idle, &user, "'jurney'", "'last_month'", "null", "null", "5", &tenant];
+    let (by_time, by_both) = (&["sessions_by_time"], &["sessions_by_time", "sessions_by_words"]);
+    let (take, write) = ("store::session_summary::take", "store::session_summary::write");
+    let back = "store::session_summary::give_back";
+    vec![
+        case("store::session::list", "", &[&tenant, &idle, "null", "21"], list, [10, 30]),
+        case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
+        case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised"], [30, 400]),
+        case(write, "", &written, &["sessions_pkey"], [10, 600]).after(waits.clone()),
+        case(back, "", &[&given_back], &["sessions_pkey"], [10, 200]).after(waits),
+        case(find, "words that all sessions have", &common, by_time, [30, 300]),
+        case(find, "a slip of the pen", &slip, by_both, [30, 600]),
+        case(read, "", &[&tenant, &idle, &session, "0", "20"], &["history_pkey"], [30, 60]),
+    ]
+}
