@@ -129,7 +129,7 @@ impl Reader<'_> {
         let entries: Vec<_> = history.iter().map(|placed| placed.entry.entry()).collect();
         if let Some(position) = until {
             let last = history.last().map_or(0, |placed| placed.position);
-            if position != last {
+            if position < 1 || position != last {
                 return Err(Error::NoSuchPosition { position, last });
             }
             if let Err(fault) = validate_complete(&entries) {

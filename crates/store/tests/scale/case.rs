@@ -38,11 +38,11 @@ const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "re
     "cost": "0.0001"}}"#;
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
-fn id(kind: &str, number: u32) -> String {
+pub(crate) fn id(kind: &str, number: u32) -> String {
     format!("'{}'", Crowd::id(kind, number))
 }
 
-fn case(
+pub(crate) fn case(
     name: &'static str,
     when: &'static str,
     arguments: &[&str],
@@ -54,7 +54,7 @@ fn case(
 }
 
 impl Case {
-    fn after(mut self, before: String) -> Self {
+    pub(crate) fn after(mut self, before: String) -> Self {
         self.before = before;
         self
     }
@@ -306,5 +306,6 @@ fn asked() -> Vec<Case> {
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), followed(), asked()].into_iter().flatten().collect()
+    let conversations = crate::conversation::all();
+    [writes(), watching(), followed(), asked(), conversations].into_iter().flatten().collect()
 }

@@ -14,6 +14,8 @@
 #[cfg(test)]
 mod case;
 #[cfg(test)]
+mod conversation;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod scale;
