@@ -1,7 +1,7 @@
 //! HTTP: REST, problem+json and gap-free event streams.
 //!
 //! Everything a client can do is here: make users and goals, say what agents should know of them, post messages, read what became of them, cancel runs,
-//! and watch runs as they happen. It writes facts to Postgres and rings workers; it never drives a run.
+//! watch runs as they happen, and copy, write down and empty conversations. It writes facts to Postgres and rings workers; it never drives a run.
 //!
 //! # Invariants
 //! - A message is committed before it is acknowledged; hints and live events come after, and may be lost.

@@ -10,6 +10,7 @@
 //! Decisions about runs (`engine`), SQL (`store`), HTTP (`api`).
 //!
 //! # Add a command
+//! One about an agent takes [`commands::agentable::Which`], which finds it.
 //! A file `commands/<command>.rs` with its arguments and a `run`, a variant in [`commands::Command`]. To add a tool
 //! of your own, build a binary like `examples/custom_tool.rs`.
 

@@ -20,7 +20,7 @@
 //! | tool calls of a turn | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not carried out |
 //! | a tool's result | `context.max_tool_result_bytes`, 256 KiB | cut, and says so |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
-//! | the system prompt | `context.prompt_chars`, 16,000, base and aim not counted out | left out from its end |
+//! | the system prompt | `context.prompt_chars`, 16,000; role, guidelines and aim always stand | left out from its end |
 //! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200 characters, a learning `context.prompt.learning_chars`, 500 | fetched by tool |
 //! | profile, custom instructions, memories in the prompt | `context.prompt`: how many, and characters of each | fetched by tool |
 //! | a note, a feed item | 64 KiB | VALIDATION_ERROR |

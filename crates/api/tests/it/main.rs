@@ -7,6 +7,8 @@ mod app;
 #[cfg(test)]
 mod auth;
 #[cfg(test)]
+mod conversation;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod http;

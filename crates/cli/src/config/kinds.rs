@@ -179,6 +179,13 @@ mod tests {
                 "line 9, column 12",
                 &["use case", "did you mean `agent`?"],
             ),
+            (
+                "project",
+                "tools =",
+                "autonomy = \"hgih\"\ntools =",
+                "line 5, column 12",
+                &["`none`", "did you mean `high`?"],
+            ),
             ("project", "= true\na", "= 1\na", "line 2, column 18", &["boolean"]),
             ("other", "", "", "line 1, column 8", &["`project`", "other.toml"]),
             ("run", "\"project\"", "\"run\"", "line 1, column 8", &["`run` cannot be a kind", "taken"]),

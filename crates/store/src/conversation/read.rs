@@ -73,7 +73,7 @@ impl Store {
         let mut tx = self.pool.begin_with("begin isolation level repeatable read read only").await?;
         let mut reader =
             Reader { connection: &mut tx, tenant, agentable, bytes: 0, max_bytes: reading.max_bytes };
-        let (session_position, read_seq) = reader.lock_row().await?;
+        let (session_position, read_seq) = reader.positions().await?;
         let (history, end) = reader.history(reading.until).await?;
         let messages = reader.messages(read_seq, end).await?;
         let (mut notes, mut learnings) = (Vec::new(), Vec::new());
@@ -110,7 +110,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    async fn lock_row(&mut self) -> Result<(i64, i64)> {
+    /// Where the open session begins, and up to where messages are read.
+    async fn positions(&mut self) -> Result<(i64, i64)> {
         let lock = sqlx::query!(
             "-- store::conversation::read::lock
             select session_position, read_seq from houston.run_locks where tenant_id = $1 and agentable_id = $2",
@@ -129,7 +130,7 @@ impl Reader<'_> {
         let entries: Vec<_> = history.iter().map(|placed| placed.entry.entry()).collect();
         if let Some(position) = until {
             let last = history.last().map_or(0, |placed| placed.position);
-            if position != last {
+            if position < 1 || position != last {
                 return Err(Error::NoSuchPosition { position, last });
             }
             if let Err(fault) = validate_complete(&entries) {

@@ -367,5 +367,6 @@ fn asked() -> Vec<Case> {
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
     let archived = [archived::closed(), archived::found()].concat();
-    [writes(), watching(), followed(), asked(), agents(), archived].into_iter().flatten().collect()
+    let conversations = crate::conversation::all();
+    [writes(), watching(), followed(), asked(), agents(), archived, conversations].into_iter().flatten().collect()
 }

@@ -16,6 +16,8 @@ mod archived;
 #[cfg(test)]
 mod case;
 #[cfg(test)]
+mod conversation;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod scale;

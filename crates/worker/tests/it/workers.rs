@@ -163,6 +163,7 @@ pub(crate) fn config() -> Config {
         budget: Budget::default(),
         context: ContextConfig {
             notes: 20,
+            prompt_chars: 16_000,
             prompt: houston_domain::knowledge::PromptLimits::default(),
             max_tool_result_bytes: 262_144,
             max_tool_calls: 32,

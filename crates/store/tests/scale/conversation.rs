@@ -1,0 +1,108 @@
+//! What people ask of a conversation as a whole: how it stands, what it came to, all of it.
+
+use crate::case::{Case, case, id};
+
+/// One with nothing to do, one that worker 5 drives.
+const IDLE: u32 = 50_000;
+const DRIVEN: u32 = 2_005;
+/// One that is given a long past: what others touch must not be measured among its rows.
+const LONG: u32 = 60_001;
+
+/// Gives it 3,000 runs and 30,000 messages more, so that what is bounded shows that it is.
+fn grown() -> String {
+    let (goal, tenant) = (id("goal", LONG), id("tenant", 0));
+    format!(
+        "insert into houston.runs (id, tenant_id, agentable_id, status, attempt, first_seq, ended_at)
+         select gen_random_uuid(), {tenant}, {goal}, 'completed', 1, 1000 + n, now() from generate_series(1, 3000) n;
+         insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
+         select gen_random_uuid(), {tenant}, {goal}, 1000 + n, 'agent', 'text', 'hi', {run}
+           from generate_series(1, 30000) n;\n",
+        run = id("run", LONG)
+    )
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Case> {
+    let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
+    let long = id("goal", LONG);
+    let last = i64::MAX.to_string();
+    let none = "null";
+    vec![
+        case("store::state::get", "nothing to do", &[&tenant, &idle, "20"], &["run_locks_pkey"], [30, 80]),
+        case("store::state::get", "driven", &[&tenant, &driven, "20"], &["run_locks_pkey"], [30, 80]),
+        case(
+            "store::state::get",
+            "after 3,000 runs, none of which failed",
+            &[&tenant, &long, "20"],
+            &["runs_by_agentable"],
+            [50, 100],
+        )
+        .after(grown()),
+        case("store::state::tenant", "", &[&idle, "'goal'"], &["agentables_pkey"], [5, 10]),
+        case("store::state::tenant_of_user", "", &[&id("user", 7)], &["users_pkey"], [5, 10]),
+        case(
+            "store::stats::totals",
+            "",
+            &[&tenant, &idle],
+            &["agentables_pkey", "notes_by_agentable", "learnings_by_agentable"],
+            [10, 30],
+        ),
+        case("store::stats::runs", "of few", &[&idle, "1001"], &["runs_by_agentable"], [10, 30]),
+        case(
+            "store::stats::runs",
+            "the latest 1,000 of 3,000",
+            &[&long, "1001"],
+            &["runs_by_agentable"],
+            // Rows that other cases have taken back lie among them.
+            [1_010, 10_000],
+        )
+        .after(grown()),
+        case(
+            "store::stats::messages",
+            "of few",
+            &[&idle, "10000"],
+            &["messages_agentable_id_seq_key"],
+            [20, 50],
+        ),
+        case(
+            "store::stats::messages",
+            "the latest 10,000 of 30,000",
+            &[&long, "10000"],
+            &["messages_agentable_id_seq_key"],
+            [10_100, 25_000],
+        )
+        .after(grown()),
+        case("store::conversation::read::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
+        case(
+            "store::conversation::read::history",
+            "",
+            &[&tenant, &idle, "0", &last, "1000"],
+            &["history_pkey"],
+            [40, 80],
+        ),
+        case(
+            "store::conversation::read::messages",
+            "",
+            &[&tenant, &idle, "0", "1000", none, &last, "1000"],
+            &["messages_agentable_id_seq_key"],
+            [40, 80],
+        ),
+        case(
+            "store::conversation::read::notes",
+            "",
+            &[&tenant, &idle, "'00000000-0000-0000-0000-000000000000'", none, "100"],
+            &["notes_by_agentable"],
+            [5, 10],
+        ),
+        case(
+            "store::conversation::read::learnings",
+            "",
+            &[&tenant, &idle, none],
+            &["learnings_by_agentable"],
+            [5, 10],
+        ),
+        case("store::conversation::reset::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
+        case("store::conversation::reset::close", "", &[&idle], &["run_locks_pkey"], [5, 20]),
+        case("store::conversation::reset::notes", "", &[&tenant, &idle], &["notes_by_agentable"], [5, 20]),
+    ]
+}
