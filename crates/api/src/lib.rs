@@ -53,6 +53,7 @@
 mod agentables;
 mod auth;
 mod body;
+mod compressions;
 mod config;
 mod connection;
 mod cost;

@@ -30,6 +30,7 @@ pub(crate) enum List {
     Memories,
     CustomInstructions,
     FeedItems,
+    Compressions,
 }
 
 impl List {
@@ -43,6 +44,7 @@ impl List {
             Self::Memories => 'y',
             Self::CustomInstructions => 'c',
             Self::FeedItems => 'f',
+            Self::Compressions => 'k',
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
 use crate::state::{App, State};
-use crate::{agentables, events, health, history, messages, profile, runs, users};
+use crate::{agentables, compressions, events, health, history, messages, profile, runs, users};
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
 /// [`crate::serve()`] adds the poll that finds what the bus has lost.
@@ -50,6 +50,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/{kinds}/{id}/notes", list::<Notes>())
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())
         .route("/v1/{kinds}/{id}/history", get(history::list::list))
+        .route("/v1/{kinds}/{id}/compressions", get(compressions::list::list))
         .route("/v1/{kinds}/{id}/events", get(events::get::get))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

@@ -111,6 +111,10 @@ ids! {
     CustomInstructionId = "instruction";
     /// Something put before a user without being asked.
     FeedItemId = "feed_item";
+    /// What stands for the beginning of a long session.
+    CompressionId = "compression";
+    /// A long result of a tool, kept beside the history.
+    ResultId = "result";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

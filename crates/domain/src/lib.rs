@@ -17,6 +17,7 @@
 pub mod agent;
 pub mod agentable;
 pub mod clock;
+pub mod compression;
 pub mod error_message;
 pub mod event;
 pub mod health;
@@ -29,4 +30,6 @@ pub mod model;
 pub mod retry;
 pub mod run;
 pub mod storable;
+pub mod title;
 pub mod tool_call;
+pub mod tool_result;

@@ -230,6 +230,15 @@ pub enum Record {
     },
     /// Reads or changes what agents know.
     Knowledge(crate::knowledge::Knowledge),
+    /// Reads on in a long result.
+    ReadResult {
+        /// Which one.
+        id: crate::id::ResultId,
+        /// What of it.
+        reading: crate::tool_result::Reading,
+        /// Bytes of what is read, about.
+        most: usize,
+    },
 }
 
 #[cfg(test)]

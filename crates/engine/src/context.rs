@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
+use houston_domain::compression;
 use houston_domain::id::MessageId;
 use houston_domain::model::Usage;
 use houston_domain::tool_call::ToolResponse;
@@ -16,6 +17,7 @@ use houston_store::Store;
 use houston_store::claim::Claimed;
 use houston_store::cost::ModelCall;
 
+use crate::compress::Sizes;
 use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
 use crate::error::Halt;
@@ -44,6 +46,12 @@ pub(crate) struct Driving<'e> {
     pub(crate) switches: Vec<Switch>,
     /// How long the conversation is.
     pub(crate) budget: ContextBudget,
+    /// How much of it is what.
+    pub(crate) sizes: Sizes,
+    /// Whether there are long results to read on in.
+    pub(crate) has_results: bool,
+    /// Whether it is to get a title.
+    pub(crate) wants_title: bool,
     /// See [`cache_key`].
     pub(crate) cache_key: String,
     /// The call whose answer the next step takes.
@@ -74,6 +82,9 @@ impl<'e> Driving<'e> {
             answering: setup.model.description().clone(),
             switches: Vec::new(),
             budget: ContextBudget::default(),
+            sizes: Sizes::default(),
+            has_results: false,
+            wants_title: false,
             cache_key: cache_key(claimed.fence.agentable),
             call: None,
             claimed,
@@ -85,6 +96,7 @@ impl<'e> Driving<'e> {
             claimed_at,
         };
         driving.read_context().await?;
+        driving.request_title().await?;
         Ok(driving)
     }
 
@@ -120,7 +132,12 @@ impl<'e> Driving<'e> {
         let now = self.now();
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
         self.budget = ContextBudget::default();
+        self.sizes = Sizes::default();
+        self.has_results = context.has_results;
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
+        if let Some(summary) = &context.summary {
+            self.run.fold(context.folded, compression::entry(summary));
+        }
         Ok(())
     }
 

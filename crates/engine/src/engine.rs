@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agent::RunPolicy;
+use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agentable::{AgentType, Reply, Urgency};
 use houston_domain::id::Ids;
-use houston_llm::Model;
+use houston_llm::{Capabilities, Description, Model};
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
+use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
 
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
+use crate::side_model::SideModel;
 use crate::spending::Prices;
+use crate::title::Titles;
 
 /// One agent type with all it refers to.
 #[derive(Clone)]
@@ -24,6 +28,12 @@ pub struct Setup {
     pub policy: RunPolicy,
     /// The tools it may call.
     pub offer: Offer,
+    /// The same, once there are long results to read on in.
+    pub offer_with_results: Offer,
+    /// How many tokens its requests may have.
+    pub tokens: TokenBudget,
+    /// How many the model takes, if that is known.
+    pub window: Option<u64>,
     /// The model it asks.
     pub model: Arc<dyn Model>,
     /// What its calls cost, if anybody knows.
@@ -62,6 +72,10 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) setups: BTreeMap<String, Arc<Setup>>,
     pub(crate) live: LiveRuns,
+    /// Who summarises, and who finds titles.
+    pub(crate) summaries: Option<SideModel>,
+    pub(crate) title_model: Option<SideModel>,
+    pub(crate) titles: Titles,
 }
 
 /// What an engine is built from.
@@ -90,6 +104,8 @@ impl Engine {
     /// # Errors
     /// [`SetupError`]: which file names what does not exist.
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
+        let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
+        let (summaries, title_model) = (side("summaries"), side("titles"));
         let mut setups = BTreeMap::new();
         for agent_type in parts.agent_types {
             let setup = set_up(agent_type, &parts.config, &parts.tools, &parts.models)?;
@@ -103,6 +119,9 @@ impl Engine {
             config: parts.config,
             setups,
             live: LiveRuns::default(),
+            summaries,
+            title_model,
+            titles: Titles::default(),
         })
     }
 
@@ -146,6 +165,9 @@ fn set_up(
     let names: &[String] = if able { &agent_type.tools } else { &[] };
     let offer =
         tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
+    let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
+    let Description { provider, model: name, .. } = model.description();
+    let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
     let policy = RunPolicy {
         conversational: agent_type.conversational,
         // A model without tools cannot call send_message: its text is the reply.
@@ -153,7 +175,18 @@ fn set_up(
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
-    Ok(Setup { agent_type, policy, offer, model, prices })
+    let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
+    Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices })
+}
+
+/// The tools of these names and the one that reads on in their results; `None` when there is nothing to read.
+fn with_results(tools: &Registry, names: &[String]) -> Option<Offer> {
+    if names.is_empty() || names.iter().any(|name| name == READ_RESULT) {
+        return None;
+    }
+    // Last, so that what comes before it stays the same.
+    let names: Vec<String> = names.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+    tools.offer(&names).ok()
 }
 
 impl std::fmt::Debug for Engine {

@@ -22,6 +22,12 @@ pub struct RunContext {
     pub history: Vec<Entry>,
     /// How many of the last ones are the run's own.
     pub of_this_run: usize,
+    /// What stands for the beginning of the session, when it was compressed.
+    pub summary: Option<String>,
+    /// How many of the first entries it stands for, too: those of the run, which must know what it did.
+    pub folded: usize,
+    /// Whether there are long results it may read on in.
+    pub has_results: bool,
     /// Notes of the agentable, newest first: id and title.
     pub notes: Vec<(NoteId, String)>,
     /// What was learnt, oldest first.
@@ -104,6 +110,7 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
+    #[expect(clippy::too_many_lines, reason = "one statement: all that a run starts from")]
     pub async fn run_context(
         &self,
         agentable: AgentableId,
@@ -114,11 +121,29 @@ impl Store {
         // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
-            with l as (select agentable_id, session_position, user_id from houston.run_locks where agentable_id = $1)
+            with l as (select agentable_id, session_position, user_id from houston.run_locks where agentable_id = $1),
+            c as (select c.through_position, c.summary, c.run_id, c.run_position from houston.compressions c
+                   where c.agentable_id = $1 and c.through_position > (select session_position from l)
+                     -- One that tells of what was rolled back is rolled back with it.
+                     and (c.through_position < c.run_position
+                          or not exists (select from houston.history h where h.agentable_id = $1
+                                            and h.position = c.run_position and h.rolled_back))
+                   order by c.through_position desc, c.id desc limit 1)
             (select 'history' as "what!", h.position as "place!", h.role as "text!", h.run_id as "id!",
                     h.content as "content: Json<Vec<Block>>"
                from houston.history h
-              where h.agentable_id = $1 and h.position > (select session_position from l) and not h.rolled_back)
+              where h.agentable_id = $1 and not h.rolled_back
+                and h.position > coalesce((select case when c.run_id = $10 then least(c.through_position,
+                                                  c.run_position - 1) else c.through_position end from c),
+                                          (select session_position from l)))
+            union all
+            (select 'compression', c.through_position, c.summary, c.run_id, null from c)
+            union all
+            (select 'result', 0, '', $1, null
+              where exists (select from houston.tool_results r where r.agentable_id = $1)
+                 or exists (select from houston.tool_results r where r.parent_id = $1)
+                 or exists (select from houston.tool_results r where r.agentable_id =
+                                   (select a.parent_id from houston.agentables a where a.id = $1)))
             union all
             (select 'note', row_number() over (order by id desc), title, id, null
                from houston.notes where agentable_id = $1 order by id desc limit $2)
@@ -149,18 +174,24 @@ impl Store {
             limits.custom_instructions,
             limits.custom_instruction_chars,
             limits.memories,
-            limits.memory_chars
+            limits.memory_chars,
+            run.0
         )
         .fetch_all(&self.pool)
         .await?;
         let mut context = RunContext::default();
+        // It comes before the history: rows are sorted by what they are.
+        let mut through = 0;
         for row in rows {
             match row.what.as_str() {
                 "note" => context.notes.push((NoteId(row.id), row.text)),
                 "learning" => {
                     context.learnings.push((LearningId(row.id), cut(row.text, limits.learning_chars)));
                 }
+                "compression" => (through, context.summary) = (row.place, Some(row.text)),
+                "result" => context.has_results = true,
                 "history" => {
+                    context.folded += usize::from(row.place <= through);
                     context.of_this_run += usize::from(row.id == run.0);
                     let content = row.content.map(|content| content.0).unwrap_or_default();
                     context.history.push(Entry { role: role(&row.text), content });

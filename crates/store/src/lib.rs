@@ -25,6 +25,7 @@
 pub mod agentable;
 pub mod api_key;
 pub mod claim;
+pub mod compression;
 pub mod cost;
 pub mod custom_instruction;
 pub mod error;
@@ -52,6 +53,8 @@ pub mod run;
 pub mod schema;
 pub mod step;
 pub mod sweep;
+pub mod title;
+pub mod tool_result;
 pub mod user;
 
 /// Marks a place where a test may let the process break down. In this build, which cannot inject faults: nothing.

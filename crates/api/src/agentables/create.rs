@@ -26,9 +26,21 @@ const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Body {
     user_id: UserId,
-    title: String,
+    /// Left out or empty, in a kind that finds titles by itself.
+    #[serde(default)]
+    title: Option<String>,
     #[serde(default)]
     description: String,
+}
+
+/// # Errors
+/// When there is none, and the kind finds none by itself, or it is no line.
+fn title<'t>(kind: &Kind, given: Option<&'t str>) -> Result<&'t str, ApiError> {
+    match given {
+        None | Some("") if kind.titles => Ok(""),
+        None => Err(ApiError::field("/title", "missing field `title`")),
+        Some(title) => check_line("/title", title, 200).map(|()| title),
+    }
 }
 
 pub(crate) async fn create(
@@ -41,7 +53,7 @@ pub(crate) async fn create(
     if !kind.begun_by_people {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
-    check_line("/title", &body.title, 200)?;
+    let title = title(&kind, body.title.as_deref())?;
     check_text("/description", &body.description)?;
     check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
     let id: AgentableId = app.state.ids.next();
@@ -49,7 +61,7 @@ pub(crate) async fn create(
         id,
         user: body.user_id,
         kind: &kind.name,
-        title: &body.title,
+        title,
         description: &body.description,
         status: kind.initial_status.as_deref(),
         created_at: app.now(),

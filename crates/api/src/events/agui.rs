@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use houston_domain::compression::Reason;
 use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
@@ -217,6 +218,17 @@ pub(crate) enum Fact<'a> {
     Retry { attempt: i32, of: i32, retry_at: Time, code: &'a str, message: &'a str },
     HandedOver { iteration: u32 },
     Fallback { from: &'a str, to: &'a str, code: &'a str, message: &'a str },
+    Compressed {
+        reason: Reason,
+        entries_before: usize,
+        entries_after: usize,
+        tokens_before: u64,
+        tokens_after: u64,
+        /// Who summarised; none: it is an extract.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<&'a str>,
+    },
+    Title { title: &'a str },
 }
 
 /// A message as a `CUSTOM` event carries it.

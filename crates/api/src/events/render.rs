@@ -68,9 +68,12 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
-        Durable::ModelFallback { from, to, code, message } => {
-            let value = Fact::Fallback { from, to, code, message };
-            vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
+        Durable::ModelFallback { .. } | Durable::ContextCompressed { .. } => {
+            fact(timestamp, &committed.event).into_iter().collect()
+        }
+        Durable::TitleSet { title, between_runs } => {
+            let told = Event::Custom { timestamp, name: "houston.title.set", value: Fact::Title { title } };
+            if *between_runs { aside(timestamp, context, committed, told) } else { vec![told] }
         }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
@@ -86,6 +89,53 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([ended]).collect()
         }
     }
+}
+
+/// What happened in a run beside what it said and did.
+fn fact(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
+    let (name, value) = match event {
+        Durable::ModelFallback { from, to, code, message } => {
+            ("houston.model.fallback", Fact::Fallback { from, to, code, message })
+        }
+        Durable::ContextCompressed {
+            reason,
+            entries_before,
+            entries_after,
+            tokens_before,
+            tokens_after,
+            model,
+            ..
+        } => {
+            let value = Fact::Compressed {
+                reason: *reason,
+                entries_before: *entries_before,
+                entries_after: *entries_after,
+                tokens_before: *tokens_before,
+                tokens_after: *tokens_after,
+                model: model.as_deref(),
+            };
+            ("houston.context.compressed", value)
+        }
+        _ => return None,
+    };
+    Some(Event::Custom { timestamp, name, value })
+}
+
+/// What is told between two runs: AG-UI knows events in runs alone, so the latest run is opened for it once more.
+fn aside<'a>(
+    timestamp: Timestamp,
+    context: &Context<'a>,
+    committed: &Committed,
+    told: Event<'a>,
+) -> Vec<Event<'a>> {
+    let (thread_id, run_id) = (context.thread, committed.run_id);
+    let result = RunResult { status: RunStatus::Completed, cancelled_by: None, cost: None };
+    let protocol_version = PROTOCOL_VERSION;
+    vec![
+        Event::RunStarted { timestamp, thread_id, run_id, protocol_version },
+        told,
+        Event::RunFinished { timestamp, thread_id, run_id, result, outcome: Outcome::Success, usage: None },
+    ]
 }
 
 /// The end of a message of which `sent` characters have been sent: what is missing, then its end.
