@@ -79,9 +79,7 @@ pub fn cut(history: &[Entry], weights: &[Weight], keep: &Keep) -> Option<usize> 
     let last_turn = turns.last().copied().unwrap_or(0);
     let within: Vec<usize> =
         (last_turn.max(1)..history.len()).filter(|at| may_begin(&history[*at])).collect();
-    let has_room = |at: &usize| {
-        weights.get(*at..).is_some_and(|tail| Weight::sum(tail).fits(keep.room))
-    };
+    let has_room = |at: &usize| weights.get(*at..).is_some_and(|tail| Weight::sum(tail).fits(keep.room));
     let mut longest_first = of_turns.iter().chain(&within).copied();
     let at = longest_first.find(has_room).or(within.last().copied()).or(turns.last().copied())?;
     let gain = Weight::sum(weights.get(..at)?).tokens;

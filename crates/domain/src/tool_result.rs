@@ -89,7 +89,9 @@ fn page(content: &str, start: usize, most: usize) -> String {
 fn line_start(content: &str, line: usize) -> Option<usize> {
     match line.saturating_sub(1) {
         0 => Some(0),
-        before => content.match_indices('\n').nth(before - 1).map(|(at, _)| at + 1).filter(|at| *at < content.len()),
+        before => {
+            content.match_indices('\n').nth(before - 1).map(|(at, _)| at + 1).filter(|at| *at < content.len())
+        }
     }
 }
 
@@ -110,7 +112,8 @@ fn find(content: &str, words: &str, most: usize) -> String {
         room -= told.len();
         shown.push(told);
     }
-    let told = format!("{} places, shown are {}; read around one with its offset.", places.len(), shown.len());
+    let told =
+        format!("{} places, shown are {}; read around one with its offset.", places.len(), shown.len());
     format!("{}\n\n[{told}]", shown.join("\n\n"))
 }
 
@@ -183,7 +186,11 @@ mod tests {
         assert_eq!(read(&text, &Reading::Line(101), 400), "The result has 100 lines.");
         assert!(read(&text, &Reading::From(text.len()), 400).starts_with("The result ends at byte"));
         let found = read(&text, &Reading::Find("LINE 77".into()), 2000);
-        assert!(found.contains("line 77 of many") && found.ends_with("[1 places, shown are 1; read around one with its offset.]"), "{found}");
+        assert!(
+            found.contains("line 77 of many")
+                && found.ends_with("[1 places, shown are 1; read around one with its offset.]"),
+            "{found}"
+        );
         let many = read(&text, &Reading::Find("many".into()), 8000);
         assert!(many.contains("100 places, shown are 10"), "{many}");
         assert!(read(&text, &Reading::Find("nowhere".into()), 400).contains("no `nowhere`"));

@@ -66,9 +66,9 @@ impl Driving<'_> {
         let patience = Duration::from_secs(timeout_s * 2);
         self.wants_title = self
             .retrying(|store| {
-                Box::pin(async move {
-                    store.request_title(agentable, i64::from(after_messages), patience).await
-                })
+                Box::pin(
+                    async move { store.request_title(agentable, i64::from(after_messages), patience).await },
+                )
             })
             .await?;
         Ok(())

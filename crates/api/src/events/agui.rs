@@ -213,11 +213,29 @@ pub(crate) struct Added<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Fact<'a> {
-    Message { message: Box<Posted<'a>> },
-    Attempt { attempt: i32, iteration: u32 },
-    Retry { attempt: i32, of: i32, retry_at: Time, code: &'a str, message: &'a str },
-    HandedOver { iteration: u32 },
-    Fallback { from: &'a str, to: &'a str, code: &'a str, message: &'a str },
+    Message {
+        message: Box<Posted<'a>>,
+    },
+    Attempt {
+        attempt: i32,
+        iteration: u32,
+    },
+    Retry {
+        attempt: i32,
+        of: i32,
+        retry_at: Time,
+        code: &'a str,
+        message: &'a str,
+    },
+    HandedOver {
+        iteration: u32,
+    },
+    Fallback {
+        from: &'a str,
+        to: &'a str,
+        code: &'a str,
+        message: &'a str,
+    },
     Compressed {
         reason: Reason,
         entries_before: usize,
@@ -228,7 +246,9 @@ pub(crate) enum Fact<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<&'a str>,
     },
-    Title { title: &'a str },
+    Title {
+        title: &'a str,
+    },
 }
 
 /// A message as a `CUSTOM` event carries it.

@@ -16,10 +16,16 @@ mod house;
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
+mod large_results;
+#[cfg(test)]
 mod load;
+#[cfg(test)]
+mod long_conversation;
 #[cfg(test)]
 mod monitor;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod sigterm;
+#[cfg(test)]
+mod titles;

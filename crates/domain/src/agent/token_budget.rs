@@ -53,10 +53,7 @@ impl Room {
     #[must_use]
     pub fn share(self, percent: u64, less: u64) -> Self {
         let part = |tokens: u64| tokens.saturating_mul(percent) / 100;
-        Self {
-            history: part(self.history).saturating_sub(less),
-            tool_results: part(self.tool_results),
-        }
+        Self { history: part(self.history).saturating_sub(less), tool_results: part(self.tool_results) }
     }
 }
 

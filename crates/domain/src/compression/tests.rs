@@ -130,7 +130,11 @@ fn nothing_is_taken_away_that_is_not_worth_it() {
     let two = history(&[(1, vec![], true), (1, vec![], false)]);
     let weights = weigh(&two, &[10]);
     assert_eq!(cut(&two, &weights, &keep(4, 1000)), Some(2), "asked to, it keeps the last message");
-    assert_eq!(cut(&two, &weights, &Keep { least_gain: 21, ..keep(4, 1000) }), None, "two entries of ten tokens");
+    assert_eq!(
+        cut(&two, &weights, &Keep { least_gain: 21, ..keep(4, 1000) }),
+        None,
+        "two entries of ten tokens"
+    );
     assert_eq!(cut(&two[..1], &weights[..1], &keep(4, 1)), None, "one message is all there is");
     assert_eq!(cut(&[], &[], &keep(4, 1)), None);
 }

@@ -163,11 +163,7 @@ impl Driving<'_> {
     }
 
     /// Asks `model`; `None` when it cannot be asked, or fails: there is another way.
-    async fn ask(
-        &self,
-        model: Option<&SideModel>,
-        question: Question<'_>,
-    ) -> Result<Option<Answered>, Halt> {
+    async fn ask(&self, model: Option<&SideModel>, question: Question<'_>) -> Result<Option<Answered>, Halt> {
         let Some(model) = model else { return Ok(None) };
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
         let budget = self.engine.config.budget;

@@ -43,8 +43,7 @@ pub fn guidelines(agent_type: &AgentType, reply: Reply) -> String {
 #[must_use]
 pub fn aim(kind: &str, title: &str, description: &str) -> String {
     // Of one that nobody has named yet, there is nothing to say.
-    let mut text =
-        if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
+    let mut text = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
     if !description.is_empty() {
         let _ = write!(text, "\n<description>{}</description>", escape(description));
     }
