@@ -2,6 +2,8 @@
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
+mod compression;
+#[cfg(test)]
 mod cost;
 #[cfg(test)]
 mod deaths;
