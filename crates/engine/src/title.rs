@@ -109,7 +109,6 @@ impl Engine {
         let answered = self.ask_for_title(request).await?;
         let found = answered.as_ref().and_then(|answered| from_answer(&answered.text));
         let title = found.unwrap_or_else(|| first_words(request));
-        houston_store::fault!("C17")?;
         let call = answered.map(|answered| answered.call);
         let done = self.store.set_title(request.agentable, &title, self.ids.next(), call.as_ref()).await?;
         let Some(event) = done else { return Ok(false) };

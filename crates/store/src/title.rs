@@ -74,11 +74,13 @@ impl Store {
     ) -> Result<Vec<TitleRequest>> {
         let rows = sqlx::query!(
             r#"-- store::title::take
-            with due as (
+            with own as (
                 select agentable_id from houston.title_requests
-                 where case when $1::uuid is null then due_at <= clock_timestamp()
-                            else agentable_id = $1 and (not taken or due_at <= clock_timestamp()) end
-                 order by due_at limit $5 for update skip locked),
+                 where agentable_id = $1 and (not taken or due_at <= now()) for update skip locked),
+            late as (
+                select agentable_id from houston.title_requests
+                 where $1::uuid is null and due_at <= now() order by due_at limit $5 for update skip locked),
+            due as (select agentable_id from own union all select agentable_id from late),
             taken as (
                 update houston.title_requests t set taken = true, due_at = clock_timestamp() + make_interval(secs => $2)
                   from due where t.agentable_id = due.agentable_id

@@ -235,10 +235,12 @@ fn followed() -> Vec<Case> {
         case(
             "store::history::context",
             "",
-            &[&driven, "20", "500", "10", "200", "20", "1000", "10", "200"],
+            &[&driven, "20", "500", "10", "200", "20", "1000", "10", "200", &run],
             &[
                 "run_locks_pkey",
                 "history_pkey",
+                "compressions_by_position",
+                "tool_results_by_agentable",
                 "notes_by_agentable",
                 "learnings_by_agentable",
                 "users_pkey",
@@ -304,7 +306,74 @@ fn asked() -> Vec<Case> {
     ]
 }
 
+/// Of long conversations, and of those that nobody named.
+fn long() -> Vec<Case> {
+    let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
+    let (run, result) = (id("run", OPEN_RUNS + DRIVEN), id("message", IDLE));
+    let new = "gen_random_uuid()";
+    let call = format!("'{CALL}'");
+    let requested = id("goal", IDLE + 1);
+    vec![
+        case(
+            "store::compression::insert",
+            "",
+            &[
+                new,
+                &tenant,
+                &driven,
+                &run,
+                "1",
+                "1",
+                "'They travel.'",
+                "'budget'",
+                "40",
+                "10",
+                "28000",
+                "9000",
+                "'fake/model'",
+                "0.01",
+            ],
+            &["run_locks_pkey", "history_pkey"],
+            [20, 40],
+        ),
+        case(
+            "store::compression::list",
+            "",
+            &[&tenant, &idle, "null", "21"],
+            &["compressions_by_agentable"],
+            [10, 20],
+        ),
+        case(
+            "store::tool_result::insert",
+            "",
+            &[&driven, &run, &format!("array[{new}]"), "array['call_1']", "array['fetch']", "array['long']"],
+            &["agentables_pkey"],
+            [10, 40],
+        ),
+        case("store::tool_result::find", "", &[&tenant, &idle, &result], &["tool_results_pkey"], [10, 30]),
+        case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
+        case(
+            "store::title::request",
+            "wanted",
+            &[&idle, "3", "60"],
+            &["messages_agentable_id_seq_key"],
+            [20, 60],
+        )
+        .after(format!("update houston.agentables set title = '' where id = {idle};")),
+        case("store::title::take", "none is due", &["null", "60", "6", "600", "20"], &[], [20, 30]),
+        case(
+            "store::title::take",
+            "of one",
+            &[&requested, "60", "6", "600", "20"],
+            &["messages_agentable_id_seq_key"],
+            [40, 60],
+        ),
+        case("store::title::set", "", &[&requested, "'Tokyo'", new, &call], &["run_locks_pkey"], [20, 160])
+            .after(format!("update houston.agentables set title = '' where id = {requested};")),
+    ]
+}
+
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    [writes(), watching(), followed(), asked()].into_iter().flatten().collect()
+    [writes(), watching(), followed(), asked(), long()].into_iter().flatten().collect()
 }
