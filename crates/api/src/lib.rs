@@ -61,6 +61,7 @@ mod agentables;
 mod agents;
 mod auth;
 mod body;
+mod compressions;
 mod config;
 mod connection;
 mod conversation;

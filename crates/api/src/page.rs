@@ -33,6 +33,7 @@ pub(crate) enum List {
     Agents,
     Teams,
     Sessions,
+    Compressions,
 }
 
 impl List {
@@ -49,6 +50,7 @@ impl List {
             Self::Agents => 'g',
             Self::Teams => 't',
             Self::Sessions => 's',
+            Self::Compressions => 'k',
         }
     }
 }

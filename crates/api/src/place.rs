@@ -63,6 +63,8 @@ pub(crate) struct Kind {
     pub(crate) initial_status: Option<String>,
     pub(crate) begun_by_people: bool,
     pub(crate) made_with_user: bool,
+    /// Whether one that is made without a title gets one.
+    pub(crate) titles: bool,
 }
 
 impl FromRequestParts<Arc<App>> for Kind {
@@ -78,6 +80,7 @@ impl FromRequestParts<Arc<App>> for Kind {
             initial_status: kind.initial_status().map(str::to_owned),
             begun_by_people: kind.begun_by_people(),
             made_with_user: kind.made_with_user,
+            titles: kind.titles,
         })
     }
 }

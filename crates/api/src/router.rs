@@ -11,8 +11,8 @@ use crate::error::ApiError;
 use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, conversation, events, health, history, insight, messages, profile, runs, sessions,
-    teams, users,
+    agentables, agents, compressions, conversation, events, health, history, insight, messages, profile,
+    runs, sessions, teams, users,
 };
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
@@ -76,6 +76,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())
         .route("/v1/{kinds}/{id}/history", get(history::list::list))
         .route("/v1/{kinds}/{id}/sessions", get(sessions::list::list))
+        .route("/v1/{kinds}/{id}/compressions", get(compressions::list::list))
         .route("/v1/{kinds}/{id}/events", get(events::get::get))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

@@ -26,7 +26,10 @@ impl Default for RingBell {
             description: "Ring the bell on the desk. Everybody hears it; it cannot be taken back.".to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {"seconds": {"type": "number", "description": "How long; 0 when left out."}},
+                "properties": {
+                    "seconds": {"type": "number", "description": "How long; 0 when left out."},
+                    "strokes": {"type": "integer", "description": "How often; each is reported. 1 when left out."},
+                },
                 "additionalProperties": false,
             }),
             // It acts on the world, so a crash in the middle must not ring it again.
@@ -46,15 +49,21 @@ impl Tool for RingBell {
         if !(0.0..=60.0).contains(&seconds) {
             return Err(InvalidInput(format!("ring_bell: `seconds` is {seconds}, allowed are 0 to 60")));
         }
+        let strokes = input["strokes"].as_u64().unwrap_or(1);
         let line = json!({"key": context.idempotency_key, "run": context.run}).to_string();
         Ok(Plan::Execute(Box::pin(async move {
             if let Err(error) = note_down(&line) {
                 return ToolResponse::failure(ToolErrorCode::IoError, format!("the bell is broken: {error}"));
             }
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-            ToolResponse::success("The bell was rung.")
+            ToolResponse::success(report(strokes))
         })))
     }
+}
+
+fn report(strokes: u64) -> String {
+    let each = |stroke| format!("stroke {stroke}: everybody heard it\n");
+    if strokes == 1 { "The bell was rung.".to_owned() } else { (1..=strokes).map(each).collect() }
 }
 
 fn note_down(line: &str) -> std::io::Result<()> {

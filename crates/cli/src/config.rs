@@ -360,7 +360,9 @@ fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, S
 
 #[cfg(test)]
 mod tests {
+    use houston_domain::agent::token_budget::TokenBudget;
     use houston_domain::knowledge::PromptLimits;
+    use houston_domain::tool_result::ResultLimits;
 
     use super::*;
 
@@ -374,7 +376,13 @@ mod tests {
         assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
         assert_eq!(loaded.kinds.len(), 3);
         assert!(loaded.kinds["goal"].agent_type.conversational);
-        assert_eq!(loaded.settings.orchestrator.context.prompt, PromptLimits::default());
+        let context = loaded.settings.orchestrator.context;
+        assert_eq!(context.prompt, PromptLimits::default());
+        assert_eq!(context.budget_tokens, TokenBudget::default());
+        assert_eq!(context.results, ResultLimits::default());
+        for (kind, Kind { agent_type, .. }) in &loaded.kinds {
+            assert_eq!(context.budget_tokens.with(agent_type.budget_tokens).too_much(), None, "{kind}");
+        }
         // What an application that posts by SQL alone is bound by.
         assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
         assert!(loaded.shown().iter().any(|(key, value, origin)| {
@@ -398,6 +406,20 @@ mod tests {
         write("orchestrator.toml", "[lease]\ntrust_s = 40");
         let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
         assert!(error.contains("trust_s") && error.contains("less than ttl_s (30)"), "{error}");
+
+        for (text, parts) in [
+            ("[context.budget_tokens]\nhistory = 50000", ["budget_tokens.history", "total (48000)"]),
+            (
+                "[context.compression]\nsummary_tokens = 9000",
+                ["summary_tokens", "a quarter of budget_tokens.history"],
+            ),
+            ("[context.results]\npage_bytes = 16384", ["page_bytes", "aside_bytes (16384)"]),
+            ("[context.titles]\nafter = 4", ["`after`", "after_messages"]),
+        ] {
+            write("orchestrator.toml", text);
+            let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
+        }
     }
 
     #[test]

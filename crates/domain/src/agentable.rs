@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::agent::limits::LimitChanges;
+use crate::agent::token_budget::TokenBudgetChanges;
 use crate::autonomy::Autonomy;
 use crate::id::AgentableId;
 use crate::id::PREFIXES;
@@ -111,9 +112,15 @@ pub struct AgentType {
     /// Which model it asks for, by use case.
     #[serde(default = "AgentType::default_use_case")]
     pub use_case: String,
+    /// Whether one that was made without a title gets one, once its user has said enough.
+    #[serde(default)]
+    pub titles: bool,
     /// What it changes in the limits of `orchestrator.toml`.
     #[serde(default)]
     pub limits: LimitChanges,
+    /// What it changes in `context.budget_tokens` there.
+    #[serde(default)]
+    pub budget_tokens: TokenBudgetChanges,
     /// The texts of its system prompt.
     pub prompt: Prompt,
 }

@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{AgentId, AgentableId, MessageId, RunId, SessionId, TeamId};
+use crate::compression;
+use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
 use crate::run::RunStatus;
@@ -116,6 +117,31 @@ pub enum Event {
         /// Why, for a person.
         reason: String,
     },
+    /// The beginning of the conversation was summarised for the model; people still read all of it.
+    ContextCompressed {
+        /// Which one.
+        compression_id: CompressionId,
+        /// Why.
+        reason: compression::Reason,
+        /// Entries that were sent before.
+        entries_before: usize,
+        /// Entries that are sent now, the summary among them.
+        entries_after: usize,
+        /// About how many tokens a request had.
+        tokens_before: u64,
+        /// About how many it has now.
+        tokens_after: u64,
+        /// Who wrote the summary, as `provider/model`; none: it is an extract.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
+    /// The agentable got the title that nobody had given it.
+    TitleSet {
+        /// It.
+        title: String,
+        /// Whether no run was open then: it is told after the end of the run it names.
+        between_runs: bool,
+    },
     /// The error message of the run entered the thread, or changed: all of it, as of here.
     ErrorShown {
         /// Which one: each run has one at most.
@@ -176,9 +202,9 @@ impl Event {
         }
     }
 
-    /// Whether live text may stay open across it: facts that reach the stream from outside the run, the error
-    /// message and the change of model, which are committed with the turn that was being streamed, and the choice of
-    /// an agent, before anything is.
+    /// Whether live text may stay open across it: facts that reach the stream from outside the run, and the error
+    /// message and the change of model, which are committed with the turn that was being streamed; what is committed
+    /// before anything is streamed, such as the choice of an agent, and what comes from beside the run.
     #[must_use]
     pub fn is_transparent(&self) -> bool {
         matches!(
@@ -189,6 +215,8 @@ impl Event {
                 | Self::ModelFallback { .. }
                 | Self::TeamRouted { .. }
                 | Self::SessionArchived { .. }
+                | Self::ContextCompressed { .. }
+                | Self::TitleSet { .. }
         )
     }
 }

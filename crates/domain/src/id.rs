@@ -117,6 +117,10 @@ ids! {
     TeamId = "team";
     /// A stretch of an agentable's history.
     SessionId = "session";
+    /// What stands for the beginning of a long session.
+    CompressionId = "compression";
+    /// A long result of a tool, kept beside the history.
+    ResultId = "result";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

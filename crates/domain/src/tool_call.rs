@@ -232,6 +232,15 @@ pub enum Record {
     Knowledge(crate::knowledge::Knowledge),
     /// Searches closed sessions.
     SessionHistory(crate::session::HistoryQuery),
+    /// Reads on in a long result.
+    ReadResult {
+        /// Which one.
+        id: crate::id::ResultId,
+        /// What of it.
+        reading: crate::tool_result::Reading,
+        /// Bytes of what is read, about.
+        most: usize,
+    },
 }
 
 #[cfg(test)]

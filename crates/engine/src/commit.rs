@@ -40,6 +40,7 @@ impl Driving<'_> {
             intents: Vec::new(),
             responses: Vec::new(),
             cells: Vec::new(),
+            aside: Vec::new(),
             iterations: self.open_step - 1,
             usage,
             model: (usage != Usage::default()).then(|| self.answering.to_string()),
@@ -128,7 +129,7 @@ impl Driving<'_> {
     }
 
     /// An iteration counts when the step closes it.
-    fn count_iteration(&self, step: &mut Step) {
+    pub(crate) fn count_iteration(&self, step: &mut Step) {
         let closes = match &step.then {
             Then::GoOn { event, .. } => event.is_some(),
             Then::Finish { .. } | Then::End { .. } => true,
@@ -138,7 +139,7 @@ impl Driving<'_> {
     }
 
     /// Tells streams and the state machine what was committed.
-    fn committed(&mut self, step: &Step, done: Done) -> Done {
+    pub(crate) fn committed(&mut self, step: &Step, done: Done) -> Done {
         let agentable = self.claimed.fence.agentable;
         let closed = match &step.then {
             Then::GoOn { event, .. } => event.as_ref(),

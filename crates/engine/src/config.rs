@@ -2,8 +2,10 @@
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
+use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::tool_result::ResultLimits;
 use serde::{Deserialize, Serialize};
 
 /// How runs are driven.
@@ -67,4 +69,68 @@ pub struct ContextConfig {
     pub max_tool_calls: usize,
     /// Bytes of one answer of the model: text, thinking and arguments together.
     pub max_answer_bytes: usize,
+    /// How many tokens a request may have, before its agent type changes them.
+    pub budget_tokens: TokenBudget,
+    /// What happens to a history that has more.
+    pub compression: CompressionConfig,
+    /// What of a long result of a tool enters the history.
+    pub results: ResultLimits,
+    /// Titles that nobody gave.
+    pub titles: TitleConfig,
+}
+
+/// What happens to a history that has become too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompressionConfig {
+    /// Turns that stay word for word, the last ones: a message of the user and all that follows up to the next.
+    pub keep_turns: usize,
+    /// How much of its room the history has after a compression, at most, in percent.
+    pub target_percent: u64,
+    /// Tokens of a summary.
+    pub summary_tokens: u32,
+    /// Characters of one text or result that whoever summarises reads.
+    pub read_chars: usize,
+    /// Seconds until an extract is made instead.
+    pub timeout_s: u64,
+}
+
+impl Default for CompressionConfig {
+    fn default() -> Self {
+        Self { keep_turns: 4, target_percent: 50, summary_tokens: 700, read_chars: 2_000, timeout_s: 45 }
+    }
+}
+
+/// Titles of agentables that were made without one, in kinds that say `titles = true`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TitleConfig {
+    /// Messages of the user after which there is one.
+    pub after_messages: u32,
+    /// Messages of the thread that whoever finds a title reads, the first ones.
+    pub read_messages: u32,
+    /// Characters of each.
+    pub read_chars: u32,
+    /// Tokens of the answer; those who think before they answer need most of them for that.
+    pub max_output_tokens: u32,
+    /// Seconds until the first words of the user are taken instead.
+    pub timeout_s: u64,
+    /// How often titles are looked for whose worker died, in seconds.
+    pub sweep_s: u64,
+    /// How many of these one worker takes at a time.
+    pub batch: u32,
+}
+
+impl Default for TitleConfig {
+    fn default() -> Self {
+        Self {
+            after_messages: 3,
+            read_messages: 6,
+            read_chars: 600,
+            max_output_tokens: 200,
+            timeout_s: 30,
+            sweep_s: 60,
+            batch: 20,
+        }
+    }
 }

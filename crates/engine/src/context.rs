@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
+use houston_domain::compression;
 use houston_domain::id::MessageId;
 use houston_domain::model::Usage;
 use houston_domain::tool_call::ToolResponse;
@@ -17,12 +18,13 @@ use houston_store::claim::Claimed;
 use houston_store::cost::ModelCall;
 use houston_tools::Offer;
 
+use crate::compress::Sizes;
 use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
 use crate::error::Halt;
 use crate::holder::Holder;
 use crate::live::Entered;
-use crate::prompt::preview::{compose, offered};
+use crate::prompt::preview::{compose, offers};
 use crate::serve::Served;
 
 /// One run in the hands of this worker.
@@ -34,6 +36,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) setup: Arc<Setup>,
     /// Of the setup's tools, those it may call now.
     pub(crate) offer: Offer,
+    /// The same, once there are long results to read on in.
+    pub(crate) offer_with_results: Offer,
     pub(crate) run: AgentRun,
     pub(crate) system: Vec<SystemPart>,
     /// The id a message of the open iteration will have: streams were told of it.
@@ -48,6 +52,12 @@ pub(crate) struct Driving<'e> {
     pub(crate) switches: Vec<Switch>,
     /// How long the conversation is.
     pub(crate) budget: ContextBudget,
+    /// How much of it is what.
+    pub(crate) sizes: Sizes,
+    /// Whether there are long results to read on in.
+    pub(crate) has_results: bool,
+    /// Whether it is to get a title.
+    pub(crate) wants_title: bool,
     /// See [`cache_key`].
     pub(crate) cache_key: String,
     /// The call whose answer the next step takes.
@@ -80,6 +90,9 @@ impl<'e> Driving<'e> {
             answering: setup.model.description().clone(),
             switches: Vec::new(),
             budget: ContextBudget::default(),
+            sizes: Sizes::default(),
+            has_results: false,
+            wants_title: false,
             cache_key: cache_key(claimed.fence.agentable),
             call: None,
             served: Served::default(),
@@ -87,12 +100,14 @@ impl<'e> Driving<'e> {
             entered,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
             offer: setup.offer.clone(),
+            offer_with_results: setup.offer_with_results.clone(),
             setup,
             system: Vec::new(),
             watchdog: claimed_at + most,
             claimed_at,
         };
         driving.read_context().await?;
+        driving.request_title().await?;
         Ok(driving)
     }
 
@@ -127,15 +142,20 @@ impl<'e> Driving<'e> {
             self.usage.cost = spent.run;
         }
         let now = self.now();
-        self.offer = offered(&self.setup, &context);
+        [self.offer, self.offer_with_results] = offers(&self.setup, &context);
+        self.has_results = context.has_results;
         let Claimed { title, description, .. } = &self.claimed;
-        let composed = compose(&self.setup, &self.offer, title, description, &context, now, prompt_chars);
+        let composed = compose(&self.setup, self.offer(), title, description, &context, now, prompt_chars);
         if !composed.left_out.is_empty() {
             tracing::debug!(%agentable, left_out = ?composed.left_out, "the prompt was cut to its cap");
         }
         self.system = composed.parts();
         self.budget = ContextBudget::default();
+        self.sizes = Sizes::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
+        if let Some(summary) = &context.summary {
+            self.run.fold(context.folded, compression::entry(summary));
+        }
         Ok(())
     }
 

@@ -155,7 +155,12 @@ impl Engine {
                     }
                     Box::pin(driving.reload()).await?;
                 }
-                other => return other,
+                other => {
+                    if driving.wants_title && matches!(other, Ok(Driven::Ended(_))) {
+                        self.titles.want(fence.agentable);
+                    }
+                    return other;
+                }
             }
             first = false;
         }

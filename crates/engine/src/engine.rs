@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::agent::RunPolicy;
+use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agentable::{AgentType, Reply, Urgency};
 use houston_domain::id::Ids;
-use houston_llm::Model;
+use houston_llm::{Capabilities, Description, Model};
 use houston_queue::{DeltaBus, HintSender};
 use houston_store::Store;
+use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
 
 use crate::agents::MakeModel;
 use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
 use crate::setups::Setups;
+use crate::side_model::SideModel;
 use crate::spending::{Prices, Summariser};
+use crate::title::Titles;
 
 /// One agent type with all it refers to.
 #[derive(Clone)]
@@ -26,6 +30,12 @@ pub struct Setup {
     pub policy: RunPolicy,
     /// The tools it may call.
     pub offer: Offer,
+    /// The same, once there are long results to read on in.
+    pub offer_with_results: Offer,
+    /// How many tokens its requests may have.
+    pub tokens: TokenBudget,
+    /// How many the model takes, if that is known.
+    pub window: Option<u64>,
     /// The model it asks.
     pub model: Arc<dyn Model>,
     /// What its calls cost, if anybody knows.
@@ -66,6 +76,10 @@ pub struct Engine {
     pub(crate) live: LiveRuns,
     /// Who writes summaries, if anybody does.
     pub(crate) summariser: Option<Summariser>,
+    /// Who summarises, and who finds titles.
+    pub(crate) summaries: Option<SideModel>,
+    pub(crate) title_model: Option<SideModel>,
+    pub(crate) titles: Titles,
 }
 
 /// What an engine is built from.
@@ -96,6 +110,8 @@ impl Engine {
     /// # Errors
     /// [`SetupError`]: which file names what does not exist.
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
+        let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
+        let (summaries, title_model) = (side("summaries"), side("titles"));
         let summariser = Summariser::among(&parts.models);
         let setups =
             Setups::new(parts.agent_types, parts.config, parts.tools, parts.models, parts.make_model)?;
@@ -108,6 +124,9 @@ impl Engine {
             setups,
             summariser,
             live: LiveRuns::default(),
+            summaries,
+            title_model,
+            titles: Titles::default(),
         })
     }
 
@@ -164,6 +183,9 @@ pub(crate) fn put_together(
     let names: &[String] = if able { &agent_type.tools } else { &[] };
     let offer =
         tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
+    let offer_with_results = with_results(tools, names).unwrap_or_else(|| offer.clone());
+    let Description { provider, model: name, .. } = model.description();
+    let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
     let policy = RunPolicy {
         conversational: agent_type.conversational,
         // A model without tools cannot call send_message: its text is the reply.
@@ -171,7 +193,18 @@ pub(crate) fn put_together(
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
-    Ok(Setup { agent_type, policy, offer, model, prices })
+    let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
+    Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices })
+}
+
+/// The tools of these names and the one that reads on in their results; `None` when there is nothing to read.
+fn with_results(tools: &Registry, names: &[String]) -> Option<Offer> {
+    if names.is_empty() || names.iter().any(|name| name == READ_RESULT) {
+        return None;
+    }
+    // Last, so that what comes before it stays the same.
+    let names: Vec<String> = names.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
+    tools.offer(&names).ok()
 }
 
 impl std::fmt::Debug for Engine {

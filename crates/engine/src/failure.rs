@@ -148,6 +148,7 @@ pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, tex
         intents: Vec::new(),
         responses: Vec::new(),
         cells: Vec::new(),
+        aside: Vec::new(),
         iterations: u32::try_from(claimed.iterations).unwrap_or(0),
         usage: Usage::default(),
         model: None,

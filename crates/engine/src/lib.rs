@@ -18,7 +18,9 @@
 //! | one answer of the model | `limits.max_output_tokens`; `context.max_answer_bytes`, 1 MiB | the attempt fails, to be retried |
 //! | one event of a provider's stream | 4 MiB, a line of NDJSON 1 MiB (`houston_llm`) | the same |
 //! | tool calls of a turn | `context.max_tool_calls`, 32 | answered with RATE_LIMITED, not carried out |
-//! | a tool's result | `context.max_tool_result_bytes`, 256 KiB | cut, and says so |
+//! | a tool's result | `context.max_tool_result_bytes`, 2 MiB | cut, and says so |
+//! | what of it enters the history | `context.results.aside_bytes`, 16 KiB | its beginning; `read_result` reads the rest |
+//! | tokens of a history | `context.budget_tokens`; what the model takes | its beginning is summarised (`compress`) |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
 //! | the system prompt | `context.prompt_chars`, 16,000; role, guidelines and aim always stand | left out from its end |
 //! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200 characters, a learning `context.prompt.learning_chars`, 500 | fetched by tool |
@@ -47,7 +49,9 @@
 
 mod agents;
 mod archive;
+mod aside;
 mod commit;
+mod compress;
 pub mod config;
 mod context;
 mod conversation;
@@ -64,7 +68,9 @@ mod release;
 mod route;
 mod serve;
 pub mod setups;
+mod side_model;
 mod spending;
+mod title;
 mod tool_call;
 mod turn;
 

@@ -6,6 +6,7 @@ use futures_util::StreamExt;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agent::partial_json::StringProperty;
 use houston_domain::agentable::Reply;
+use houston_domain::compression::Reason;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
 use houston_domain::run::RunStatus;
@@ -39,6 +40,9 @@ impl Driving<'_> {
         let mut budget = std::mem::take(&mut self.budget);
         let tokens = budget.tokens(&self.request(None), &self.answering.provider);
         self.budget = budget;
+        if self.is_crowded(tokens) && Box::pin(self.compress(Reason::Budget, tokens)).await? {
+            return Ok(ControlFlow::Continue(()));
+        }
         if let Some(over) = self.judge_budget(tokens).await? {
             return Box::pin(self.stop_for_budget(&over)).await.map(ControlFlow::Break);
         }
@@ -59,6 +63,7 @@ impl Driving<'_> {
         match outcome {
             Outcome::Answered(turn) => {
                 houston_store::fault!("C8")?;
+                self.sizes.was_refused = false;
                 let mut usage = turn.usage;
                 self.call = Some(self.price(&mut usage));
                 self.usage += usage;
@@ -72,7 +77,17 @@ impl Driving<'_> {
                     }
                 }
             }
-            Outcome::Failed(error) => Box::pin(self.fail(&error)).await.map(ControlFlow::Break),
+            Outcome::Failed(error) => {
+                let said_nothing = reasoning.is_empty() && message.is_empty();
+                let too_long = error.code == ModelErrorCode::ContextLengthExceeded && said_nothing;
+                if too_long && !std::mem::replace(&mut self.sizes.was_refused, true) {
+                    tracing::warn!(run = %self.claimed.run, %error, "the conversation is too long for the model");
+                    if Box::pin(self.compress(Reason::ContextLength, tokens)).await? {
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                }
+                Box::pin(self.fail(&error)).await.map(ControlFlow::Break)
+            }
             Outcome::Cancelled => Box::pin(self.cancel()).await.map(ControlFlow::Break),
             Outcome::Drained => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
             Outcome::OutOfTime => Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break),
@@ -84,7 +99,7 @@ impl Driving<'_> {
         Request {
             system: &self.system,
             entries: self.run.history(),
-            tools: self.offer.definitions(),
+            tools: self.offer().definitions(),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
             answer_schema: None,
             cache_key: Some(&self.cache_key),

@@ -38,6 +38,29 @@ impl Prices {
         self.0.iter().find(|(one, _)| one == answering)?.1.as_ref()
     }
 
+    /// What an answer of `answering` cost, into its `usage`. Returns whether the provider itself said so. Of an answer
+    /// that says nothing of its tokens nobody knows.
+    pub(crate) fn apply(&self, answering: &Description, usage: &mut Usage, at: DateTime<Utc>) -> bool {
+        let reported = usage.cost.is_some();
+        if !reported && usage.input_tokens + usage.output_tokens > 0 {
+            usage.cost = self.of_answering(answering).and_then(|price| price.cost(usage, at));
+        }
+        reported
+    }
+
+    /// The most that a call may cost which sends about `tokens` and is answered with `answer` at most; with `all`,
+    /// `None` unless the price of each who may answer is known.
+    pub(crate) fn next(&self, tokens: u64, answer: u32, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
+        let plain = Usage {
+            input_tokens: tokens.saturating_add(tokens / 100 * RESERVE_PERCENT),
+            output_tokens: u64::from(answer),
+            ..Usage::default()
+        };
+        // What goes into a cache may cost more.
+        let written = Usage { cache_write_tokens: plain.input_tokens, ..plain };
+        self.most(&plain, at, all).max(self.most(&written, at, all))
+    }
+
     /// What the dearest of them takes for `usage`; with `all`, `None` unless the price of each is known.
     fn most(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
         let costs = || self.0.iter().map(|(_, price)| price.as_ref().and_then(|price| price.cost(usage, at)));
@@ -78,19 +101,14 @@ impl Summariser {
 }
 
 impl Driving<'_> {
-    /// What an answer cost: what the provider says, else what its list says; `usage` is told. Of an answer that says
-    /// nothing of its tokens nobody knows.
+    /// What an answer cost: what the provider says, else what its list says; `usage` is told.
     pub(crate) fn price(&self, usage: &mut Usage) -> ModelCall {
         self.priced(&self.setup.prices, &self.answering, usage)
     }
 
     /// The same of an answer by one of those whose prices these are.
     pub(crate) fn priced(&self, prices: &Prices, description: &Description, usage: &mut Usage) -> ModelCall {
-        let reported = usage.cost.is_some();
-        if !reported && usage.input_tokens + usage.output_tokens > 0 {
-            let price = prices.of_answering(description);
-            usage.cost = price.and_then(|price| price.cost(usage, self.now()));
-        }
+        let reported = prices.apply(description, usage, self.now());
         ModelCall {
             provider: description.provider.clone(),
             model: description.model.clone(),
@@ -109,15 +127,8 @@ impl Driving<'_> {
         }
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
         let spent = self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
-        let plain = Usage {
-            input_tokens: tokens.saturating_add(tokens / 100 * RESERVE_PERCENT),
-            output_tokens: u64::from(self.setup.policy.limits.max_output_tokens),
-            ..Usage::default()
-        };
-        // What goes into a cache may cost more.
-        let written = Usage { cache_write_tokens: plain.input_tokens, ..plain };
-        let (now, all) = (self.now(), budget.refuse_unpriced);
-        let next = self.setup.prices.most(&plain, now, all).max(self.setup.prices.most(&written, now, all));
+        let answer = self.setup.policy.limits.max_output_tokens;
+        let next = self.setup.prices.next(tokens, answer, self.now(), budget.refuse_unpriced);
         Ok(budget.judge(&spent, next).err())
     }
 

@@ -84,12 +84,13 @@ impl Driving<'_> {
     /// What a crash allows for a call whose outcome is unknown.
     fn again(&self, call: ToolCall, cell: MessageId) -> External {
         let context = self.call_context(&call);
-        let effect = self.offer.get(&call.name).map_or(EffectClass::Effect, |tool| tool.definition().effect);
+        let effect =
+            self.offer().get(&call.name).map_or(EffectClass::Effect, |tool| tool.definition().effect);
         let unknown = || Work::Execute(Box::pin(std::future::ready(ToolResponse::outcome_unknown())));
         let work = match effect {
             EffectClass::Effect => unknown(),
             EffectClass::Checkable => Work::Check,
-            EffectClass::Read | EffectClass::Idempotent => match self.offer.plan(&call, &context) {
+            EffectClass::Read | EffectClass::Idempotent => match self.offer().plan(&call, &context) {
                 Plan::Execute(work) => Work::Execute(work),
                 Plan::Answer(response) => Work::Execute(Box::pin(std::future::ready(response))),
                 Plan::Record(_) => unknown(),
@@ -102,7 +103,7 @@ impl Driving<'_> {
     #[cfg(feature = "fault-injection")]
     fn anew(&self, call: ToolCall) -> Option<External> {
         let context = self.call_context(&call);
-        match self.offer.plan(&call, &context) {
+        match self.offer().plan(&call, &context) {
             Plan::Execute(work) => Some(External { call, context, cell: None, work: Work::Execute(work) }),
             Plan::Answer(_) | Plan::Record(_) => None,
         }
@@ -123,7 +124,7 @@ impl Driving<'_> {
             .iter()
             .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
             .collect();
-        let patience = external.iter().filter_map(|external| self.offer.get(&external.call.name));
+        let patience = external.iter().filter_map(|external| self.offer().get(&external.call.name));
         let patience = patience.map(|tool| tool.stop_within()).max().unwrap_or_default();
         let mut running: FuturesUnordered<_> =
             external.into_iter().map(|external| self.perform(external)).collect();
@@ -159,7 +160,7 @@ impl Driving<'_> {
             houston_store::fault!("C10")?;
             if let Some((call, response)) = back {
                 open.retain(|open| open.call != call);
-                let response = self.cut(response);
+                let response = self.kept(&mut step, &call, response);
                 answered(&mut step, &call, &response, &cells);
                 responses.push((call, response));
                 if !running.is_empty() {
@@ -189,7 +190,7 @@ impl Driving<'_> {
     }
 
     fn open(&self, external: &External) -> Open {
-        let effect = self.offer.get(&external.call.name).map(|tool| tool.definition().effect);
+        let effect = self.offer().get(&external.call.name).map(|tool| tool.definition().effect);
         Open {
             call: external.call.id.clone(),
             may_repeat: effect.is_some_and(|effect| effect != EffectClass::Effect),
@@ -219,7 +220,7 @@ impl Driving<'_> {
             };
             let Ok(Some((call, response))) = back else { return Ok(()) };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
-            let response = self.cut(response);
+            let response = self.kept(&mut step, &call, response);
             answered(&mut step, &call, &response, cells);
             responses.push((call, response));
             self.commit(step).await?;
@@ -229,7 +230,7 @@ impl Driving<'_> {
     /// One call, bounded by its time-out; a panic is a failure like any other.
     fn perform(&self, external: External) -> Running {
         let External { call, context, work, .. } = external;
-        let Some(tool) = self.offer.get(&call.name).cloned() else {
+        let Some(tool) = self.offer().get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call.id, ToolResponse::outcome_unknown())));
         };
         let timeout = tool.definition().timeout;

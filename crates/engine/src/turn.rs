@@ -59,6 +59,9 @@ impl Driving<'_> {
             send(&mut step, self.next_message, content, metadata);
         }
         let mut plans = self.plan(&turn.calls);
+        for (call, response) in &mut plans.answered {
+            *response = self.kept(&mut step, call, response.clone());
+        }
         self.send_messages(&mut step, &plans.messages, &streamed);
         let cells = self.show_calls(&mut step, &turn.calls);
         for external in &mut plans.external {
@@ -89,7 +92,7 @@ impl Driving<'_> {
                 continue;
             }
             let context = self.call_context(call);
-            match self.offer.plan(call, &context) {
+            match self.offer().plan(call, &context) {
                 Plan::Answer(response) => plans.answered.push((call.id.clone(), self.cut(response))),
                 Plan::Record(Record::SendMessage { content }) => {
                     plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
@@ -99,7 +102,7 @@ impl Driving<'_> {
                     plans.recorded.push(Recorded {
                         call: call.id.clone(),
                         id: self.engine.ids.next(),
-                        record,
+                        record: self.sized(record),
                     });
                 }
                 Plan::Execute(work) => plans.external.push(External {
@@ -162,7 +165,7 @@ impl Driving<'_> {
             None
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
-            responses.extend(recorded);
+            responses.extend(self.all_kept(&mut step, recorded));
             Some(tx)
         };
         for call in calls {
@@ -196,7 +199,7 @@ impl Driving<'_> {
             let cell = cells.iter().find(|(id, _)| *id == call.id).map(|(_, cell)| *cell);
             let external = plans.external.iter().find(|external| external.call.id == call.id);
             let effect = external
-                .and_then(|external| self.offer.get(&external.call.name))
+                .and_then(|external| self.offer().get(&external.call.name))
                 .map_or(EffectClass::Idempotent, |tool| tool.definition().effect);
             step.intents.push(Intent {
                 call: call.id.clone(),
@@ -215,7 +218,7 @@ impl Driving<'_> {
             self.commit(step).await?;
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
-            known.extend(recorded);
+            known.extend(self.all_kept(&mut step, recorded));
             self.note_responses(&mut step, &known, cells);
             self.commit_recorded(tx, &plans.recorded, step).await?;
         }

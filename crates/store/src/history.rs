@@ -24,6 +24,12 @@ pub struct RunContext {
     pub history: Vec<Entry>,
     /// How many of the last ones are the run's own.
     pub of_this_run: usize,
+    /// What stands for the beginning of the session, when it was compressed.
+    pub summary: Option<String>,
+    /// How many of the first entries it stands for, too: those of the run, which must know what it did.
+    pub folded: usize,
+    /// Whether there are long results it may read on in.
+    pub has_results: bool,
     /// Notes of the agentable, newest first: id and title.
     pub notes: Vec<(NoteId, String)>,
     /// What was learnt, oldest first.
@@ -103,6 +109,7 @@ impl RunContext {
             "note" => self.notes.push((NoteId(id), text)),
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
             "session" => self.know(archive, id, &text),
+            "result" => self.has_results = true,
             what if Serving::is_of(what) => self.serving.take(what, id, &text),
             other => self.user.take(limits, other, id, text),
         }
@@ -165,11 +172,29 @@ impl Store {
         // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
-            with l as (select agentable_id, session_position, user_id from houston.run_locks where agentable_id = $1)
+            with l as (select agentable_id, session_position, user_id from houston.run_locks where agentable_id = $1),
+            c as (select c.through_position, c.summary, c.run_id, c.run_position from houston.compressions c
+                   where c.agentable_id = $1 and c.through_position > (select session_position from l)
+                     -- One that tells of what was rolled back is rolled back with it.
+                     and (c.through_position < c.run_position
+                          or not exists (select from houston.history h where h.agentable_id = $1
+                                            and h.position = c.run_position and h.rolled_back))
+                   order by c.through_position desc, c.id desc limit 1)
             (select 'history' as "what!", h.position as "place!", h.role as "text!", h.run_id as "id!",
                     h.content as "content: Json<Vec<Block>>"
                from houston.history h
-              where h.agentable_id = $1 and h.position > (select session_position from l) and not h.rolled_back)
+              where h.agentable_id = $1 and not h.rolled_back
+                and h.position > coalesce((select case when c.run_id = $10 then least(c.through_position,
+                                                  c.run_position - 1) else c.through_position end from c),
+                                          (select session_position from l)))
+            union all
+            (select 'compression', c.through_position, c.summary, c.run_id, null from c)
+            union all
+            (select 'result', 0, '', $1, null
+              where exists (select from houston.tool_results r where r.agentable_id = $1)
+                 or exists (select from houston.tool_results r where r.parent_id = $1)
+                 or exists (select from houston.tool_results r where r.agentable_id =
+                                   (select a.parent_id from houston.agentables a where a.id = $1)))
             union all
             (select 'note', row_number() over (order by id desc), title, id, null
                from houston.notes where agentable_id = $1 order by id desc limit $2)
@@ -213,8 +238,15 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
+        // It comes before the history: rows are sorted by what they are.
+        let mut through = 0;
         for row in rows {
+            if row.what == "compression" {
+                (through, context.summary) = (row.place, Some(row.text));
+                continue;
+            }
             if row.what == "history" {
+                context.folded += usize::from(row.place <= through);
                 context.of_this_run += usize::from(row.id == run.0);
                 let content = row.content.map_or_else(Vec::new, |content| content.0);
                 context.history.push(Entry { role: role(&row.text), content });

@@ -28,6 +28,7 @@ pub mod agent;
 pub mod agentable;
 pub mod api_key;
 pub mod claim;
+pub mod compression;
 pub mod conversation;
 pub mod cost;
 pub mod custom_instruction;
@@ -63,6 +64,8 @@ pub mod stats;
 pub mod step;
 pub mod sweep;
 pub mod team;
+pub mod title;
+pub mod tool_result;
 pub mod user;
 
 /// Marks a place where a test may let the process break down. In this build, which cannot inject faults: nothing.

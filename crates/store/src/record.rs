@@ -12,6 +12,7 @@ use crate::note::{self, NewNote};
 use crate::pool::Store;
 use crate::session_search;
 use crate::step::{Commit, Step, commit};
+use crate::tool_result;
 
 mod knowledge;
 
@@ -119,6 +120,10 @@ impl Store {
 }
 
 impl FencedTx {
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+
     /// Writes (or reads) the rows of one call and says what the model reads.
     ///
     /// # Errors
@@ -147,6 +152,9 @@ impl FencedTx {
                 Ok(if gone { ToolResponse::success(format!("Forgot {id}.")) } else { no_learning(*id) })
             }
             Record::SessionHistory(query) => session_search::answer(&mut self.tx, owner, query).await,
+            Record::ReadResult { id, reading, most } => {
+                tool_result::read(&mut self.tx, owner, *id, reading, *most).await
+            }
             Record::Knowledge(knowledge) => knowledge::work(&mut self.tx, owner, id, knowledge).await,
         }
     }
@@ -156,6 +164,9 @@ impl FencedTx {
     /// # Errors
     /// As [`Store::commit`]. Nothing was recorded when the step had landed before.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
+        if !step.aside.is_empty() {
+            tool_result::insert(&mut self.tx, self.fence.agentable, step.run, &step.aside).await?;
+        }
         let done = commit(&mut self.tx, &self.fence, step, self.fairness).await?;
         match done {
             Commit::Done(_) => self.tx.commit().await?,

@@ -20,6 +20,7 @@ use crate::event::said;
 use crate::fairness::Fairness;
 use crate::pool::Store;
 use crate::sweep::Due;
+use crate::tool_result::Aside;
 
 /// A message the step adds to the thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,6 +127,8 @@ pub struct Step {
     pub intents: Vec<Intent>,
     /// Responses of calls whose intent was committed.
     pub responses: Vec<(String, ToolResponse)>,
+    /// Long results, of which the entries and events have the beginning.
+    pub aside: Vec<Aside>,
     /// What changes in the metadata of tool cells.
     pub cells: Vec<(MessageId, Value)>,
     /// Iterations of the run so far.
@@ -229,12 +232,26 @@ impl Store {
     /// # Errors
     /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
-        let mut connection = self.pool.acquire().await?;
-        let done = commit(&mut connection, fence, step, self.fairness).await?;
+        let done = if step.aside.is_empty() {
+            let mut connection = self.pool.acquire().await?;
+            commit(&mut connection, fence, step, self.fairness).await?
+        } else {
+            self.commit_with_results(fence, step).await?
+        };
         if matches!(step.then, Then::Finish { .. } | Then::End { .. }) {
             crate::fault!("C14")?;
         }
         Ok(done)
+    }
+
+    /// The same in a transaction of its own, with the long results.
+    async fn commit_with_results(&self, fence: &Fence, step: &Step) -> Result<Commit> {
+        match self.begin_fenced(fence).await {
+            Ok(tx) => tx.commit(step).await,
+            // An earlier try of it may have let go of the lock.
+            Err(Error::Fenced) if self.has_landed(fence, step.write).await? => Ok(Commit::Landed),
+            Err(error) => Err(error),
+        }
     }
 }
 

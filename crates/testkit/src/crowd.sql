@@ -95,6 +95,17 @@ insert into houston.custom_instructions (id, tenant_id, user_id, content)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'Be brief.' from generate_series(1, 2 * :users) n;
 insert into houston.memories (id, tenant_id, user_id, content)
 select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'takes the night train' from generate_series(1, 5 * :users) n;
+insert into houston.compressions (id, tenant_id, agentable_id, run_id, run_position, session_position, through_position,
+                                  summary, reason, entries_before, entries_after, tokens_before, tokens_after)
+select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 1, 0, part, 'They travel.', 'budget',
+       40, 10, 28000, 9000
+  from generate_series(0, :agentables - 1, 5) n, generate_series(1, 2) part;
+insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content)
+select pg_temp.message_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.run_id(n), 'call_1', 'fetch', 'long'
+  from generate_series(0, :agentables - 1, 10) n;
+insert into houston.title_requests (agentable_id, tenant_id, due_at)
+select pg_temp.goal_id(n), pg_temp.tenant_id(0), clock_timestamp() + interval '1 hour'
+  from generate_series(1, :agentables - 1, 10) n;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
 -- A tenant with as many agents and teams as it may have, among the default agents of others. Of ten goals one is
@@ -138,4 +149,5 @@ reset session_replication_role;
 analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, houston.workers, houston.runs,
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
         houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys,
+        houston.compressions, houston.tool_results, houston.title_requests,
         houston.sessions, houston.session_states, houston.agents, houston.teams, houston.team_agents;

@@ -33,6 +33,7 @@ mod lease;
 mod listen;
 mod reaper;
 mod sweep;
+mod titles;
 mod worker;
 
 pub use config::{LeaseConfig, SweepConfig, WorkerConfig};

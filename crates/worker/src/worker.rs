@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, Keeper, LeaseThread};
-use crate::{archive, cron, listen, reaper, sweep};
+use crate::{archive, cron, listen, reaper, sweep, titles};
 
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
@@ -173,6 +173,7 @@ impl Worker {
             kinds: Kinds::of_engine(&self.engine),
             config: self.monitor,
         };
+        tracker.spawn(titles::run(Arc::clone(&self.engine), done.clone()));
         tracker.spawn(cron::run(Arc::new(monitor), current.clone(), done.clone()));
     }
 

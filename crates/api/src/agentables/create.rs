@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
+use houston_domain::agentable::MAX_DESCRIPTION_BYTES;
 use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_store::agentable::NewAgentable;
 use serde::Deserialize;
@@ -24,11 +24,23 @@ use crate::state::App;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Body {
     user_id: UserId,
-    title: String,
+    /// Left out or empty, in a kind that finds titles by itself.
+    #[serde(default)]
+    title: Option<String>,
     #[serde(default)]
     description: String,
     agent_id: Option<AgentId>,
     team_id: Option<TeamId>,
+}
+
+/// # Errors
+/// When there is none, and the kind finds none by itself, or it is no line.
+fn title<'t>(kind: &Kind, given: Option<&'t str>) -> Result<&'t str, ApiError> {
+    match given {
+        None | Some("") if kind.titles => Ok(""),
+        None => Err(ApiError::field("/title", "missing field `title`")),
+        Some(title) => check_line("/title", title, 200).map(|()| title),
+    }
 }
 
 pub(crate) async fn create(
@@ -41,7 +53,7 @@ pub(crate) async fn create(
     if !kind.begun_by_people {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
-    check_line("/title", &body.title, MAX_TITLE_CHARS)?;
+    let title = title(&kind, body.title.as_deref())?;
     check_text("/description", &body.description)?;
     check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
     let named = (body.agent_id, body.team_id);
@@ -51,7 +63,7 @@ pub(crate) async fn create(
         id,
         user: body.user_id,
         kind: &kind.name,
-        title: &body.title,
+        title,
         description: &body.description,
         status: kind.initial_status.as_deref(),
         created_at: app.now(),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use houston_domain::compression::Reason;
 use houston_domain::id::{AgentId, MessageId, RunId, SessionId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
@@ -250,6 +251,19 @@ pub(crate) enum Fact<'a> {
         completion_reason: CompletionReason,
         started_at: Time,
         completed_at: Time,
+    },
+    Compressed {
+        reason: Reason,
+        entries_before: usize,
+        entries_after: usize,
+        tokens_before: u64,
+        tokens_after: u64,
+        /// Who summarised; none: it is an extract.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<&'a str>,
+    },
+    Title {
+        title: &'a str,
     },
 }
 

@@ -267,7 +267,8 @@ impl Cursor {
     /// Remembers what `event`, which met a text that `was` open, means for those after it: above all, which live
     /// text is late from now on.
     fn follow(&mut self, event: &Durable, was: Open) {
-        self.over = matches!(event, Durable::RunFinished { .. });
+        self.over =
+            matches!(event, Durable::RunFinished { .. } | Durable::TitleSet { between_runs: true, .. });
         let begun = |message, number| Some(OpenIteration { message, number, thought: false, said: false });
         match event {
             Durable::AttemptStarted { iteration, next_message_id, .. } => {
@@ -296,6 +297,8 @@ impl Cursor {
             | Durable::ModelFallback { .. }
             | Durable::TeamRouted { .. }
             | Durable::SessionArchived { .. }
+            | Durable::ContextCompressed { .. }
+            | Durable::TitleSet { .. }
             | Durable::ErrorShown { .. } => {}
         }
     }

@@ -25,6 +25,25 @@ pub(crate) fn fact(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
             };
             ("houston.session.archived", value)
         }
+        Durable::ContextCompressed {
+            reason,
+            entries_before,
+            entries_after,
+            tokens_before,
+            tokens_after,
+            model,
+            ..
+        } => {
+            let value = Fact::Compressed {
+                reason: *reason,
+                entries_before: *entries_before,
+                entries_after: *entries_after,
+                tokens_before: *tokens_before,
+                tokens_after: *tokens_after,
+                model: model.as_deref(),
+            };
+            ("houston.context.compressed", value)
+        }
         _ => return None,
     };
     Some(Event::Custom { timestamp, name, value })

@@ -71,7 +71,12 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         }
         event @ (Durable::ModelFallback { .. }
         | Durable::TeamRouted { .. }
-        | Durable::SessionArchived { .. }) => fact(timestamp, event).into_iter().collect(),
+        | Durable::SessionArchived { .. }
+        | Durable::ContextCompressed { .. }) => fact(timestamp, event).into_iter().collect(),
+        Durable::TitleSet { title, between_runs } => {
+            let told = Event::Custom { timestamp, name: "houston.title.set", value: Fact::Title { title } };
+            if *between_runs { aside(timestamp, context, committed, told) } else { vec![told] }
+        }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
@@ -86,6 +91,23 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([ended]).collect()
         }
     }
+}
+
+/// What is told between two runs: AG-UI knows events in runs alone, so the latest run is opened for it once more.
+fn aside<'a>(
+    timestamp: Timestamp,
+    context: &Context<'a>,
+    committed: &Committed,
+    told: Event<'a>,
+) -> Vec<Event<'a>> {
+    let (thread_id, run_id) = (context.thread, committed.run_id);
+    let result = RunResult { status: RunStatus::Completed, cancelled_by: None, cost: None };
+    let protocol_version = PROTOCOL_VERSION;
+    vec![
+        Event::RunStarted { timestamp, thread_id, run_id, protocol_version },
+        told,
+        Event::RunFinished { timestamp, thread_id, run_id, result, outcome: Outcome::Success, usage: None },
+    ]
 }
 
 /// The end of a message of which `sent` characters have been sent: what is missing, then its end.

@@ -48,3 +48,27 @@ async fn each_kind_that_says_so_is_made_with_the_user_and_shown_under_its_name()
     }
     assert_eq!(app.get(&format!("/v1/users/{}", user["id"].as_str().unwrap())).await.ok(), user);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_may_be_left_out_where_one_is_found_and_nowhere_else() {
+    let app = App::start().await;
+    for body in [json!({"user_id": app.user}), json!({"user_id": app.user, "title": ""})] {
+        let goal = app.post("/v1/goals", body).await.ok();
+        assert_eq!(goal["title"], "");
+        let read = app.get(&format!("/v1/goals/{}", goal["id"].as_str().unwrap())).await.ok();
+        assert_eq!(read["title"], "");
+        let none = app.get(&format!("/v1/goals/{}/compressions", goal["id"].as_str().unwrap())).await.ok();
+        assert_eq!((&none["data"], &none["has_more"]), (&json!([]), &json!(false)));
+    }
+    for title in ["  ", "a\nb\0", &"x".repeat(201)] {
+        let refused = app.post("/v1/goals", json!({"user_id": app.user, "title": title})).await;
+        assert_eq!(refused.refused(422, "invalid_request")["errors"][0]["pointer"], "/title", "{title}");
+    }
+
+    let app = App::start_for(|kind| kind.titles = false).await;
+    for body in [json!({"user_id": app.user}), json!({"user_id": app.user, "title": ""})] {
+        let refused = app.post("/v1/goals", body).await;
+        assert_eq!(refused.refused(422, "invalid_request")["errors"][0]["pointer"], "/title");
+    }
+    app.get("/v1/goals/goal_00000000000000000000000000000000/compressions").await.refused(404, "not_found");
+}

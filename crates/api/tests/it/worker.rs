@@ -92,6 +92,7 @@ impl Driven<'_> {
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            aside: vec![],
             iterations: self.iteration,
             usage: usage(),
             model: Some("simulated/fast".into()),

@@ -11,7 +11,7 @@ type Broken = (String, String);
 /// # Errors
 /// The first setting that breaks a rule: which, from where, and what is allowed.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [models, leases, least, shares, sessions, rest];
+    let checks = [models, leases, least, shares, sessions, context, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -62,7 +62,7 @@ fn leases(settings: &Settings) -> Option<Broken> {
 fn least(settings: &Settings) -> Option<Broken> {
     let orchestrator = &settings.orchestrator;
     let (limits, fairness, worker) = (&orchestrator.limits, &orchestrator.fairness, &orchestrator.worker);
-    let lease = &orchestrator.lease;
+    let (lease, context) = (&orchestrator.lease, &orchestrator.context);
     let (key, _) = [
         ("orchestrator.lease.look_ms", lease.look_ms),
         ("orchestrator.lease.max_crashes", u64::try_from(lease.max_crashes).unwrap_or(0)),
@@ -77,6 +77,11 @@ fn least(settings: &Settings) -> Option<Broken> {
         ("orchestrator.fairness.read_bytes", u64::from(fairness.read_bytes)),
         ("orchestrator.worker.background_percent", u64::from(worker.background_percent)),
         ("orchestrator.worker.maintenance_percent", u64::from(worker.maintenance_percent)),
+        ("orchestrator.context.compression.keep_turns", context.compression.keep_turns as u64),
+        ("orchestrator.context.compression.summary_tokens", u64::from(context.compression.summary_tokens)),
+        ("orchestrator.context.titles.after_messages", u64::from(context.titles.after_messages)),
+        ("orchestrator.context.titles.read_messages", u64::from(context.titles.read_messages)),
+        ("orchestrator.context.titles.batch", u64::from(context.titles.batch)),
         ("server.max_body_bytes", settings.server.max_body_bytes as u64),
         ("server.conversation.max_bytes", settings.server.conversation.max_bytes as u64),
         ("server.conversation.stats_runs", u64::from(settings.server.conversation.stats_runs)),
@@ -120,6 +125,34 @@ fn sessions(settings: &Settings) -> Option<Broken> {
     .into_iter()
     .find(|(_, value)| *value == 0)?;
     broken(format!("session_archive.{key}"), "must be at least 1")
+}
+
+/// What a model is sent.
+fn context(settings: &Settings) -> Option<Broken> {
+    let context = &settings.orchestrator.context;
+    let (budget, compression) = (&context.budget_tokens, &context.compression);
+    if let Some(share) = budget.too_much() {
+        let key = format!("orchestrator.context.budget_tokens.{share}");
+        return broken(key, format!("must be total ({}) at most: it is a part of it", budget.total));
+    }
+    if !(10..=90).contains(&compression.target_percent) {
+        return broken("orchestrator.context.compression.target_percent", "must be from 10 to 90");
+    }
+    let summary = u64::from(compression.summary_tokens) * 4;
+    if summary > budget.history {
+        let reason = format!("must be a quarter of budget_tokens.history ({}) at most", budget.history);
+        return broken("orchestrator.context.compression.summary_tokens", reason);
+    }
+    let results = &context.results;
+    if results.page_bytes < 1024 || results.page_bytes + 512 > results.aside_bytes {
+        let reason = format!("must be from 1024 to aside_bytes ({}) less 512", results.aside_bytes);
+        return broken("orchestrator.context.results.page_bytes", reason);
+    }
+    if results.beginning_bytes + 512 > results.aside_bytes {
+        let reason = format!("must be aside_bytes ({}) less 512 at most", results.aside_bytes);
+        return broken("orchestrator.context.results.beginning_bytes", reason);
+    }
+    None
 }
 
 fn rest(settings: &Settings) -> Option<Broken> {

@@ -18,7 +18,11 @@ mod house;
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
+mod large_results;
+#[cfg(test)]
 mod load;
+#[cfg(test)]
+mod long_conversation;
 #[cfg(test)]
 mod monitor;
 #[cfg(test)]
@@ -33,3 +37,5 @@ mod sessions;
 mod sigterm;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod titles;

@@ -9,6 +9,7 @@ pub mod limits;
 pub mod partial_json;
 pub mod step;
 pub mod stop;
+pub mod token_budget;
 
 use std::collections::HashSet;
 
@@ -54,6 +55,7 @@ pub struct AgentRun {
     streak_tool: Option<String>,
     message_sent: bool,
     used_ids: HashSet<String>,
+    own_entries: usize,
 }
 
 impl AgentRun {
@@ -74,6 +76,7 @@ impl AgentRun {
             streak_tool: None,
             message_sent: false,
             used_ids: HashSet::new(),
+            own_entries: of_this_run,
             history: Vec::new(),
         };
         for (at, entry) in history.iter().enumerate().skip(own) {
@@ -104,6 +107,18 @@ impl AgentRun {
                 }
             }
         }
+    }
+
+    /// Puts `summary` in the place of the first `entries` of the history: what is sent from now on. What the run
+    /// remembers of its own entries among them stays.
+    pub fn fold(&mut self, entries: usize, summary: Entry) {
+        self.history.splice(..entries.min(self.history.len()), [summary]);
+    }
+
+    /// How many entries of the history are the run's own, those that were folded included.
+    #[must_use]
+    pub fn own_entries(&self) -> usize {
+        self.own_entries
     }
 
     /// The history so far, committed and about to be.
@@ -237,6 +252,7 @@ impl AgentRun {
 
     fn push(&mut self, entry: Entry) {
         self.history.push(entry);
+        self.own_entries += 1;
         self.progress.history_entries += 1;
     }
 

@@ -200,3 +200,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_run_remembers_what_a_summary_stands_for() {
+    let policy = policy(true, Reply::SendMessage);
+    let mut run = start(policy);
+    for id in ["1", "2", "3"] {
+        run.on_model(turn(vec![call(id, "look")])).unwrap();
+        run.on_tools(vec![(id.into(), ToolResponse::success("found"))]);
+    }
+    let whole = run.history().to_vec();
+    assert_eq!((whole.len(), run.own_entries()), (7, 7));
+    run.fold(5, crate::compression::entry("They looked."));
+    assert_eq!(validate(run.history()), Ok(()));
+    assert_eq!(&run.history()[1..], &whole[5..]);
+
+    // Another worker takes it over: it has read all that the run wrote, and sends what the first one sent.
+    let mut again = AgentRun::resume(policy, whole, 7, DateTime::UNIX_EPOCH);
+    again.fold(5, crate::compression::entry("They looked."));
+    assert_eq!((again.history(), again.iterations(), again.own_entries()), (run.history(), 3, 7));
+    let said = again.on_model(turn(vec![call("1", "look")])).unwrap();
+    assert_eq!(said.calls[0].id, "call_4_1", "no id is used twice in a run");
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use houston_domain::capability::Capability;
+use houston_domain::compression;
 use houston_domain::id::RunId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_llm::{SystemPart, tokens};
@@ -115,10 +116,19 @@ pub struct Tokens {
     pub total: u64,
 }
 
-/// What is offered of the tools of `setup` to a run that begins with this context.
+/// What is offered of the tools of `setup` to a run that begins with this context: before there are long results to
+/// read on in, and from then on.
+#[must_use]
+pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
+    let situation = Situation { has_sessions: context.has_sessions };
+    [&setup.offer, &setup.offer_with_results].map(|offer| offer.in_situation(situation))
+}
+
+/// What is offered to a run as it begins with this context.
 #[must_use]
 pub fn offered(setup: &Setup, context: &RunContext) -> Offer {
-    setup.offer.in_situation(Situation { has_sessions: context.has_sessions })
+    let [before, from_then_on] = offers(setup, context);
+    if context.has_results { from_then_on } else { before }
 }
 
 /// Who would answer for `agentable` if its next run began now, and with what.
@@ -167,7 +177,9 @@ fn shown(next: &Next, config: &ContextConfig, agentable: &Agentable, composed: &
     let definitions = next.offer.definitions();
     let system = tokens::of_preamble(&parts, &[], &model.provider);
     let tools = tokens::of_preamble(&[], definitions, &model.provider);
-    let history = tokens::of_entries(&next.context.history);
+    let summary = next.context.summary.as_deref().map(compression::entry);
+    let history = tokens::of_entries(&next.context.history[next.context.folded..])
+        + summary.map_or(0, |summary| tokens::of_entries(std::slice::from_ref(&summary)));
     let sections = composed.sections.iter().map(|section| SectionShown {
         name: section.name,
         stable_for: section.stability.as_str(),

@@ -116,6 +116,7 @@ impl Fresh {
             intents: vec![],
             responses: vec![],
             cells: vec![],
+            aside: vec![],
             iterations: 1,
             usage: Usage::default(),
             model: None,

@@ -1,6 +1,7 @@
 //! The store on a real Postgres.
 
 // `cfg` so that clippy knows these modules for tests.
+mod compression;
 #[cfg(test)]
 mod conversation;
 #[cfg(test)]

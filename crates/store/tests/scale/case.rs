@@ -240,6 +240,8 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
         "custom_instructions_by_user",
         "memories_by_user",
         "sessions_agentable_id_number_key",
+        "compressions_by_position",
+        "tool_results_by_agentable",
     ];
     let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
     // For as long as the test runs.
@@ -364,9 +366,79 @@ fn asked() -> Vec<Case> {
     ]
 }
 
+/// Of long conversations, and of those that nobody named.
+fn long() -> Vec<Case> {
+    let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
+    let (run, result) = (id("run", OPEN_RUNS + DRIVEN), id("message", IDLE));
+    let new = "gen_random_uuid()";
+    let call = format!("'{CALL}'");
+    let requested = id("goal", IDLE + 1);
+    vec![
+        case(
+            "store::compression::insert",
+            "",
+            &[
+                new,
+                &tenant,
+                &driven,
+                &run,
+                "1",
+                "1",
+                "'They travel.'",
+                "'budget'",
+                "40",
+                "10",
+                "28000",
+                "9000",
+                "'fake/model'",
+                "0.01",
+            ],
+            &["run_locks_pkey", "history_pkey"],
+            [20, 40],
+        ),
+        case(
+            "store::compression::list",
+            "",
+            &[&tenant, &idle, "null", "21"],
+            &["compressions_by_agentable"],
+            [10, 20],
+        ),
+        case(
+            "store::tool_result::insert",
+            "",
+            &[&driven, &run, &format!("array[{new}]"), "array['call_1']", "array['fetch']", "array['long']"],
+            &["agentables_pkey"],
+            [10, 40],
+        ),
+        case("store::tool_result::find", "", &[&tenant, &idle, &result], &["tool_results_pkey"], [10, 30]),
+        case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
+        case(
+            "store::title::request",
+            "wanted",
+            &[&idle, "3", "60"],
+            &["messages_agentable_id_seq_key"],
+            [20, 60],
+        )
+        .after(format!("update houston.agentables set title = '' where id = {idle};")),
+        case("store::title::take", "none is due", &["null", "60", "6", "600", "20"], &[], [20, 30]),
+        case(
+            "store::title::take",
+            "of one",
+            &[&requested, "60", "6", "600", "20"],
+            &["messages_agentable_id_seq_key"],
+            [40, 60],
+        ),
+        case("store::title::set", "", &[&requested, "'Tokyo'", new, &call], &["run_locks_pkey"], [20, 160])
+            .after(format!("update houston.agentables set title = '' where id = {requested};")),
+    ]
+}
+
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
     let archived = [archived::closed(), archived::found()].concat();
     let conversations = crate::conversation::all();
-    [writes(), watching(), followed(), asked(), agents(), archived, conversations].into_iter().flatten().collect()
+    [writes(), watching(), followed(), asked(), agents(), archived, conversations, long()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

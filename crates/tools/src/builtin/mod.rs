@@ -13,12 +13,15 @@ mod read_custom_instructions;
 mod read_feed_item;
 mod read_note;
 mod read_profile;
+mod read_result;
 mod search_agent_history;
 mod send_message;
 mod update_note;
 mod update_profile;
 
 use std::sync::Arc;
+
+pub use read_result::NAME as READ_RESULT;
 
 use crate::tool::SharedTool;
 
@@ -41,6 +44,7 @@ pub fn all() -> Vec<SharedTool> {
         Arc::new(create_feed_item::CreateFeedItem::default()),
         Arc::new(list_feed_items::ListFeedItems::default()),
         Arc::new(read_feed_item::ReadFeedItem::default()),
+        Arc::new(read_result::ReadResult::default()),
         Arc::new(search_agent_history::SearchAgentHistory::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
     ]

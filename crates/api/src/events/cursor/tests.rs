@@ -191,8 +191,10 @@ fn check(line: &Line) {
     assert_eq!(client.results, results);
     assert_eq!(client.errors, errors);
     let count = |of: fn(&Durable) -> bool| log.iter().filter(|committed| of(&committed.event)).count();
-    assert_eq!(client.runs.len(), count(|event| matches!(event, Durable::RunQueued {})));
-    assert_eq!(client.ends.len(), count(|event| matches!(event, Durable::RunFinished { .. })));
+    // What is told between two runs has a run around it.
+    let between = count(|event| matches!(event, Durable::TitleSet { between_runs: true, .. }));
+    assert_eq!(client.runs.len(), count(|event| matches!(event, Durable::RunQueued {})) + between);
+    assert_eq!(client.ends.len(), count(|event| matches!(event, Durable::RunFinished { .. })) + between);
     let customs = |name: &str| client.customs.iter().filter(|custom| custom.as_str() == name).count();
     for (name, events) in [
         ("houston.message.posted", count(|event| matches!(event, Durable::MessagePosted { .. }))),
@@ -200,6 +202,8 @@ fn check(line: &Line) {
         ("houston.retry.scheduled", count(|event| matches!(event, Durable::RetryScheduled { .. }))),
         ("houston.model.fallback", count(|event| matches!(event, Durable::ModelFallback { .. }))),
         ("houston.team.routed", count(|event| matches!(event, Durable::TeamRouted { .. }))),
+        ("houston.context.compressed", count(|event| matches!(event, Durable::ContextCompressed { .. }))),
+        ("houston.title.set", count(|event| matches!(event, Durable::TitleSet { .. }))),
         ("houston.run.handed_over", count(|event| matches!(event, Durable::HandedOver { .. }))),
     ] {
         assert_eq!(customs(name), events, "{name}");

@@ -25,7 +25,8 @@ fn guidelines(agent_type: &AgentType, reply: Reply) -> &str {
 /// What the agentable is about, in an element with the name of its kind.
 #[must_use]
 pub fn aim(kind: &str, title: &str, description: &str) -> Section {
-    let mut text = format!("<title>{}</title>", escape(title));
+    // Of one that nobody has named yet, there is nothing to say.
+    let mut text = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
     if !description.is_empty() {
         text += &format!("\n<description>{}</description>", escape(description));
     }

@@ -1,9 +1,10 @@
 //! Random lives of an agentable: what was committed and what was streamed, in the order in which it was published.
 
 use chrono::DateTime;
+use houston_domain::compression::Reason;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Delta, Event as Durable, MessageBody, Part};
-use houston_domain::id::{AgentId, MessageId, RunId, TeamId};
+use houston_domain::id::{AgentId, CompressionId, MessageId, RunId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -136,7 +137,7 @@ impl Stage {
     fn moment(&mut self) {
         self.moments += 1;
         if self.posts[self.moments % self.posts.len()] {
-            let (event, body) = self.posted();
+            let (event, body) = if self.moments.is_multiple_of(3) { title(false) } else { self.posted() };
             let batch = vec![self.committed(event, body)];
             self.items.push(Item::Batch(batch));
         }
@@ -148,6 +149,11 @@ impl Stage {
     }
 
     fn run(&mut self, attempts: &[Attempt]) {
+        if self.run > 0 && self.posts[0] {
+            let (event, body) = title(true);
+            let batch = vec![self.committed(event, body)];
+            self.items.push(Item::Batch(batch));
+        }
         self.run += 1;
         self.number = 1;
         self.failing = false;
@@ -173,6 +179,18 @@ impl Stage {
         let iteration = self.number;
         let begun = Durable::AttemptStarted { attempt: number, iteration, next_message_id, takeover };
         self.publish(vec![(begun, None)]);
+        if number == 2 {
+            let compressed = Durable::ContextCompressed {
+                compression_id: CompressionId(Uuid::from_u128(self.ids)),
+                reason: Reason::Budget,
+                entries_before: 40,
+                entries_after: 9,
+                tokens_before: 30_000,
+                tokens_after: 9_000,
+                model: None,
+            };
+            self.publish(vec![(compressed, None)]);
+        }
         let last = attempt.iterations.len() - 1;
         for (at, iteration) in attempt.iterations.iter().enumerate() {
             if at < last {
@@ -335,6 +353,10 @@ impl Stage {
             self.publish(turn);
         }
     }
+}
+
+fn title(between_runs: bool) -> (Durable, Option<MessageBody>) {
+    (Durable::TitleSet { title: "Tokyo".into(), between_runs }, None)
 }
 
 fn said(source: Source, content: String) -> MessageBody {

@@ -1,0 +1,122 @@
+//! How many tokens a request may have, and how they are shared out.
+
+use serde::{Deserialize, Serialize};
+
+/// Of a model's context, so much is kept free, in percent: by how much an estimate may be too small.
+const RESERVE_PERCENT: u64 = 10;
+
+/// `[context.budget_tokens]` of `jobs/orchestrator.toml`. The answer's share is `limits.max_output_tokens`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenBudget {
+    /// A request and its answer together.
+    pub total: u64,
+    /// System prompt and tools. What they have beyond it is taken from the history's share, and told in the log.
+    pub system: u64,
+    /// The history; longer ones are compressed.
+    pub history: u64,
+    /// The results of tools in it.
+    pub tool_results: u64,
+}
+
+impl Default for TokenBudget {
+    fn default() -> Self {
+        Self { total: 48_000, system: 12_000, history: 28_000, tool_results: 14_000 }
+    }
+}
+
+/// What a kind changes in the budget; what it leaves out stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenBudgetChanges {
+    /// See [`TokenBudget::total`].
+    pub total: Option<u64>,
+    /// See [`TokenBudget::system`].
+    pub system: Option<u64>,
+    /// See [`TokenBudget::history`].
+    pub history: Option<u64>,
+    /// See [`TokenBudget::tool_results`].
+    pub tool_results: Option<u64>,
+}
+
+/// What a history may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Tokens of all of it.
+    pub history: u64,
+    /// Tokens of the results of tools in it.
+    pub tool_results: u64,
+}
+
+impl Room {
+    /// So many hundredths of it, without `less` tokens.
+    #[must_use]
+    pub fn share(self, percent: u64, less: u64) -> Self {
+        let part = |tokens: u64| tokens.saturating_mul(percent) / 100;
+        Self { history: part(self.history).saturating_sub(less), tool_results: part(self.tool_results) }
+    }
+}
+
+impl TokenBudget {
+    /// This budget with `changes` applied.
+    #[must_use]
+    pub fn with(self, changes: TokenBudgetChanges) -> Self {
+        Self {
+            total: changes.total.unwrap_or(self.total),
+            system: changes.system.unwrap_or(self.system),
+            history: changes.history.unwrap_or(self.history),
+            tool_results: changes.tool_results.unwrap_or(self.tool_results),
+        }
+    }
+
+    /// What is left for the history beside system prompt and tools of `preamble` tokens and an answer of `answer`, at
+    /// a model that takes `window`, if that is known.
+    #[must_use]
+    pub fn room(&self, preamble: u64, answer: u64, window: Option<u64>) -> Room {
+        let usable = window.map_or(u64::MAX, |window| window - window / 100 * RESERVE_PERCENT);
+        let left = self.total.min(usable).saturating_sub(preamble.saturating_add(answer));
+        Room { history: self.history.min(left), tool_results: self.tool_results.min(left) }
+    }
+
+    /// The first share that is more than the whole, if one is.
+    #[must_use]
+    pub fn too_much(&self) -> Option<&'static str> {
+        let shares =
+            [("system", self.system), ("history", self.history), ("tool_results", self.tool_results)];
+        shares.into_iter().find(|(_, share)| *share > self.total).map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_changes_what_it_names() {
+        let changes: TokenBudgetChanges = toml::from_str("history = 9_000").unwrap();
+        let all = TokenBudget::default();
+        assert_eq!(all.with(changes), TokenBudget { history: 9_000, ..all });
+        assert_eq!(all.too_much(), None);
+        assert_eq!(TokenBudget { history: all.total + 1, ..all }.too_much(), Some("history"));
+    }
+
+    proptest! {
+        /// What is sent with its answer stays within the total and within what the model takes.
+        #[test]
+        fn a_request_never_outgrows_total_or_window(
+            total in 1..200_000u64, history in 1..200_000u64, preamble in 0..50_000u64, answer in 0..9_000u64,
+            window in proptest::option::of(1..300_000u64)
+        ) {
+            let budget = TokenBudget { total, system: 0, history, tool_results: history };
+            let room = budget.room(preamble, answer, window);
+            prop_assert!(room.history <= history && room.tool_results <= history);
+            if room.history > 0 {
+                let sent = preamble + room.history + answer;
+                prop_assert!(sent <= total);
+                prop_assert!(window.is_none_or(|window| sent <= window));
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::history::validate;
+
+/// One turn: how many messages of the user begin it, then of each answer how many tools it asks for, and whether the
+/// user writes between.
+type Turn = (usize, Vec<(usize, bool)>, bool);
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let answers = proptest::collection::vec((0..4usize, any::<bool>()), 0..5);
+    proptest::collection::vec((1..3usize, answers, any::<bool>()), 1..12)
+}
+
+/// A history as runs write it, up to where the model is asked.
+fn history(turns: &[Turn]) -> Vec<Entry> {
+    let (mut entries, mut number) = (Vec::new(), 0);
+    let mut text = || {
+        number += 1;
+        Block::text(format!("text {number}"))
+    };
+    let last = turns.len() - 1;
+    for (nth, (messages, answers, ends)) in turns.iter().enumerate() {
+        entries.extend((0..*messages).map(|_| Entry::user(vec![text()])));
+        for (round, (tools, writes)) in answers.iter().enumerate() {
+            let ids: Vec<String> = (0..*tools).map(|tool| format!("c{nth}_{round}_{tool}")).collect();
+            let uses = ids.iter().map(|id| Block::ToolUse {
+                id: id.clone(),
+                name: "look".into(),
+                input: json!({}),
+                raw: None,
+            });
+            entries.push(Entry::assistant(std::iter::once(text()).chain(uses).collect()));
+            let results = ids.iter().map(|id| Block::ToolResult {
+                tool_use_id: id.clone(),
+                content: "found".into(),
+                is_error: false,
+            });
+            let results: Vec<Block> = results.collect();
+            let none = results.is_empty();
+            if !none {
+                entries.push(Entry::user(results));
+            }
+            if none || *writes {
+                entries.push(Entry::user(vec![text()]));
+            }
+        }
+        if *ends && nth < last {
+            entries.push(Entry::assistant(vec![text()]));
+        }
+    }
+    entries
+}
+
+fn weigh(entries: &[Entry], weights: &[u64]) -> Vec<Weight> {
+    let weigh = |(entry, tokens): (&Entry, &u64)| Weight {
+        tokens: *tokens,
+        tool_results: if may_begin(entry) { 0 } else { *tokens },
+    };
+    entries.iter().zip(weights.iter().cycle()).map(weigh).collect()
+}
+
+fn keep(turns: usize, tokens: u64) -> Keep {
+    Keep { turns, room: Room { history: tokens, tool_results: tokens }, least_gain: 1 }
+}
+
+/// Takes the beginning away as a run does.
+fn compress(entries: &[Entry], at: usize) -> Vec<Entry> {
+    std::iter::once(entry("They talked.")).chain(entries[at..].iter().cloned()).collect()
+}
+
+proptest! {
+    /// Whatever was talked about and however heavy it is, however often it is compressed: what is sent is accepted,
+    /// ends as it ended, keeps calls with their results, and alternates as the wires need it.
+    #[test]
+    fn what_is_sent_is_always_valid_and_its_end_is_kept(
+        turns in turns(), weights in proptest::collection::vec(1..50u64, 1..9), room in 1..400u64,
+        kept in 1..6usize, times in 1..4usize
+    ) {
+        let whole = history(&turns);
+        prop_assert_eq!(validate(&whole), Ok(()));
+        let mut sent = whole.clone();
+        for _ in 0..times {
+            let Some(at) = cut(&sent, &weigh(&sent, &weights), &keep(kept, room)) else { break };
+            prop_assert!(at > 0 && at < sent.len(), "something goes, something stays");
+            sent = compress(&sent, at);
+            prop_assert_eq!(validate(&sent), Ok(()));
+            prop_assert!(is_summary(&sent[0]) && !sent[1..].iter().any(is_summary), "one summary, at the front");
+            prop_assert!(whole.ends_with(&sent[1..]), "the tail is the end of the history, in its order");
+            let open: Vec<&str> = sent.iter().flat_map(Entry::tool_uses).collect();
+            let answered = sent.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
+                Block::ToolResult { tool_use_id, .. } => Some(tool_use_id.as_str()),
+                _ => None,
+            });
+            prop_assert_eq!(open, answered.collect::<Vec<_>>(), "calls and results, in order");
+            let mut roles: Vec<Role> = sent.iter().map(|entry| entry.role).collect();
+            // Each wire joins entries of the user.
+            roles.dedup();
+            prop_assert!(roles[0] == Role::User && roles.windows(2).all(|two| two[0] != two[1]));
+        }
+    }
+
+    /// The last turns stay word for word when they have room; of those that have not, as many as do.
+    #[test]
+    fn the_last_turns_are_kept_while_they_have_room(
+        turns in turns(), weights in proptest::collection::vec(1..50u64, 1..9), room in 1..600u64, kept in 1..6usize
+    ) {
+        let whole = history(&turns);
+        let weights = weigh(&whole, &weights);
+        let starts: Vec<usize> = (0..whole.len()).filter(|at| begins_turn(&whole[*at])).collect();
+        let Some(at) = cut(&whole, &weights, &keep(kept, room)) else { return Ok(()) };
+        let has_room = |at: usize| Weight::sum(&weights[at..]).tokens <= room;
+        let turns_left = starts.iter().filter(|start| **start >= at).count();
+        prop_assert!(turns_left <= kept);
+        if let Some(wanted) = starts.len().checked_sub(kept).map(|nth| starts[nth]).filter(|at| *at > 0) {
+            let last_boundary = (0..whole.len()).rev().find(|at| may_begin(&whole[*at]));
+            let as_it_should = if has_room(wanted) { at == wanted } else { at > wanted || Some(at) == last_boundary };
+            prop_assert!(as_it_should, "exactly these turns, if they have room");
+        }
+        let last = *starts.last().unwrap();
+        if at < last {
+            prop_assert!(has_room(at), "more than the last turn only while it has room");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_taken_away_that_is_not_worth_it() {
+    let two = history(&[(1, vec![], true), (1, vec![], false)]);
+    let weights = weigh(&two, &[10]);
+    assert_eq!(cut(&two, &weights, &keep(4, 1000)), Some(2), "asked to, it keeps the last message");
+    assert_eq!(
+        cut(&two, &weights, &Keep { least_gain: 21, ..keep(4, 1000) }),
+        None,
+        "two entries of ten tokens"
+    );
+    assert_eq!(cut(&two[..1], &weights[..1], &keep(4, 1)), None, "one message is all there is");
+    assert_eq!(cut(&[], &[], &keep(4, 1)), None);
+}
+
+#[test]
+fn one_long_turn_is_cut_between_its_exchanges() {
+    let long = history(&[(1, vec![(1, false), (2, false), (1, false)], false)]);
+    let weights = weigh(&long, &[10]);
+    // Message, three answers with their results.
+    assert_eq!(cut(&long, &weights, &keep(4, 40)), Some(3), "two exchanges have room");
+    assert_eq!(cut(&long, &weights, &keep(4, 5)), Some(5), "the last one is kept whatever it weighs");
+    let results = Keep { room: Room { history: 1000, tool_results: 10 }, ..keep(4, 0) };
+    assert_eq!(cut(&long, &weights, &results), Some(5), "results have a share of their own");
+}

@@ -1,0 +1,150 @@
+//! Titles of agentables that nobody gave one: who is to get one, and setting it, once.
+
+use chrono::{DateTime, Utc};
+use houston_domain::event::{Committed, Event};
+use houston_domain::id::{AgentableId, RunId, TenantId, WriteId};
+use sqlx::types::Json;
+use std::time::Duration;
+
+use crate::cost::ModelCall;
+use crate::error::Result;
+use crate::pool::Store;
+
+/// An agentable that is to get a title, in the hands of one who may find it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TitleRequest {
+    /// Which one.
+    pub agentable: AgentableId,
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// Its kind.
+    pub kind: String,
+    /// What it is about, as far as somebody said.
+    pub description: String,
+    /// Its latest run: what finding the title costs is counted there.
+    pub run: RunId,
+    /// Its first messages, oldest first, shortened: whether the user wrote it, and the text.
+    pub messages: Vec<(bool, String)>,
+}
+
+impl Store {
+    /// Notes that `agentable` is to get a title, if it has none and its user has written `messages` messages. Whoever
+    /// notes it may take it at once, others after `patience`. Returns whether it is to get one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn request_title(
+        &self,
+        agentable: AgentableId,
+        messages: i64,
+        patience: Duration,
+    ) -> Result<bool> {
+        let wanted = sqlx::query_scalar!(
+            r#"-- store::title::request
+            with made as (
+                insert into houston.title_requests (agentable_id, tenant_id, due_at)
+                select a.id, a.tenant_id, clock_timestamp() + make_interval(secs => $3) from houston.agentables a
+                 where a.id = $1 and a.title = ''
+                   and (select count(*) from (select from houston.messages m
+                                               where m.agentable_id = $1 and m.source = 'user' limit $2) as said) >= $2
+                on conflict (agentable_id) do nothing
+                returning agentable_id)
+            select exists (select from made)
+                or exists (select from houston.title_requests where agentable_id = $1) as "wanted!""#,
+            agentable.0,
+            messages,
+            patience.as_secs_f64()
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(wanted)
+    }
+
+    /// Takes `agentable`, if it is to get a title and nobody is at it, or up to `limit` of those of which nothing was
+    /// heard for too long; nobody else gets them for `within`. Of each up to `messages` messages of up to `chars` characters.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn take_title_requests(
+        &self,
+        agentable: Option<AgentableId>,
+        within: Duration,
+        (messages, chars): (i64, i32),
+        limit: i64,
+    ) -> Result<Vec<TitleRequest>> {
+        let rows = sqlx::query!(
+            r#"-- store::title::take
+            with own as (
+                select agentable_id from houston.title_requests
+                 where agentable_id = $1 and (not taken or due_at <= now()) for update skip locked),
+            late as (
+                select agentable_id from houston.title_requests
+                 where $1::uuid is null and due_at <= now() order by due_at limit $5 for update skip locked),
+            due as (select agentable_id from own union all select agentable_id from late),
+            taken as (
+                update houston.title_requests t set taken = true, due_at = clock_timestamp() + make_interval(secs => $2)
+                  from due where t.agentable_id = due.agentable_id
+                returning t.agentable_id)
+            select a.id, a.tenant_id, a.kind, a.description, l.run_id as "run_id!",
+                   array(select m.source = 'user' from houston.messages m
+                          where m.agentable_id = a.id and m.message_type = 'text' and m.source <> 'error'
+                          order by m.seq limit $3) as "said!: Vec<bool>",
+                   array(select left(m.content, $4) from houston.messages m
+                          where m.agentable_id = a.id and m.message_type = 'text' and m.source <> 'error'
+                          order by m.seq limit $3) as "texts!: Vec<String>"
+              from taken t join houston.agentables a on a.id = t.agentable_id
+              join houston.run_locks l on l.agentable_id = a.id and l.run_id is not null"#,
+            agentable.map(|agentable| agentable.0),
+            within.as_secs_f64(),
+            messages,
+            chars,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| TitleRequest {
+                agentable: AgentableId(row.id),
+                tenant: TenantId(row.tenant_id),
+                kind: row.kind,
+                description: row.description,
+                run: RunId(row.run_id),
+                messages: row.said.into_iter().zip(row.texts).collect(),
+            })
+            .collect())
+    }
+
+    /// Sets the title of an agentable that has none, and counts the call that found it. Returns the event for live
+    /// streams; `None` when it has a title by now.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_title(
+        &self,
+        agentable: AgentableId,
+        title: &str,
+        write: WriteId,
+        call: Option<&ModelCall>,
+    ) -> Result<Option<Committed>> {
+        let row = sqlx::query!(
+            r#"-- store::title::set
+            select done as "done!", seq, run_id, at as "at: DateTime<Utc>", between_runs
+              from houston.set_title($1, $2, $3, $4)"#,
+            agentable.0,
+            title,
+            write.0,
+            call.map(Json) as Option<Json<&ModelCall>>
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        let told = row.seq.zip(row.run_id).zip(row.at).zip(row.between_runs).filter(|_| row.done);
+        Ok(told.map(|(((seq, run), at), between_runs)| Committed {
+            seq,
+            run_id: RunId(run),
+            at,
+            event: Event::TitleSet { title: title.to_owned(), between_runs },
+            body: None,
+        }))
+    }
+}

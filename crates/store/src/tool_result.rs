@@ -1,0 +1,91 @@
+//! Long results of tools, kept beside the history: written with the step that takes them, read by `read_result`.
+
+use houston_domain::id::{AgentableId, ResultId, RunId, TenantId};
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::tool_result::{self, Reading};
+use sqlx::PgConnection;
+
+use crate::error::Result;
+use crate::record::Owner;
+
+/// A result whose beginning alone enters the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aside {
+    /// Its id.
+    pub id: ResultId,
+    /// The call it answers.
+    pub call: String,
+    /// Its tool.
+    pub tool: String,
+    /// All of it.
+    pub content: String,
+}
+
+/// Writes them, under the fence of the step.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    agentable: AgentableId,
+    run: RunId,
+    results: &[Aside],
+) -> Result<()> {
+    let ids: Vec<_> = results.iter().map(|result| result.id.0).collect();
+    let calls: Vec<&str> = results.iter().map(|result| result.call.as_str()).collect();
+    let tools: Vec<&str> = results.iter().map(|result| result.tool.as_str()).collect();
+    let contents: Vec<&str> = results.iter().map(|result| result.content.as_str()).collect();
+    sqlx::query!(
+        "-- store::tool_result::insert
+        insert into houston.tool_results (id, tenant_id, agentable_id, parent_id, run_id, call_id, tool, content)
+        select r.id, a.tenant_id, a.id, a.parent_id, $2, r.call_id, r.tool, r.content
+          from houston.agentables a, unnest($3::uuid[], $4::text[], $5::text[], $6::text[])
+               as r (id, call_id, tool, content)
+         where a.id = $1",
+        agentable.0,
+        run.0,
+        &ids,
+        &calls as &[&str],
+        &tools as &[&str],
+        &contents as &[&str]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A result of the tenant that `agentable` may read: its own, its sub-agents', and that of the one it works for.
+async fn find(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    agentable: AgentableId,
+    id: ResultId,
+) -> Result<Option<String>> {
+    let content = sqlx::query_scalar!(
+        "-- store::tool_result::find
+        select r.content from houston.tool_results r
+         where r.tenant_id = $1 and r.id = $3
+           and (r.agentable_id = $2 or r.parent_id = $2
+                or r.agentable_id = (select a.parent_id from houston.agentables a where a.id = $2))",
+        tenant.0,
+        agentable.0,
+        id.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(content)
+}
+
+/// What `read_result` answers.
+pub(crate) async fn read(
+    connection: &mut PgConnection,
+    owner: Owner,
+    id: ResultId,
+    reading: &Reading,
+    most: usize,
+) -> Result<ToolResponse> {
+    Ok(match find(connection, owner.tenant, owner.agentable, id).await? {
+        Some(content) => ToolResponse::success(tool_result::read(&content, reading, most)),
+        None => ToolResponse::failure(
+            ToolErrorCode::NotFound,
+            format!("there is no {id}: use an id that a result in this conversation names"),
+        ),
+    })
+}

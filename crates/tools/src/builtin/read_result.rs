@@ -1,0 +1,84 @@
+//! `read_result`: reads on in a long result of a tool, of which the history has the beginning.
+
+use houston_domain::id::ResultId;
+use houston_domain::knowledge::MAX_QUERY_CHARS;
+use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
+use houston_domain::tool_result::{Reading, ResultLimits};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+
+/// Offered by itself as soon as there is such a result.
+pub const NAME: &str = "read_result";
+
+/// Reads a page of a result, or where words stand in it.
+#[derive(Debug)]
+pub(super) struct ReadResult(ToolDefinition);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    result_id: ResultId,
+    offset: Option<usize>,
+    line: Option<usize>,
+    query: Option<String>,
+}
+
+impl Default for ReadResult {
+    fn default() -> Self {
+        Self(ToolDefinition {
+            name: NAME.to_owned(),
+            description: "Read on in a long tool result that is shown to you only in part (it names its result_id): a \
+                          page from an offset in bytes or from a line, or the places where a text stands in it."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "result_id": {"type": "string", "description": "An id that a shortened result names."},
+                    "offset": {"type": "integer", "minimum": 0, "description": "Where the page begins, in bytes."},
+                    "line": {"type": "integer", "minimum": 1, "description": "The line where it begins, instead."},
+                    "query": {
+                        "type": "string",
+                        "description": "A text to look for instead; upper and lower case are the same."
+                    },
+                },
+                "required": ["result_id"],
+                "additionalProperties": false,
+            }),
+            effect: EffectClass::Read,
+            timeout: ToolDefinition::default_timeout(),
+        })
+    }
+}
+
+impl Tool for ReadResult {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Input { result_id: id, offset, line, query } = input::read(NAME, input)?;
+        let reading = match (offset, line, query) {
+            (offset, None, None) => Reading::From(offset.unwrap_or(0)),
+            (None, Some(line), None) if line > 0 => Reading::Line(line),
+            (None, Some(_), None) => return Err(InvalidInput(format!("{NAME}: lines count from 1"))),
+            (None, None, Some(query)) if query.trim().is_empty() => {
+                return Err(InvalidInput(format!("{NAME}: `query` is empty: say what to look for")));
+            }
+            (None, None, Some(query)) if query.chars().count() > MAX_QUERY_CHARS => {
+                let told = format!("{NAME}: `query` may have {MAX_QUERY_CHARS} characters at most");
+                return Err(InvalidInput(told));
+            }
+            (None, None, Some(query)) => Reading::Find(query.trim().to_owned()),
+            _ => {
+                let told = format!("{NAME}: give one of `offset`, `line` and `query`, or none of them");
+                return Err(InvalidInput(told));
+            }
+        };
+        // How much that is, the settings say; whoever carries it out knows them.
+        let most = ResultLimits::default().page_bytes;
+        Ok(Plan::Record(Record::ReadResult { id, reading, most }))
+    }
+}

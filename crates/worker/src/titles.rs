@@ -1,0 +1,38 @@
+//! Titles that nobody gave: found once a run that wanted one has ended here, and, for those whose finder died, now and
+//! then. A few at a time: nobody waits for them, and other work should not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use houston_domain::id::AgentableId;
+use houston_engine::Engine;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+/// Finds titles until stopped.
+pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
+    let config = engine.title_config();
+    let mut sweep = tokio::time::interval(Duration::from_secs(config.sweep_s.max(1)));
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let at_once = usize::try_from(config.batch).unwrap_or(1).max(1);
+    loop {
+        let wanted: Vec<Option<AgentableId>> = tokio::select! {
+            () = stop.cancelled() => return,
+            _ = sweep.tick() => vec![None],
+            wanted = engine.titles().wanted() => wanted.into_iter().map(Some).collect(),
+        };
+        let finding = futures_util::stream::iter(wanted)
+            .for_each_concurrent(at_once, |agentable| find(&engine, agentable));
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = finding => {}
+        }
+    }
+}
+
+async fn find(engine: &Engine, agentable: Option<AgentableId>) {
+    if let Err(error) = engine.find_titles(agentable).await {
+        tracing::warn!(%error, "could not set a title, a later sweep does");
+    }
+}
