@@ -111,6 +111,8 @@ ids! {
     CustomInstructionId = "instruction";
     /// Something put before a user without being asked.
     FeedItemId = "feed_item";
+    /// A time at which an agent wants to be woken.
+    CheckInId = "check_in";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

@@ -16,6 +16,7 @@
 
 pub mod agent;
 pub mod agentable;
+pub mod check_in;
 pub mod clock;
 pub mod error_message;
 pub mod event;
@@ -24,9 +25,13 @@ pub mod history;
 pub mod id;
 pub mod intervention;
 pub mod knowledge;
+pub mod local_time;
 pub mod message;
+pub mod mode;
 pub mod model;
 pub mod retry;
 pub mod run;
+pub mod schedule;
 pub mod storable;
+pub mod task;
 pub mod tool_call;

@@ -58,6 +58,8 @@ pub struct Agentable {
     pub run_status: Option<RunStatus>,
     /// What all its model calls cost.
     pub cost: Cost,
+    /// Which agentable it works for, with the kind of that; none of one that nobody began.
+    pub parent: Option<(String, AgentableId)>,
 }
 
 macro_rules! agentable {
@@ -76,6 +78,7 @@ macro_rules! agentable {
             run_open: a.run_open,
             run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
             cost: Cost::of(a.cost, a.unpriced_calls),
+            parent: a.parent_kind.zip(a.parent_id).map(|(kind, id)| (kind, AgentableId(id))),
         }
     }};
 }
@@ -150,9 +153,11 @@ impl Store {
         let a = sqlx::query!(
             r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?", a.parent_id,
+                   p.kind as "parent_kind?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
+              left join houston.agentables p on p.id = a.parent_id
              where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
             tenant.0,
             id.0,
@@ -179,9 +184,11 @@ impl Store {
         let rows = sqlx::query!(
             r#"-- store::agentable::list
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, l.run_open, r.status as "run_status?", a.parent_id,
+                   p.kind as "parent_kind?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
+              left join houston.agentables p on p.id = a.parent_id
              where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
              order by a.id desc limit $5"#,
             tenant.0,

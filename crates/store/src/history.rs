@@ -8,10 +8,12 @@ use houston_domain::id::{
     AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, TenantId,
 };
 use houston_domain::knowledge::{ProfileList, PromptLimits};
+use houston_domain::mode::Mode;
 use houston_domain::tool_call::ToolResponse;
+use serde::Deserialize;
 use sqlx::types::Json;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::excerpt::{Shortened, cut};
 use crate::pool::Store;
 
@@ -28,6 +30,30 @@ pub struct RunContext {
     pub learnings: Vec<(LearningId, String)>,
     /// What is known of the user.
     pub user: KnownUser,
+    /// What the run stands in.
+    pub setting: Setting,
+}
+
+/// What a run stands in, beside its own agentable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Setting {
+    /// Why it was opened, when nobody's message did.
+    pub mode: Option<Mode>,
+    /// The tools its agentable may call, of those of its kind; all of them when not said.
+    pub tools: Option<Vec<String>>,
+    /// What its agentable works for.
+    pub parent: Option<Parent>,
+}
+
+/// The agentable that a task works for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Parent {
+    /// The name of its agent type.
+    pub kind: String,
+    /// One line.
+    pub title: String,
+    /// What it is about.
+    pub description: String,
 }
 
 /// What a prompt says of the user, shortened; tools read the rest.
@@ -94,6 +120,15 @@ pub struct PlacedEntry {
     pub created_at: DateTime<Utc>,
 }
 
+fn setting(json: &str, run: RunId) -> Result<Setting> {
+    serde_json::from_str(json).map_err(|source| Error::Inconsistent {
+        table: "runs",
+        column: "mode",
+        row: run.to_string(),
+        source,
+    })
+}
+
 fn role(name: &str) -> Role {
     if name == "assistant" { Role::Assistant } else { Role::User }
 }
@@ -140,6 +175,13 @@ impl Store {
             union all
             (select 'memory', row_number() over (order by id desc), left(content, $9 + 1), id, null
                from houston.memories where user_id = (select user_id from l) order by id desc limit $8 + 1)
+            union all
+            (select 'setting', 0,
+                    jsonb_build_object('mode', r.mode, 'tools', to_jsonb(a.tools), 'parent', case when p.id is not null then
+                        jsonb_build_object('kind', p.kind, 'title', p.title, 'description', p.description) end)::text,
+                    r.id, null
+               from houston.runs r join houston.agentables a on a.id = r.agentable_id
+               left join houston.agentables p on p.id = a.parent_id where r.id = $10)
             order by 1, 2"#,
             agentable.0,
             notes,
@@ -149,7 +191,8 @@ impl Store {
             limits.custom_instructions,
             limits.custom_instruction_chars,
             limits.memories,
-            limits.memory_chars
+            limits.memory_chars,
+            run.0
         )
         .fetch_all(&self.pool)
         .await?;
@@ -165,6 +208,7 @@ impl Store {
                     let content = row.content.map(|content| content.0).unwrap_or_default();
                     context.history.push(Entry { role: role(&row.text), content });
                 }
+                "setting" => context.setting = setting(&row.text, run)?,
                 other => context.user.take(limits, other, row.id, row.text),
             }
         }

@@ -24,6 +24,8 @@
 
 pub mod agentable;
 pub mod api_key;
+pub mod cancel;
+pub mod check_in;
 pub mod claim;
 pub mod cost;
 pub mod custom_instruction;
@@ -33,6 +35,7 @@ pub mod excerpt;
 pub mod fairness;
 #[cfg(feature = "fault-injection")]
 pub mod fault;
+pub mod feed;
 pub mod feed_item;
 pub mod health;
 pub mod history;
@@ -52,6 +55,8 @@ pub mod run;
 pub mod schema;
 pub mod step;
 pub mod sweep;
+pub mod task;
+mod tell;
 pub mod user;
 
 /// Marks a place where a test may let the process break down. In this build, which cannot inject faults: nothing.
