@@ -53,12 +53,14 @@
 mod agentables;
 mod auth;
 mod body;
+mod check_ins;
 mod config;
 mod connection;
 mod cost;
 mod envelope;
 mod error;
 mod events;
+mod feed;
 mod health;
 mod history;
 mod idempotency;

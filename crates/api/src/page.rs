@@ -30,6 +30,8 @@ pub(crate) enum List {
     Memories,
     CustomInstructions,
     FeedItems,
+    Tasks,
+    CheckIns,
 }
 
 impl List {
@@ -43,6 +45,8 @@ impl List {
             Self::Memories => 'y',
             Self::CustomInstructions => 'c',
             Self::FeedItems => 'f',
+            Self::Tasks => 't',
+            Self::CheckIns => 'k',
         }
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 
 use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
 use crate::state::{App, State};
-use crate::{agentables, events, health, history, messages, profile, runs, users};
+use crate::{agentables, check_ins, events, feed, health, history, messages, profile, runs, users};
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
 /// [`crate::serve()`] adds the poll that finds what the bus has lost.
@@ -37,6 +37,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/users/{id}/memories", list::<Memories>())
         .route("/v1/memories/{id}", item::<Memories>())
         .route("/v1/users/{id}/feed", list::<FeedItems>())
+        .route("/v1/users/{id}/feed/generate", post(feed::generate::generate))
         .route("/v1/feed-items/{id}", item::<FeedItems>())
         .route("/v1/notes/{id}", item::<Notes>())
         .route("/v1/learnings/{id}", item::<Learnings>())
@@ -46,6 +47,12 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/runs/{id}/cancel", post(runs::cancel::cancel))
         .route("/v1/{kinds}", get(agentables::list::list).post(agentables::create::create))
         .route("/v1/{kinds}/{id}", get(agentables::get::get))
+        .route("/v1/{kinds}/{id}/cancel", post(agentables::cancel::cancel))
+        .route("/v1/{kinds}/{id}/archive", post(agentables::archive::archive))
+        .route("/v1/{kinds}/{id}/unarchive", post(agentables::archive::unarchive))
+        .route("/v1/{kinds}/{id}/tasks", get(agentables::tasks::list))
+        .route("/v1/{kinds}/{id}/check-ins", get(check_ins::list::list))
+        .route("/v1/check-ins/{id}", delete(check_ins::cancel::cancel))
         .route("/v1/{kinds}/{id}/messages", get(messages::list::list).post(messages::post::post))
         .route("/v1/{kinds}/{id}/notes", list::<Notes>())
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())

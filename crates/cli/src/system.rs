@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::id::Ids;
+use houston_domain::schedule::Schedules;
 use houston_engine::{Config as EngineConfig, Engine, Parts};
 use houston_llm::Model;
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
@@ -81,6 +82,8 @@ impl System {
                 limits: orchestrator.limits,
                 budget: orchestrator.budget,
                 context: orchestrator.context,
+                tasks: orchestrator.tasks,
+                check_ins: self.loaded.settings.agent_check_in.limits,
                 delayed: orchestrator.retry.delayed,
                 max_crashes: orchestrator.lease.max_crashes,
                 max_claims: orchestrator.lease.max_claims,
@@ -106,6 +109,10 @@ impl System {
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
             monitor: self.loaded.settings.health_monitor,
+            schedules: Schedules {
+                feed: self.loaded.settings.feed_generation.clone(),
+                check_in: self.loaded.settings.agent_check_in.clone(),
+            },
         };
         let running = worker
             .start(&self.tracker, self.stop.clone(), CancellationToken::new())
@@ -123,6 +130,7 @@ impl System {
             redis: self.bus.health().clone(),
             ids: Arc::clone(&self.ids),
             agent_types: Arc::new(self.loaded.agent_types()),
+            feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             draining: self.stop.clone(),
         }
     }

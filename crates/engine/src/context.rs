@@ -117,6 +117,7 @@ impl<'e> Driving<'e> {
                 self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
             self.usage.cost = spent.run;
         }
+        self.fit_setup(&context.setting);
         let now = self.now();
         self.system = compose(&self.setup.agent_type, self.setup.policy.reply, &self.claimed, &context, now);
         self.budget = ContextBudget::default();

@@ -118,6 +118,11 @@ impl Engine {
         self.setups.iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
     }
 
+    /// The agent types.
+    pub fn agent_types(&self) -> impl Iterator<Item = &AgentType> {
+        self.setups.values().map(|setup| &setup.agent_type)
+    }
+
     /// What cuts an attempt off.
     #[must_use]
     pub fn watchdog(&self) -> WatchdogConfig {

@@ -86,6 +86,15 @@ impl Offer {
         &self.definitions
     }
 
+    /// Those of them that are named.
+    #[must_use]
+    pub fn limited_to(&self, names: &[String]) -> Self {
+        let named = |tool: &&SharedTool| names.contains(&tool.definition().name);
+        let tools: Vec<SharedTool> = self.tools.iter().filter(named).cloned().collect();
+        let definitions = tools.iter().map(|tool| tool.definition().clone()).collect();
+        Self { tools, definitions }
+    }
+
     /// The tool of this name, if it is offered.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {

@@ -11,6 +11,7 @@
 //! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
 //! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
 //!   be repeated finish within the drain time.
+//! - A feed or check-in that is due begins once, over all workers and their deaths.
 //! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
 //!
 //! # Deliberately absent
@@ -29,6 +30,7 @@ pub mod health;
 mod lease;
 mod listen;
 mod reaper;
+mod schedule;
 mod sweep;
 mod worker;
 

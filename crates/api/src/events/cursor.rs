@@ -294,6 +294,8 @@ impl Cursor {
             | Durable::MessagePosted { .. }
             | Durable::ToolReturned { .. }
             | Durable::ModelFallback { .. }
+            | Durable::TaskStarted { .. }
+            | Durable::TaskEnded { .. }
             | Durable::ErrorShown { .. } => {}
         }
     }

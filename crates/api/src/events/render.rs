@@ -5,7 +5,7 @@
 
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event as Durable, MessageBody};
-use houston_domain::id::MessageId;
+use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::events::agui::{
     Added, ERROR_ACTIVITY, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult,
-    StepName, Timestamp, TokenUsage,
+    StepName, SubagentOutcome, TaskAdded, TaskMetadata, Timestamp, TokenUsage,
 };
 use crate::rfc3339::Time;
 
@@ -74,6 +74,20 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
+        }
+        Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
+            let call = Some(EntityId::Message(*message_id));
+            let finished = Event::SubagentFinished {
+                timestamp,
+                subagent_run_id: *task_run_id,
+                outcome: SubagentOutcome::Suspended,
+            };
+            vec![task(timestamp, *task_run_id, title, call, TaskAdded { task_id, status: None }), finished]
+        }
+        Durable::TaskEnded { task_id, task_run_id, title, status, code, message } => {
+            let about = TaskAdded { task_id, status: Some(*status) };
+            let end = task_end(timestamp, *task_run_id, *status, (message.as_deref(), code.as_deref()));
+            vec![task(timestamp, *task_run_id, title, None, about), end]
         }
         Durable::HandedOver { iteration } => {
             let value = Fact::HandedOver { iteration: *iteration };
@@ -179,6 +193,38 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
         activity_type: ERROR_ACTIVITY,
         content: ErrorMessage::shown(text, metadata),
     }
+}
+
+/// A task's part in this run begins. It works in a run of its own, so the part is empty: what starts and ends it
+/// stands side by side, and no run ends with a part of a task open.
+fn task<'a>(
+    timestamp: Timestamp,
+    run: RunId,
+    title: &'a str,
+    call: Option<EntityId>,
+    about: TaskAdded<'a>,
+) -> Event<'a> {
+    Event::SubagentStarted {
+        timestamp,
+        subagent_run_id: run,
+        name: title,
+        parent_tool_call_id: call,
+        metadata: TaskMetadata { houston: about },
+    }
+}
+
+fn task_end<'a>(
+    timestamp: Timestamp,
+    run: RunId,
+    status: RunStatus,
+    (message, code): (Option<&'a str>, Option<&'a str>),
+) -> Event<'a> {
+    if status.answers() {
+        return Event::SubagentFinished { timestamp, subagent_run_id: run, outcome: SubagentOutcome::Success };
+    }
+    let told = if status == RunStatus::Cancelled { "The task was cancelled." } else { "The task failed." };
+    let message = message.or(status.notice()).unwrap_or(told);
+    Event::SubagentError { timestamp, subagent_run_id: run, message, code: code.unwrap_or(status.as_str()) }
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {

@@ -23,6 +23,7 @@ pub fn compose(
     let user = if agent_type.prompt.about_user { &context.user } else { &nobody };
     let own = sections::profile(user)
         + &sections::custom_instructions(&user.custom_instructions)
+        + &sections::parent(context.setting.parent.as_ref())
         + &sections::aim(&claimed.kind, &claimed.title, &claimed.description);
     let volatile = sections::memories(&user.memories)
         + &sections::learnings(&context.learnings)

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::id::{CustomInstructionId, LearningId, MemoryId, NoteId};
 use houston_store::excerpt::Shortened;
-use houston_store::history::KnownUser;
+use houston_store::history::{KnownUser, Parent};
 
 /// Text inside an element.
 #[must_use]
@@ -47,6 +47,12 @@ pub fn aim(kind: &str, title: &str, description: &str) -> String {
         let _ = write!(text, "\n<description>{}</description>", escape(description));
     }
     element(kind, &text)
+}
+
+/// What a task works for: nothing of it but what it is about.
+#[must_use]
+pub fn parent(parent: Option<&Parent>) -> String {
+    parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)).unwrap_or_default()
 }
 
 /// Who the user is.

@@ -2,17 +2,20 @@
 
 mod create_feed_item;
 mod create_note;
+mod create_task;
 mod delete_note;
 mod get_current_time;
 mod list_feed_items;
 mod list_learnings;
 mod list_notes;
+mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
 mod read_custom_instructions;
 mod read_feed_item;
 mod read_note;
 mod read_profile;
+mod schedule_check_in;
 mod send_message;
 mod update_note;
 mod update_profile;
@@ -40,6 +43,9 @@ pub fn all() -> Vec<SharedTool> {
         Arc::new(create_feed_item::CreateFeedItem::default()),
         Arc::new(list_feed_items::ListFeedItems::default()),
         Arc::new(read_feed_item::ReadFeedItem::default()),
+        Arc::new(create_task::CreateTask::default()),
+        Arc::new(schedule_check_in::ScheduleCheckIn::default()),
+        Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
     ]
 }
