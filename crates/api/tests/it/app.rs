@@ -70,6 +70,7 @@ impl App {
             hints: HintSender::start(Some(redis.clone()), &tasks, stop.clone()),
             ids,
             agent_types: Arc::new(agent_types),
+            feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;

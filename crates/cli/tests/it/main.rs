@@ -22,4 +22,8 @@ mod monitor;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod sigterm;
+#[cfg(test)]
+mod tasks;

@@ -106,7 +106,7 @@ impl Rig {
         };
         self.store.create_agentable(self.tenant, &task, None, &Value::Null).await.unwrap();
         let child =
-            format!("update houston.agentables set parent_id = '{}' where id = '{}'", self.goal.0, id.0);
+            format!("update houston.agentables set parent_id = '{}', depth = 1 where id = '{}'", self.goal.0, id.0);
         self.servers.sql(&child).unwrap();
         id
     }
