@@ -243,7 +243,8 @@ begin
         perform houston.feed_generation_complete(p_agentable, p_run);
     end if;
     select g.* into a from houston.agentables g where g.id = p_agentable and g.parent_id is not null;
-    if found and not l.run_open then
+    -- One that waits for tasks of its own is not done: the last of them wakes it.
+    if found and not l.run_open and (l.open_tasks = 0 or r.status = 'cancelled') then
         perform houston.report_task(a, r, l.last_position, p_max_running);
     end if;
     return true;
