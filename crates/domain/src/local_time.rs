@@ -8,7 +8,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Days, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike, Utc};
+use chrono::{
+    DateTime, Days, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike, Utc,
+};
 use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -75,7 +77,8 @@ pub fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
 pub fn next_after(zone: Tz, times: &[LocalTime], after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let today = after.with_timezone(&zone).date_naive();
     // Yesterday too: clocks may go back over midnight. And two days more than one, in case one is left out.
-    let days = (0..5).filter_map(|day| today.pred_opt().and_then(|from: NaiveDate| from.checked_add_days(Days::new(day))));
+    let days = (0..5)
+        .filter_map(|day| today.pred_opt().and_then(|from: NaiveDate| from.checked_add_days(Days::new(day))));
     days.flat_map(|day| times.iter().filter_map(move |time| instant(zone, day.and_time(time.0))))
         .filter(|at| *at > after)
         .min()

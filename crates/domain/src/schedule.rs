@@ -105,12 +105,8 @@ pub fn feed_message(
     happened: &[Happening],
 ) -> String {
     let mode = Mode::FeedGeneration.as_str();
-    let mut text = format!(
-        "<{mode} from=\"{}\" to=\"{}\">\n{}\n",
-        local(zone, from),
-        local(zone, to),
-        prompt.trim()
-    );
+    let mut text =
+        format!("<{mode} from=\"{}\" to=\"{}\">\n{}\n", local(zone, from), local(zone, to), prompt.trim());
     for (nth, happening) in happened.iter().enumerate() {
         let Happening { agentable, title, what, at, text: told } = happening;
         if nth == 0 || happened[nth - 1].agentable != *agentable {

@@ -153,6 +153,7 @@ fn set_up(
         tools.offer(names).map_err(|source| SetupError::Tool { kind: agent_type.kind.clone(), source })?;
     let policy = RunPolicy {
         conversational: agent_type.conversational,
+        awaited: true,
         // A model without tools cannot call send_message: its text is the reply.
         reply: if able { agent_type.reply } else { Reply::Text },
         limits: config.limits.with(agent_type.limits),

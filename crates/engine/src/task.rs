@@ -77,7 +77,7 @@ impl Driving<'_> {
     }
 
     /// Fits the kind's setup to this run: the tools of a task are those it was given, and a run that no message
-    /// opened answers nobody.
+    /// opened need not answer.
     pub(crate) fn fit_setup(&mut self, setting: &Setting) {
         if setting.tools.is_none() && setting.mode.is_none() {
             return;
@@ -86,7 +86,7 @@ impl Driving<'_> {
         if let Some(tools) = &setting.tools {
             setup.offer = setup.offer.limited_to(tools);
         }
-        setup.policy.conversational &= setting.mode.is_none();
+        setup.policy.awaited = setting.mode.is_none();
         self.setup = Arc::new(setup);
     }
 }
@@ -97,9 +97,8 @@ fn tools_of_task(
     kind: &Offer,
     wanted: Option<&[String]>,
 ) -> Result<Vec<String>, ToolResponse> {
-    let names = |offer: &Offer| -> Vec<String> {
-        offer.definitions().iter().map(|tool| tool.name.clone()).collect()
-    };
+    let names =
+        |offer: &Offer| -> Vec<String> { offer.definitions().iter().map(|tool| tool.name.clone()).collect() };
     let allowed = names(&kind.limited_to(&names(creator)));
     let Some(wanted) = wanted else { return Ok(allowed) };
     match wanted.iter().find(|name| !allowed.contains(name)) {
@@ -120,7 +119,8 @@ pub(crate) fn tasks_started(
 ) {
     for recorded in records {
         let Some(task) = &recorded.task else { continue };
-        let created = responses.iter().any(|(call, response)| *call == recorded.call && response.is_success());
+        let created =
+            responses.iter().any(|(call, response)| *call == recorded.call && response.is_success());
         let cell = cells.iter().find(|(call, _)| *call == recorded.call).map(|(_, cell)| *cell);
         if let Some(message_id) = cell.filter(|_| created) {
             step.events.push(Event::TaskStarted {
@@ -160,7 +160,10 @@ mod tests {
         assert_eq!(wanted(&[]).unwrap(), [""; 0]);
         for refused in ["read_note", "send_message", "create_task", "fly"] {
             let told = wanted(&["create_note", refused]).unwrap_err();
-            assert!(told.text().contains(refused) && told.text().contains("create_note, list_notes"), "{told:?}");
+            assert!(
+                told.text().contains(refused) && told.text().contains("create_note, list_notes"),
+                "{told:?}"
+            );
         }
     }
 }

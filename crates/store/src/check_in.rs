@@ -123,7 +123,11 @@ pub(crate) async fn told(connection: &mut PgConnection, owner: Owner) -> Result<
 }
 
 /// Takes one of the agentable's own back.
-pub(crate) async fn cancel(connection: &mut PgConnection, owner: Owner, id: CheckInId) -> Result<ToolResponse> {
+pub(crate) async fn cancel(
+    connection: &mut PgConnection,
+    owner: Owner,
+    id: CheckInId,
+) -> Result<ToolResponse> {
     let gone = delete(connection, owner.tenant, Some(owner.agentable), id).await?;
     Ok(if gone {
         ToolResponse::success(format!("Cancelled {id}."))

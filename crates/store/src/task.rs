@@ -204,20 +204,20 @@ impl Store {
         Ok(rows
             .into_iter()
             .map(|a| Agentable {
-            parent: Some((a.parent_kind, parent)),
-            id: AgentableId(a.id),
-            user: houston_domain::id::UserId(a.user_id),
-            kind: a.kind,
-            title: a.title,
-            description: a.description,
-            status: a.status,
-            created_at: a.created_at,
-            last_seq: a.last_seq,
-            run: a.run_id.map(RunId),
-            run_open: a.run_open,
-            run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
-            cost: Cost::of(a.cost, a.unpriced_calls),
-        })
+                parent: Some((a.parent_kind, parent)),
+                id: AgentableId(a.id),
+                user: houston_domain::id::UserId(a.user_id),
+                kind: a.kind,
+                title: a.title,
+                description: a.description,
+                status: a.status,
+                created_at: a.created_at,
+                last_seq: a.last_seq,
+                run: a.run_id.map(RunId),
+                run_open: a.run_open,
+                run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
+                cost: Cost::of(a.cost, a.unpriced_calls),
+            })
             .collect())
     }
 }

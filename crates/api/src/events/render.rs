@@ -220,7 +220,11 @@ fn task_end<'a>(
     (message, code): (Option<&'a str>, Option<&'a str>),
 ) -> Event<'a> {
     if status.answers() {
-        return Event::SubagentFinished { timestamp, subagent_run_id: run, outcome: SubagentOutcome::Success };
+        return Event::SubagentFinished {
+            timestamp,
+            subagent_run_id: run,
+            outcome: SubagentOutcome::Success,
+        };
     }
     let told = if status == RunStatus::Cancelled { "The task was cancelled." } else { "The task failed." };
     let message = message.or(status.notice()).unwrap_or(told);

@@ -66,8 +66,11 @@ fn check_created(
     texts: &BTreeMap<String, (PathBuf, String)>,
 ) -> Result<(), ConfigError> {
     let begun_by_agents = |kind: &AgentType| !kind.conversational && !kind.made_with_user;
-    let allowed: Vec<&str> =
-        kinds.values().filter(|kind| begun_by_agents(&kind.agent_type)).map(|kind| kind.agent_type.kind.as_str()).collect();
+    let allowed: Vec<&str> = kinds
+        .values()
+        .filter(|kind| begun_by_agents(&kind.agent_type))
+        .map(|kind| kind.agent_type.kind.as_str())
+        .collect();
     for (name, Kind { agent_type, .. }) in kinds {
         let built_in = BUILT_IN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| *text);
         let shipped = (PathBuf::from(format!("jobs/agents/{name}.toml")), built_in.to_owned());
@@ -126,7 +129,8 @@ impl File<'_> {
             let given = kind.get_ref().as_str();
             if !allowed.contains(&given) {
                 let (known, like) = (allowed.join(", "), like(given, allowed));
-                let reason = format!("no tasks of the kind `{given}` can be created; there are: {known}{like}");
+                let reason =
+                    format!("no tasks of the kind `{given}` can be created; there are: {known}{like}");
                 return Err(self.refuse(kind.span().start, reason));
             }
         }
@@ -138,7 +142,8 @@ impl File<'_> {
         let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);
         if writes_feeds && !agent_type.made_with_user {
             let at = self.text.find("modes").unwrap_or(0);
-            let reason = "only a kind with `made_with_user = true` has the mode feed_generation: it is one per user";
+            let reason =
+                "only a kind with `made_with_user = true` has the mode feed_generation: it is one per user";
             return Err(self.refuse(at, reason.to_owned()));
         }
         Ok(())

@@ -104,7 +104,10 @@ fn schedules(settings: &Settings) -> Option<Broken> {
         (&settings.feed_generation, &settings.agent_check_in, settings.orchestrator.tasks);
     let limits = check_in.limits;
     if limits.earliest >= limits.latest {
-        return broken("agent_check_in.limits.earliest", format!("must be before latest ({})", limits.latest));
+        return broken(
+            "agent_check_in.limits.earliest",
+            format!("must be before latest ({})", limits.latest),
+        );
     }
     if limits.min_delay_s > limits.max_delay_s {
         let reason = format!("must be max_delay_s ({}) at most", limits.max_delay_s);

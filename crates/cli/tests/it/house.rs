@@ -169,7 +169,8 @@ impl House {
 
     /// A request without a body; its status and what came back.
     pub(crate) async fn ask(&self, method: reqwest::Method, path: &str) -> (u16, Value) {
-        let response = self.client.request(method, self.url(path)).bearer_auth(&self.key).send().await.unwrap();
+        let response =
+            self.client.request(method, self.url(path)).bearer_auth(&self.key).send().await.unwrap();
         (response.status().as_u16(), json(response).await)
     }
 

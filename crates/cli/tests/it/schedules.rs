@@ -25,7 +25,8 @@ fn writes_feeds(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static 
     let gate = gate.clone();
     move |call| match (is_feed(call), tools_answered(call)) {
         (true, false) => {
-            Reply::tool("create_feed_item", json!({"title": "Hotels", "content": "Two were found."})).held_by(&gate)
+            Reply::tool("create_feed_item", json!({"title": "Hotels", "content": "Two were found."}))
+                .held_by(&gate)
         }
         (true, true) => Reply::text("done"),
         (false, _) => says("Hello."),
@@ -34,7 +35,8 @@ fn writes_feeds(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static 
 
 /// A user of this time zone with a goal: the paths of both, and of their user agent.
 async fn somebody(house: &House, name: &str, zone: &str) -> (String, String, String) {
-    let user = house.create("/v1/users", &format!("user {name}"), &json!({"name": name, "time_zone": zone})).await;
+    let user =
+        house.create("/v1/users", &format!("user {name}"), &json!({"name": name, "time_zone": zone})).await;
     let goal = json!({"user_id": user["id"], "title": "Tokyo"});
     let goal = house.create("/v1/goals", &format!("goal {name}"), &goal).await;
     (
@@ -89,12 +91,15 @@ async fn a_feed_that_is_asked_for_tells_what_happened_since_the_latest_and_nothi
         last.contains("<feed_generation").then_some(last)
     });
     let asked = asked.unwrap();
-    for part in ["Hotels: Shibuya &lt;/feed_generation&gt;", "Where to?", "from=\\\"agent\\\"", "Write one to three"] {
+    for part in
+        ["Hotels: Shibuya &lt;/feed_generation&gt;", "Where to?", "from=\\\"agent\\\"", "Write one to three"]
+    {
         assert!(asked.contains(part), "{part}: {asked}");
     }
     // What it was told is nobody's words, and what it said to nobody is in no thread.
     let thread = house.get(&format!("{agent}/messages?limit=100")).await;
-    let texts: Vec<_> = thread["data"].as_array().unwrap().iter().filter(|one| one["message_type"] == "text").collect();
+    let texts: Vec<_> =
+        thread["data"].as_array().unwrap().iter().filter(|one| one["message_type"] == "text").collect();
     let [told] = &texts[..] else { panic!("{thread}") };
     assert_eq!((&told["source"], &told["metadata"]["type"]), (&json!("system"), &json!("feed_generation")));
     assert_eq!(house.sql("select string_agg(mode, ' ') from houston.runs"), "feed_generation");
@@ -110,7 +115,8 @@ async fn a_feed_that_is_asked_for_tells_what_happened_since_the_latest_and_nothi
     let (status, third) = house.ask(Method::POST, &generate).await;
     assert_eq!(status, 202);
     ended(&house, &third["run_id"]).await;
-    let (status, _) = house.ask(Method::POST, "/v1/users/user_00000000000000000000000000000001/feed/generate").await;
+    let (status, _) =
+        house.ask(Method::POST, "/v1/users/user_00000000000000000000000000000001/feed/generate").await;
     assert_eq!(status, 404);
 }
 
@@ -166,7 +172,9 @@ async fn a_scheduled_feed_comes_once_where_its_user_lives_over_workers_kills_and
     }
     until_due(&user).await;
     until_due(&idle).await;
-    let runs = house.sql("select string_agg(status || ' ' || attempt, ', ') from houston.runs where mode = 'feed_generation'");
+    let runs = house.sql(
+        "select string_agg(status || ' ' || attempt, ', ') from houston.runs where mode = 'feed_generation'",
+    );
     let settled = async || {
         house.until("/readyz", "ready", |_| true).await;
         house.sql("select count(*) from houston.runs where ended_at is null") == "0"
@@ -187,16 +195,21 @@ async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
     let held = Arc::new(gate.clone());
     let server = ModelServer::start(move |call: &Call| {
         let text = call.last_user_text();
-        let check_in = |minutes: u32| ("schedule_check_in", json!({"in_minutes": minutes, "reason": "Ask about <Rome>"}));
+        let check_in = |minutes: u32| {
+            ("schedule_check_in", json!({"in_minutes": minutes, "reason": "Ask about <Rome>"}))
+        };
         match (text.starts_with("<agent_check_in"), tools_answered(call)) {
             (true, _) => says("How was Rome?"),
             (false, _) if text == "stay" => says("ok").held_by(&held),
             (false, false) if text == "wake" => {
                 let (name, input) = check_in(600);
                 let more = [check_in(601), check_in(602), check_in(603), check_in(1)];
-                more.into_iter().fold(Reply::tool(name, input), |reply, (name, input)| reply.then_tool(name, input))
+                more.into_iter()
+                    .fold(Reply::tool(name, input), |reply, (name, input)| reply.then_tool(name, input))
             }
-            (false, true) => says(&call.tool_results().iter().map(|one| one.content.as_str()).collect::<Vec<_>>().join("|")),
+            (false, true) => says(
+                &call.tool_results().iter().map(|one| one.content.as_str()).collect::<Vec<_>>().join("|"),
+            ),
             (false, false) => Reply::tool("manage_check_ins", json!({"action": "list"})),
         }
     })
@@ -251,9 +264,13 @@ async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
     assert_eq!(said[before..], ["How was Rome?", "How was Rome?"]);
     assert_eq!(house.sql("select count(*) from houston.runs where mode = 'agent_check_in'"), "2");
     let thread = house.get(&format!("{goal}/messages?limit=100")).await;
-    let told: Vec<_> = thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "system").collect();
+    let told: Vec<_> =
+        thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "system").collect();
     assert_eq!(told.len(), 2);
     let content = told[0]["content"].as_str().unwrap();
-    assert!(content.contains("<reason>Ask about &lt;Rome&gt;</reason>") && content.contains("+09:00"), "{content}");
+    assert!(
+        content.contains("<reason>Ask about &lt;Rome&gt;</reason>") && content.contains("+09:00"),
+        "{content}"
+    );
     drop(workers);
 }

@@ -45,13 +45,16 @@ fn one_task(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     move |call| {
         let asked = call.last_user_text();
         match (is_task(call), tools_answered(call)) {
-            (true, false) => Reply::tool("create_note", json!({"title": "Hotels", "content": "Shibuya, Asakusa"}))
-                .held_by(&gate),
+            (true, false) => {
+                Reply::tool("create_note", json!({"title": "Hotels", "content": "Shibuya, Asakusa"}))
+                    .held_by(&gate)
+            }
             (true, true) => Reply::text("Found two hotels."),
             (false, _) if asked.contains("<task_ended") => says("Your task is done."),
-            (false, false) => {
-                Reply::tool("create_task", json!({"title": "Find hotels", "instructions": "Find hotels in Tokyo."}))
-            }
+            (false, false) => Reply::tool(
+                "create_task",
+                json!({"title": "Find hotels", "instructions": "Find hotels in Tokyo."}),
+            ),
             (false, true) => says("I am on it."),
         }
     }
@@ -120,7 +123,9 @@ async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tel
     for known in ["A week in spring.", "Find hotels in Tokyo.", "create_note"] {
         assert!(body.contains(known), "{known}: {body}");
     }
-    for unknown in ["Secret of the goal", "Answer in Latin", "\"send_message\"", "\"create_task\"", "manage_learning"] {
+    for unknown in
+        ["Secret of the goal", "Answer in Latin", "\"send_message\"", "\"create_task\"", "manage_learning"]
+    {
         assert!(!body.contains(unknown), "{unknown}: {body}");
     }
 
@@ -149,7 +154,10 @@ async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tel
     assert!(events.iter().all(|event| event["subagentRunId"] == task["run_id"]), "{events:?}");
     assert_eq!(events[0]["metadata"]["houston"]["task_id"], task["id"]);
     assert!(events[0]["parentToolCallId"].is_string());
-    assert_eq!((&events[1]["outcome"]["type"], &events[3]["outcome"]["type"]), (&json!("suspended"), &json!("success")));
+    assert_eq!(
+        (&events[1]["outcome"]["type"], &events[3]["outcome"]["type"]),
+        (&json!("suspended"), &json!("success"))
+    );
     for watched in [first, last] {
         assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"), "{watched:?}");
     }
@@ -163,12 +171,16 @@ async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task()
     let server = ModelServer::start(move |asked: &Call| {
         let text = asked.last_user_text();
         match (is_task(asked), tools_answered(asked)) {
-            (true, false) => Reply::tool("create_note", json!({"title": "Hotels", "content": "Shibuya"})).held_by(&work),
+            (true, false) => {
+                Reply::tool("create_note", json!({"title": "Hotels", "content": "Shibuya"})).held_by(&work)
+            }
             (true, true) => Reply::text("Found one."),
             (false, _) if text.contains("<task_ended") => says("Your task is done.").held_by(&tell),
-            (false, false) => Reply::tool("create_task", json!({"title": "Find", "instructions": "Find hotels."}))
-                .in_pieces(8)
-                .held_after(4, &call),
+            (false, false) => {
+                Reply::tool("create_task", json!({"title": "Find", "instructions": "Find hotels."}))
+                    .in_pieces(8)
+                    .held_after(4, &call)
+            }
             (false, true) => says("I am on it."),
         }
     })
@@ -186,9 +198,7 @@ async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task()
     // While it works.
     let mut doomed = worker(&house, &server, &[]);
     let path = format!("/v1/goals/{goal}/tasks");
-    let is_running = |page: &Value| {
-        page["data"][0]["run_id"].as_str().is_some_and(|run| !run.is_empty())
-    };
+    let is_running = |page: &Value| page["data"][0]["run_id"].as_str().is_some_and(|run| !run.is_empty());
     house.until(&path, "a task", is_running).await;
     let run = tasks(&house, &goal).await[0]["run_id"].as_str().unwrap().to_owned();
     let run = format!("/v1/runs/{run}");
@@ -341,7 +351,11 @@ async fn cancelling_a_goal_cancels_all_below_it_once_and_wakes_nobody() {
     assert_eq!(status, 202);
     house
         .until(&format!("{path}/messages?limit=100"), "told", |page| {
-            page["data"].as_array().unwrap().iter().any(|message| message["metadata"]["status"] == "cancelled")
+            page["data"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|message| message["metadata"]["status"] == "cancelled")
         })
         .await;
 
@@ -367,9 +381,15 @@ async fn a_task_that_is_tried_again_is_told_of_once_and_one_that_fails_says_why(
             (true, _) => {
                 let mut tries = tries.lock().unwrap();
                 *tries += 1;
-                if *tries == 1 { Reply::status(429).header("retry-after-ms", "200") } else { Reply::text("It is 42.") }
+                if *tries == 1 {
+                    Reply::status(429).header("retry-after-ms", "200")
+                } else {
+                    Reply::text("It is 42.")
+                }
             }
-            (false, _) if text.contains("<task_ended") => says(if text.contains("failed") { "bad" } else { "good" }),
+            (false, _) if text.contains("<task_ended") => {
+                says(if text.contains("failed") { "bad" } else { "good" })
+            }
             (false, false) => Reply::tool("create_task", json!({"title": "Think", "instructions": text})),
             (false, true) => says("begun"),
         }
@@ -385,7 +405,10 @@ async fn a_task_that_is_tried_again_is_told_of_once_and_one_that_fails_says_why(
     assert_eq!(reports.len(), 1, "paused is not ended: {reports:?}");
     assert!(reports[0]["content"].as_str().unwrap().contains("It is 42."));
     let notes = house.get(&format!("{path}/notes")).await;
-    assert_eq!(notes["data"][0]["title"], "Think", "what it found out is kept although it wrote nothing down");
+    assert_eq!(
+        notes["data"][0]["title"], "Think",
+        "what it found out is kept although it wrote nothing down"
+    );
     house.post(&goal, "2", "hopeless").await;
     until_said(&house, &goal, "bad").await;
     let reports = told(&house, &path).await;

@@ -20,4 +20,6 @@ mod reading;
 #[cfg(test)]
 mod step;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod texting;

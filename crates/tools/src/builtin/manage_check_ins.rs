@@ -59,7 +59,9 @@ impl Tool for ManageCheckIns {
             (Action::List, _) => Record::ListCheckIns,
             (Action::Cancel, Some(id)) => Record::CancelCheckIn { id },
             (Action::Cancel, None) => {
-                return Err(InvalidInput(format!("{NAME}: `cancel` needs the `id` of a check-in: list them")));
+                return Err(InvalidInput(format!(
+                    "{NAME}: `cancel` needs the `id` of a check-in: list them"
+                )));
             }
         }))
     }

@@ -27,8 +27,9 @@ impl Default for ScheduleCheckIn {
     fn default() -> Self {
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Wake yourself later, once, to look after something: give either `at` or `in_minutes`."
-                .to_owned(),
+            description:
+                "Wake yourself later, once, to look after something: give either `at` or `in_minutes`."
+                    .to_owned(),
             input_schema: json!({
                 "type": "object",
                 "properties": {
@@ -52,7 +53,8 @@ fn moment(at: Option<String>, in_minutes: Option<u32>) -> Result<Moment, Invalid
         (Some(at), None) => {
             let local = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
             let local = local.iter().find_map(|form| NaiveDateTime::parse_from_str(&at, form).ok());
-            let instant = || DateTime::parse_from_rfc3339(&at).ok().map(|at| Moment::At(at.with_timezone(&Utc)));
+            let instant =
+                || DateTime::parse_from_rfc3339(&at).ok().map(|at| Moment::At(at.with_timezone(&Utc)));
             local.map(Moment::Local).or_else(instant).ok_or_else(|| {
                 let at: String = at.chars().take(40).collect();
                 InvalidInput(format!(
@@ -86,7 +88,10 @@ mod tests {
     fn a_time_is_local_or_has_an_offset_and_anything_else_is_told_both() {
         let at = |text: &str| moment(Some(text.to_owned()), None);
         assert_eq!(at("2026-11-23T09:00").unwrap(), Moment::Local("2026-11-23T09:00:00".parse().unwrap()));
-        assert_eq!(at("2026-11-23T09:00:00+01:00").unwrap(), Moment::At("2026-11-23T08:00:00Z".parse().unwrap()));
+        assert_eq!(
+            at("2026-11-23T09:00:00+01:00").unwrap(),
+            Moment::At("2026-11-23T08:00:00Z".parse().unwrap())
+        );
         assert_eq!(moment(None, Some(5)).unwrap(), Moment::InMinutes(5));
         assert!(at("tomorrow").unwrap_err().0.contains("2026-11-23T09:00:00Z"));
         for (given, minutes) in [(None, None), (Some("2026-11-23T09:00".to_owned()), Some(5))] {
