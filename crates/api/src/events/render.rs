@@ -75,20 +75,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
-        Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
-            let call = Some(EntityId::Message(*message_id));
-            let finished = Event::SubagentFinished {
-                timestamp,
-                subagent_run_id: *task_run_id,
-                outcome: SubagentOutcome::Suspended,
-            };
-            vec![task(timestamp, *task_run_id, title, call, TaskAdded { task_id, status: None }), finished]
-        }
-        Durable::TaskEnded { task_id, task_run_id, title, status, code, message } => {
-            let about = TaskAdded { task_id, status: Some(*status) };
-            let end = task_end(timestamp, *task_run_id, *status, (message.as_deref(), code.as_deref()));
-            vec![task(timestamp, *task_run_id, title, None, about), end]
-        }
+        event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
         Durable::HandedOver { iteration } => {
             let value = Fact::HandedOver { iteration: *iteration };
             let handed = Event::Custom { timestamp, name: "houston.run.handed_over", value };
@@ -195,40 +182,54 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
     }
 }
 
-/// A task's part in this run begins. It works in a run of its own, so the part is empty: what starts and ends it
-/// stands side by side, and no run ends with a part of a task open.
-fn task<'a>(
-    timestamp: Timestamp,
-    run: RunId,
-    title: &'a str,
-    call: Option<EntityId>,
-    about: TaskAdded<'a>,
-) -> Event<'a> {
-    Event::SubagentStarted {
-        timestamp,
-        subagent_run_id: run,
-        name: title,
-        parent_tool_call_id: call,
-        metadata: TaskMetadata { houston: about },
+fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
+    match event {
+        Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
+            let call = Some(EntityId::Message(*message_id));
+            let about = TaskAdded { task_id, status: None };
+            task(timestamp, *task_run_id, (title, call), about, (None, None))
+        }
+        Durable::TaskEnded { task_id, task_run_id, title, status, code, message } => {
+            let about = TaskAdded { task_id, status: Some(*status) };
+            task(timestamp, *task_run_id, (title, None), about, (message.as_deref(), code.as_deref()))
+        }
+        _ => Vec::new(),
     }
 }
 
-fn task_end<'a>(
+/// A task's part in this run. It works in a run of its own, so the part is empty: what starts and ends it stands
+/// side by side, and no run ends with a part of a task open.
+fn task<'a>(
     timestamp: Timestamp,
     run: RunId,
-    status: RunStatus,
+    (name, call): (&'a str, Option<EntityId>),
+    about: TaskAdded<'a>,
     (message, code): (Option<&'a str>, Option<&'a str>),
-) -> Event<'a> {
-    if status.answers() {
-        return Event::SubagentFinished {
-            timestamp,
-            subagent_run_id: run,
-            outcome: SubagentOutcome::Success,
-        };
-    }
-    let told = if status == RunStatus::Cancelled { "The task was cancelled." } else { "The task failed." };
-    let message = message.or(status.notice()).unwrap_or(told);
-    Event::SubagentError { timestamp, subagent_run_id: run, message, code: code.unwrap_or(status.as_str()) }
+) -> Vec<Event<'a>> {
+    let started = Event::SubagentStarted {
+        timestamp,
+        subagent_run_id: run,
+        name,
+        parent_tool_call_id: call,
+        metadata: TaskMetadata { houston: about },
+    };
+    let finished = |outcome| Event::SubagentFinished { timestamp, subagent_run_id: run, outcome };
+    let ended = match about.status {
+        None => finished(SubagentOutcome::Suspended),
+        Some(status) if status.answers() => finished(SubagentOutcome::Success),
+        Some(status) => {
+            let cancelled = status == RunStatus::Cancelled;
+            let told = if cancelled { "The task was cancelled." } else { "The task failed." };
+            let message = message.or(status.notice()).unwrap_or(told);
+            Event::SubagentError {
+                timestamp,
+                subagent_run_id: run,
+                message,
+                code: code.unwrap_or(status.as_str()),
+            }
+        }
+    };
+    vec![started, ended]
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {
