@@ -189,6 +189,21 @@ pub enum ApiError {
         /// How it ended.
         status: RunStatus,
     },
+    /// The kind has no status for it.
+    #[error("a {kind} cannot be archived: its kind has no status `archived`")]
+    NotArchivable {
+        /// Which kind.
+        kind: String,
+    },
+    /// No kind of agent the user has writes feeds.
+    #[error("this user has no agent that writes feeds: a kind with `modes = [\"feed_generation\"]` does")]
+    NoFeedAgent,
+    /// The agent that writes feeds is at work.
+    #[error("{run} is open: its agent writes no feed meanwhile. Wait until it has ended, or cancel it")]
+    FeedAgentBusy {
+        /// Which run.
+        run: RunId,
+    },
     /// Too many messages of the user wait unread.
     #[error(
         "{pending} messages of this user wait to be read, and {limit} may: this one was not stored. Post it again \
@@ -252,6 +267,9 @@ impl ApiError {
             Self::RunOpen { .. } => "run_open",
             Self::TooLarge { .. } => "too_large",
             Self::InvalidState { .. } => "invalid_state",
+            Self::NotArchivable { .. } => "not_archivable",
+            Self::NoFeedAgent => "no_feed_agent",
+            Self::FeedAgentBusy { .. } => "run_in_progress",
             Self::TooManyPending { .. } => "too_many_pending",
             Self::TooManyStreams { .. } => "too_many_streams",
             Self::Unavailable(_) => "unavailable",
@@ -288,6 +306,9 @@ impl ApiError {
             | Self::UnreadableFiles { .. }
             | Self::RunInProgress { .. }
             | Self::RunOpen { .. }
+            | Self::NotArchivable { .. }
+            | Self::NoFeedAgent
+            | Self::FeedAgentBusy { .. }
             | Self::InvalidState { .. } => StatusCode::CONFLICT,
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,

@@ -34,6 +34,8 @@ pub(crate) enum List {
     Teams,
     Sessions,
     Compressions,
+    Tasks,
+    CheckIns,
 }
 
 impl List {
@@ -51,6 +53,8 @@ impl List {
             Self::Teams => 't',
             Self::Sessions => 's',
             Self::Compressions => 'k',
+            Self::Tasks => 'q',
+            Self::CheckIns => 'w',
         }
     }
 }

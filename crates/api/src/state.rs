@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId};
+use houston_domain::schedule::FeedConfig;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,8 @@ pub struct State {
     pub agents: Arc<AgentSources>,
     /// What the engine would do.
     pub explain: Explain,
+    /// `jobs/feed_generation.toml`.
+    pub feed: Arc<FeedConfig>,
     /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
     /// clients come back elsewhere; everything else is served on.
     pub draining: CancellationToken,
@@ -81,6 +84,16 @@ impl App {
     /// Tells the worker that drives `run` to stop, ahead of what Postgres tells it. Never waits, never fails.
     pub(crate) fn cancel(&self, agentable: AgentableId, run: RunId) {
         self.state.bus.publish_control(LiveItem { agentable, live: Live::CancelRequested(run) });
+    }
+
+    /// Tells live streams to look for what was committed here.
+    pub(crate) fn nudge(&self, agentable: AgentableId) {
+        self.state.bus.publish(agentable, Live::Nudge);
+    }
+
+    /// How urgent the runs of a kind are.
+    pub(crate) fn urgency(&self, kind: &str) -> Urgency {
+        self.state.agent_types.get(kind).map(|kind| kind.urgency).unwrap_or_default()
     }
 
     /// Tells live streams of what was committed here.

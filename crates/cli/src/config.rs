@@ -21,7 +21,9 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
+use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_llm::{BreakerPolicy, BudgetPolicy};
 use houston_store::{Archiving, Fairness};
@@ -39,6 +41,8 @@ const FILES: &[(&str, &str)] = &[
     ("server", include_str!("../../../jobs/server.toml")),
     ("health_monitor", include_str!("../../../jobs/health_monitor.toml")),
     ("session_archive", include_str!("../../../jobs/session_archive.toml")),
+    ("feed_generation", include_str!("../../../jobs/feed_generation.toml")),
+    ("agent_check_in", include_str!("../../../jobs/agent_check_in.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
     ("teams", include_str!("../../../jobs/teams.toml")),
@@ -89,6 +93,10 @@ pub(crate) struct Settings {
     pub(crate) health_monitor: MonitorConfig,
     /// `jobs/session_archive.toml`.
     pub(crate) session_archive: SessionArchive,
+    /// `jobs/feed_generation.toml`.
+    pub(crate) feed_generation: FeedConfig,
+    /// `jobs/agent_check_in.toml`.
+    pub(crate) agent_check_in: CheckInConfig,
     /// `jobs/models.toml`.
     pub(crate) models: Models,
     /// `jobs/providers.toml`.
@@ -118,6 +126,8 @@ pub(crate) struct Orchestrator {
     pub(crate) budget: Budget,
     /// What enters prompt and history.
     pub(crate) context: ContextConfig,
+    /// How many tasks there may be.
+    pub(crate) tasks: TaskLimits,
     /// Both tiers.
     pub(crate) retry: Retry,
     /// Time-outs of a model call.

@@ -33,6 +33,8 @@ pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
         limits: orchestrator.limits,
         budget: orchestrator.budget,
         context: orchestrator.context,
+        tasks: orchestrator.tasks,
+        check_ins: settings.agent_check_in.limits,
         delayed: orchestrator.retry.delayed,
         max_crashes: orchestrator.lease.max_crashes,
         max_claims: orchestrator.lease.max_claims,

@@ -9,6 +9,7 @@ use houston_api::Explain;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::id::Ids;
+use houston_domain::schedule::Schedules;
 use houston_engine::{Engine, Parts};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
 use houston_store::Store;
@@ -96,6 +97,10 @@ impl System {
             sweep: orchestrator.sweep,
             worker: orchestrator.worker,
             monitor: self.loaded.settings.health_monitor,
+            schedules: Schedules {
+                feed: self.loaded.settings.feed_generation.clone(),
+                check_in: self.loaded.settings.agent_check_in.clone(),
+            },
         };
         let running = worker
             .start(&self.tracker, self.stop.clone(), CancellationToken::new())
@@ -115,6 +120,7 @@ impl System {
             agent_types: Arc::new(self.loaded.agent_types()),
             agents: Arc::new(self.loaded.agent_sources()),
             explain,
+            feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             draining: self.stop.clone(),
         }
     }

@@ -13,6 +13,7 @@ use crate::agent::token_budget::TokenBudgetChanges;
 use crate::autonomy::Autonomy;
 use crate::id::AgentableId;
 use crate::id::PREFIXES;
+use crate::mode::Mode;
 use crate::run::RunStatus;
 
 /// What the user of an agentable reads.
@@ -109,6 +110,12 @@ pub struct AgentType {
     pub autonomy: Autonomy,
     /// The tools it may call.
     pub tools: Vec<String>,
+    /// The kinds it may create tasks of, by the tool `create_task`; the first when a call names none.
+    #[serde(default)]
+    pub creates: Vec<String>,
+    /// What else than messages its runs may begin with.
+    #[serde(default)]
+    pub modes: Vec<Mode>,
     /// Which model it asks for, by use case.
     #[serde(default = "AgentType::default_use_case")]
     pub use_case: String,

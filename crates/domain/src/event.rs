@@ -151,6 +151,34 @@ pub enum Event {
         /// See [`crate::error_message::ErrorMessage`].
         metadata: Value,
     },
+    /// A task was created: it works on its own, in a stream of its own.
+    TaskStarted {
+        /// Which one, as shown.
+        task_id: String,
+        /// Its run.
+        task_run_id: RunId,
+        /// What it is called.
+        title: String,
+        /// The thread message that shows the call which created it.
+        message_id: MessageId,
+    },
+    /// A task of this agentable ended.
+    TaskEnded {
+        /// Which one, as shown.
+        task_id: String,
+        /// Its run.
+        task_run_id: RunId,
+        /// What it is called.
+        title: String,
+        /// How it ended.
+        status: RunStatus,
+        /// Which error, when it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+        /// The same for a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
     /// A worker that is going away let go of the run.
     HandedOver {
         /// The iteration that was cut off.
@@ -217,6 +245,8 @@ impl Event {
                 | Self::SessionArchived { .. }
                 | Self::ContextCompressed { .. }
                 | Self::TitleSet { .. }
+                | Self::TaskStarted { .. }
+                | Self::TaskEnded { .. }
         )
     }
 }

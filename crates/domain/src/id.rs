@@ -121,6 +121,8 @@ ids! {
     CompressionId = "compression";
     /// A long result of a tool, kept beside the history.
     ResultId = "result";
+    /// A time at which an agent wants to be woken.
+    CheckInId = "check_in";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

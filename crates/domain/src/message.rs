@@ -16,6 +16,8 @@ pub enum Source {
     Agent,
     /// Houston, telling of a failure.
     Error,
+    /// Houston, telling its agent something: that a task has ended, that a time has come. Nobody's words.
+    System,
 }
 
 impl Source {
@@ -26,6 +28,7 @@ impl Source {
             Self::User => "user",
             Self::Agent => "agent",
             Self::Error => "error",
+            Self::System => "system",
         }
     }
 }

@@ -241,6 +241,17 @@ pub enum Record {
         /// Bytes of what is read, about.
         most: usize,
     },
+    /// Creates a task, which begins at once.
+    CreateTask(crate::task::WantedTask),
+    /// Sets a time at which the agent is woken.
+    ScheduleCheckIn(crate::check_in::WantedCheckIn),
+    /// Reads those that are set.
+    ListCheckIns,
+    /// Takes one back.
+    CancelCheckIn {
+        /// Which one.
+        id: crate::id::CheckInId,
+    },
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use houston_domain::event::{Event, Live};
-use houston_domain::id::MessageId;
+use houston_domain::id::{CheckInId, MessageId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::tool_call::{Record, ToolResponse};
@@ -12,6 +12,7 @@ use houston_queue::{Hint, Lane};
 use houston_store::record::{FencedTx, Owner};
 use houston_store::step::{Commit, Done, NewMessage, Step, Then};
 use houston_store::sweep::Due;
+use houston_store::task::NewTask;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -26,6 +27,8 @@ pub(crate) struct Recorded {
     pub(crate) call: String,
     pub(crate) id: Uuid,
     pub(crate) record: Record,
+    /// What `record` asks for, when it is a task.
+    pub(crate) task: Option<NewTask>,
 }
 
 impl Driving<'_> {
@@ -93,8 +96,16 @@ impl Driving<'_> {
         };
         let mut tx = self.engine.store.begin_fenced(&claimed.fence).await?;
         let mut responses = Vec::with_capacity(records.len());
-        for Recorded { call, id, record } in records {
-            responses.push((call.clone(), self.cut(tx.record(owner, *id, record).await?)));
+        for Recorded { call, id, record, task } in records {
+            let response = match (record, task) {
+                (_, Some(task)) => tx.create_task(owner, task, &self.engine.config.tasks).await?,
+                (Record::ScheduleCheckIn(wanted), _) => {
+                    let limits = &self.engine.config.check_ins;
+                    tx.schedule_check_in(owner, CheckInId(*id), wanted, limits).await?
+                }
+                (record, None) => tx.record(owner, *id, record).await?,
+            };
+            responses.push((call.clone(), self.cut(response)));
         }
         Ok((tx, responses))
     }
@@ -115,8 +126,13 @@ impl Driving<'_> {
                 Some(open) => open,
                 None => self.record(records).await?.0,
             };
+            houston_store::fault!("C19")?;
             match open.commit(&step).await {
-                Ok(Commit::Done(done)) => return Ok(self.committed(&step, done)),
+                Ok(Commit::Done(done)) => {
+                    houston_store::fault!("C20")?;
+                    self.ring_tasks(&step, records);
+                    return Ok(self.committed(&step, done));
+                }
                 Ok(Commit::Landed) => return Err(Halt::Landed),
                 Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
                 Err(error) => return Err(error.into()),
@@ -158,6 +174,7 @@ impl Driving<'_> {
             self.engine.hints.send(self.lane(), Hint::run(agentable));
         }
         self.engine.ring_next(self.holder, &done.waiting);
+        self.nudge_parent(step);
         if !done.read.is_empty() {
             self.run.on_messages(done.read.clone());
         }

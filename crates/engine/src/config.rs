@@ -3,8 +3,10 @@
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agent::token_budget::TokenBudget;
+use houston_domain::check_in::CheckInLimits;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::task::TaskLimits;
 use houston_domain::tool_result::ResultLimits;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,10 @@ pub struct Config {
     pub budget: Budget,
     /// What enters the prompt and the history.
     pub context: ContextConfig,
+    /// How many tasks there may be.
+    pub tasks: TaskLimits,
+    /// How many check-ins, and when.
+    pub check_ins: CheckInLimits,
     /// Retries across attempts.
     pub delayed: DelayedRetry,
     /// Workers that die in a row with a run, without a committed step between, before its message is given up.

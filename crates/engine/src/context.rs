@@ -26,6 +26,7 @@ use crate::holder::Holder;
 use crate::live::Entered;
 use crate::prompt::preview::{compose, offers};
 use crate::serve::Served;
+use crate::task::fitted;
 
 /// One run in the hands of this worker.
 pub(crate) struct Driving<'e> {
@@ -141,6 +142,7 @@ impl<'e> Driving<'e> {
                 self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
             self.usage.cost = spent.run;
         }
+        self.setup = fitted(&self.setup, &context.setting);
         let now = self.now();
         [self.offer, self.offer_with_results] = offers(&self.setup, &context);
         self.has_results = context.has_results;

@@ -142,6 +142,11 @@ impl Engine {
         self.setups.kinds().iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
     }
 
+    /// The agent types.
+    pub fn agent_types(&self) -> impl Iterator<Item = &AgentType> {
+        self.setups.kinds().values().map(|setup| &setup.agent_type)
+    }
+
     /// What cuts an attempt off.
     #[must_use]
     pub fn watchdog(&self) -> WatchdogConfig {
@@ -188,6 +193,7 @@ pub(crate) fn put_together(
     let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
     let policy = RunPolicy {
         conversational: agent_type.conversational,
+        awaited: true,
         // A model without tools cannot call send_message: its text is the reply.
         reply: if able { agent_type.reply } else { Reply::Text },
         limits: config.limits.with(agent_type.limits),

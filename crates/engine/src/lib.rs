@@ -27,6 +27,9 @@
 //! | profile, custom instructions, memories in the prompt | `context.prompt`: how many, and characters of each | fetched by tool |
 //! | a note, a feed item | 64 KiB | VALIDATION_ERROR |
 //! | a learning, a memory; an entry of a profile | 2,000 bytes; 500 | VALIDATION_ERROR |
+//! | depth of tasks; open tasks of one agentable; tasks of one run | `tasks.max_depth`, 1; `max_open`, 5; `max_per_run`, 10 | RATE_LIMITED, PERMISSION_DENIED |
+//! | instructions of a task | 32 KiB | VALIDATION_ERROR |
+//! | check-ins of an agentable, and when | `agent_check_in.limits` | RATE_LIMITED, VALIDATION_ERROR |
 //! | notes, learnings of an agentable; memories, feed items of a user | 1,000; 500; 1,000; 10,000 | RATE_LIMITED: delete one first |
 //! | a list a tool reads | 50 beginnings of 200 characters, 20 learnings | further pages |
 //! | summaries of sessions in the prompt | `session_archive.prompt_summaries`, 5; 1,000 characters each | found by tool |
@@ -70,6 +73,7 @@ mod serve;
 pub mod setups;
 mod side_model;
 mod spending;
+mod task;
 mod title;
 mod tool_call;
 mod turn;

@@ -36,7 +36,7 @@ impl Driving<'_> {
 
     /// Lets a step end the run with `status`; a limit tells the user so.
     pub(crate) fn ending(&self, step: &mut Step, status: RunStatus) {
-        if let Some(notice) = status.notice().filter(|_| self.setup.policy.conversational) {
+        if let Some(notice) = status.notice().filter(|_| self.run.is_awaited()) {
             let mut metadata = self.label();
             metadata["notice"] = json!(status);
             // A fresh id: what the iteration streamed, if anything, has its own.

@@ -20,6 +20,7 @@ use crate::commit::{Recorded, send};
 use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
+use crate::task::tasks_started;
 use crate::tool_call::{External, Work};
 
 /// The plans of one turn's calls, sorted by what they need.
@@ -98,13 +99,10 @@ impl Driving<'_> {
                     plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
                     plans.messages.push((call.id.clone(), content));
                 }
-                Plan::Record(record) => {
-                    plans.recorded.push(Recorded {
-                        call: call.id.clone(),
-                        id: self.engine.ids.next(),
-                        record: self.sized(record),
-                    });
-                }
+                Plan::Record(record) => match self.recorded(call, self.sized(record)) {
+                    Ok(recorded) => plans.recorded.push(recorded),
+                    Err(refused) => plans.answered.push((call.id.clone(), refused)),
+                },
                 Plan::Execute(work) => plans.external.push(External {
                     call: call.clone(),
                     context,
@@ -165,6 +163,7 @@ impl Driving<'_> {
             None
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
+            tasks_started(&mut step, &plans.recorded, &recorded, cells);
             responses.extend(self.all_kept(&mut step, recorded));
             Some(tx)
         };
@@ -218,6 +217,7 @@ impl Driving<'_> {
             self.commit(step).await?;
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
+            tasks_started(&mut step, &plans.recorded, &recorded, cells);
             known.extend(self.all_kept(&mut step, recorded));
             self.note_responses(&mut step, &known, cells);
             self.commit_recorded(tx, &plans.recorded, step).await?;

@@ -61,6 +61,8 @@ pub struct Agentable {
     pub cost: Cost,
     /// Who answers for it.
     pub served_by: ServedBy,
+    /// Which agentable it works for, with the kind of that; none of one that nobody began.
+    pub parent: Option<(String, AgentableId)>,
 }
 
 macro_rules! agentable {
@@ -80,6 +82,7 @@ macro_rules! agentable {
             run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
             cost: Cost::of(a.cost, a.unpriced_calls),
             served_by: ServedBy { agent: a.agent_id.map(AgentId), team: a.team_id.map(TeamId) },
+            parent: a.parent_kind.zip(a.parent_id).map(|(kind, id)| (kind, AgentableId(id))),
         }
     }};
 }
@@ -172,9 +175,11 @@ impl Store {
         let a = sqlx::query!(
             r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?",
+                   a.parent_id, p.kind as "parent_kind?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
+              left join houston.agentables p on p.id = a.parent_id
              where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
             tenant.0,
             id.0,
@@ -201,9 +206,11 @@ impl Store {
         let rows = sqlx::query!(
             r#"-- store::agentable::list
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?"
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?",
+                   a.parent_id, p.kind as "parent_kind?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
+              left join houston.agentables p on p.id = a.parent_id
              where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
              order by a.id desc limit $5"#,
             tenant.0,

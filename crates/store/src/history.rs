@@ -8,11 +8,13 @@ use houston_domain::id::{
     AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, SessionId, TenantId,
 };
 use houston_domain::knowledge::{ProfileList, PromptLimits};
+use houston_domain::mode::Mode;
 use houston_domain::session::SessionArchive;
 use houston_domain::tool_call::ToolResponse;
+use serde::Deserialize;
 use sqlx::types::Json;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::excerpt::{Shortened, cut};
 use crate::pool::Store;
 use crate::serving::Serving;
@@ -36,6 +38,8 @@ pub struct RunContext {
     pub learnings: Vec<(LearningId, String)>,
     /// What is known of the user.
     pub user: KnownUser,
+    /// What the run stands in.
+    pub setting: Setting,
     /// Who answers.
     pub serving: Serving,
     /// The last closed sessions, newest first, as many as prompts have.
@@ -53,6 +57,28 @@ pub struct KnownSession {
     pub day: String,
     /// Its summary, shortened.
     pub summary: String,
+}
+
+/// What a run stands in, beside its own agentable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Setting {
+    /// Why it was opened, when nobody's message did.
+    pub mode: Option<Mode>,
+    /// The tools its agentable may call, of those of its kind; all of them when not said.
+    pub tools: Option<Vec<String>>,
+    /// What its agentable works for.
+    pub parent: Option<Parent>,
+}
+
+/// The agentable that a task works for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Parent {
+    /// The name of its agent type.
+    pub kind: String,
+    /// One line.
+    pub title: String,
+    /// What it is about.
+    pub description: String,
 }
 
 /// What a prompt says of the user, shortened; tools read the rest.
@@ -150,6 +176,15 @@ pub struct PlacedEntry {
     pub created_at: DateTime<Utc>,
 }
 
+fn setting(json: &str, run: RunId) -> Result<Setting> {
+    serde_json::from_str(json).map_err(|source| Error::Inconsistent {
+        table: "runs",
+        column: "mode",
+        row: run.to_string(),
+        source,
+    })
+}
+
 pub(crate) fn role(name: &str) -> Role {
     if name == "assistant" { Role::Assistant } else { Role::User }
 }
@@ -222,6 +257,13 @@ impl Store {
             (select 'session', row_number() over (order by number desc),
                     to_char(started_at, 'YYYY-MM-DD') || left(summary, $12 + 1), id, null
                from houston.sessions where agentable_id = $1 order by number desc limit greatest($11, 1))
+            union all
+            (select 'setting', 0,
+                    jsonb_build_object('mode', r.mode, 'tools', to_jsonb(a.tools), 'parent', case when p.id is not null then
+                        jsonb_build_object('kind', p.kind, 'title', p.title, 'description', p.description) end)::text,
+                    r.id, null
+               from houston.runs r join houston.agentables a on a.id = r.agentable_id
+               left join houston.agentables p on p.id = a.parent_id where r.id = $10)
             order by 1, 2"#,
             agentable.0,
             notes,
@@ -243,6 +285,10 @@ impl Store {
         for row in rows {
             if row.what == "compression" {
                 (through, context.summary) = (row.place, Some(row.text));
+                continue;
+            }
+            if row.what == "setting" {
+                context.setting = setting(&row.text, run)?;
                 continue;
             }
             if row.what == "history" {

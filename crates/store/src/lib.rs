@@ -27,6 +27,8 @@
 pub mod agent;
 pub mod agentable;
 pub mod api_key;
+pub mod cancel;
+pub mod check_in;
 pub mod claim;
 pub mod compression;
 pub mod conversation;
@@ -38,6 +40,7 @@ pub mod excerpt;
 pub mod fairness;
 #[cfg(feature = "fault-injection")]
 pub mod fault;
+pub mod feed;
 pub mod feed_item;
 pub mod health;
 pub mod history;
@@ -63,7 +66,9 @@ pub mod state;
 pub mod stats;
 pub mod step;
 pub mod sweep;
+pub mod task;
 pub mod team;
+mod tell;
 pub mod title;
 pub mod tool_result;
 pub mod user;

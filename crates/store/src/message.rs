@@ -101,6 +101,7 @@ pub(crate) fn source(name: &str) -> Source {
     match name {
         "user" => Source::User,
         "error" => Source::Error,
+        "system" => Source::System,
         _ => Source::Agent,
     }
 }

@@ -4,6 +4,7 @@ use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, Tenan
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use sqlx::{PgConnection, Postgres, Transaction};
 
+use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::fairness::Fairness;
@@ -156,6 +157,12 @@ impl FencedTx {
                 tool_result::read(&mut self.tx, owner, *id, reading, *most).await
             }
             Record::Knowledge(knowledge) => knowledge::work(&mut self.tx, owner, id, knowledge).await,
+            Record::ListCheckIns => check_in::told(&mut self.tx, owner).await,
+            Record::CancelCheckIn { id } => check_in::cancel(&mut self.tx, owner, *id).await,
+            // The engine, which knows the limits, makes these: see `create_task` and `schedule_check_in`.
+            Record::CreateTask(_) | Record::ScheduleCheckIn(_) => {
+                Ok(ToolResponse::failure(ToolErrorCode::Unknown, "nobody here can do that"))
+            }
         }
     }
 

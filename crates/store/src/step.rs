@@ -295,7 +295,10 @@ pub(crate) async fn commit(
     let row = sqlx::query!(
         r#"-- store::step::commit
         select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened, cancelled_by, waiting,
-            waiting_kinds, case when outcome in ('committed', 'went_on') and $39::jsonb is not null
+            waiting_kinds, case when outcome = 'committed' and $23 in ('finish', 'end')
+                           then houston.end_run($1, $38, (select read_seq from houston.run_locks where agentable_id = $1), $35)
+                           end as ended,
+            case when outcome in ('committed', 'went_on') and $39::jsonb is not null
                            then houston.count_call($1, $38, $4, at, $39) end as counted
           from houston.commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)"#,

@@ -51,8 +51,11 @@ impl Store {
         }
         let made = sqlx::query!(
             "-- store::user::create
-            insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
-            values ($1, $2, $3, $4, $5, $6) on conflict (tenant_id, external_id) do nothing",
+            with made as (
+                insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
+                values ($1, $2, $3, $4, $5, $6) on conflict (tenant_id, external_id) do nothing
+                returning id, tenant_id)
+            insert into houston.feeds (user_id, tenant_id) select id, tenant_id from made",
             user.id.0,
             tenant.0,
             user.external_id,

@@ -24,6 +24,8 @@ select gen_random_uuid(), pg_temp.tenant_id(0), 'key', 'hou_' || lpad(n::text, 8
   from generate_series(0, 999) n;
 insert into houston.users (id, tenant_id, external_id, name)
 select pg_temp.user_id(n), pg_temp.tenant_id(0), 'user ' || n, 'Ann' from generate_series(0, :users - 1) n;
+insert into houston.feeds (user_id, tenant_id, due_at, to_at)
+select pg_temp.user_id(n), pg_temp.tenant_id(0), now() + n * interval '1 second' + interval '1 hour', now() from generate_series(0, :users - 1) n;
 insert into houston.agentables (id, tenant_id, user_id, kind, title)
 select pg_temp.goal_id(n), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'goal', 'Tokyo'
   from generate_series(0, :agentables - 1) n;
@@ -106,6 +108,9 @@ select pg_temp.message_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), pg_temp.
 insert into houston.title_requests (agentable_id, tenant_id, due_at)
 select pg_temp.goal_id(n), pg_temp.tenant_id(0), clock_timestamp() + interval '1 hour'
   from generate_series(1, :agentables - 1, 10) n;
+insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
+select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), pg_temp.goal_id(n), 'look', now() + interval '1 day', now() + n * interval '1 second' + interval '1 hour'
+  from generate_series(0, :agentables - 1, 2) n;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
 -- A tenant with as many agents and teams as it may have, among the default agents of others. Of ten goals one is
@@ -150,4 +155,4 @@ analyze houston.tenants, houston.api_keys, houston.users, houston.agentables, ho
         houston.run_locks, houston.messages, houston.events, houston.history, houston.tool_calls, houston.notes,
         houston.learnings, houston.profiles, houston.custom_instructions, houston.memories, houston.idempotency_keys,
         houston.compressions, houston.tool_results, houston.title_requests,
-        houston.sessions, houston.session_states, houston.agents, houston.teams, houston.team_agents;
+        houston.sessions, houston.session_states, houston.feeds, houston.check_ins, houston.agents, houston.teams, houston.team_agents;

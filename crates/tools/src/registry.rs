@@ -117,6 +117,13 @@ impl Offer {
         &self.list.tools
     }
 
+    /// Those of them that are named.
+    #[must_use]
+    pub fn limited_to(&self, names: &[String]) -> Self {
+        let named = |tool: &&SharedTool| names.contains(&tool.definition().name);
+        Self::of(self.list.tools.iter().filter(named).cloned().collect())
+    }
+
     /// The tool of this name, if it is offered.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {

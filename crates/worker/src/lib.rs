@@ -13,6 +13,7 @@
 //! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
 //!   be repeated finish within the drain time.
 //! - A session is closed by one worker however many look, and summarised by one; what breaks off goes on elsewhere.
+//! - A feed or check-in that is due begins once, over all workers and their deaths.
 //! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
 //!
 //! # Deliberately absent
@@ -32,6 +33,7 @@ pub mod health;
 mod lease;
 mod listen;
 mod reaper;
+mod schedule;
 mod sweep;
 mod titles;
 mod worker;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use houston_domain::id::Ids;
+use houston_domain::mode::Mode;
+use houston_domain::schedule::Schedules;
 use houston_engine::{Driven, Engine};
 use houston_queue::{
     DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, run_worker,
@@ -17,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, Keeper, LeaseThread};
-use crate::{archive, cron, listen, reaper, sweep, titles};
+use crate::{archive, cron, listen, reaper, schedule, sweep, titles};
 
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
@@ -51,6 +53,8 @@ pub struct Worker {
     pub worker: WorkerConfig,
     /// The health monitor.
     pub monitor: MonitorConfig,
+    /// Feeds and check-ins.
+    pub schedules: Schedules,
 }
 
 /// Why a worker ended although nobody asked it to.
@@ -163,6 +167,16 @@ impl Worker {
             done.clone(),
         ));
         archive::start(&self.store, &self.engine, tracker, done);
+        let agent_types = self.engine.agent_types();
+        let scheduler = schedule::Scheduler {
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            ids: Arc::clone(&self.ids),
+            schedules: self.schedules.clone(),
+            feed_kinds: schedule::kinds_with(agent_types, Mode::FeedGeneration),
+            stop: done.clone(),
+        };
+        tracker.spawn(scheduler.run());
         tracker.spawn(control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
         let monitor = Monitor {
             store: self.store.clone(),

@@ -72,6 +72,7 @@ pub(crate) async fn create(
         cost: houston_store::cost::Cost::NOTHING.into(),
         id: id.shown(&kind.name),
         user_id: new.user,
+        parent_id: None,
         title: new.title.to_owned(),
         description: new.description.to_owned(),
         status: new.status.map(str::to_owned),

@@ -1,10 +1,13 @@
 //! `/v1/{kinds}`: what all agentables have in common.
 
+pub(crate) mod archive;
+pub(crate) mod cancel;
 pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod get;
 pub(crate) mod list;
 mod serving;
+pub(crate) mod tasks;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, UserId};
@@ -19,6 +22,9 @@ use crate::rfc3339::Time;
 pub(crate) struct Shown {
     pub(crate) id: String,
     pub(crate) user_id: UserId,
+    /// What it works for; of a task alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parent_id: Option<String>,
     pub(crate) title: String,
     pub(crate) description: String,
     /// How it stands, by its run and by what somebody decided.
@@ -44,6 +50,7 @@ impl Shown {
         Self {
             id: AgentableId::shown(agentable.id, &agentable.kind),
             user_id: agentable.user,
+            parent_id: agentable.parent.map(|(kind, id)| id.shown(&kind)),
             title: agentable.title,
             description: agentable.description,
             status,

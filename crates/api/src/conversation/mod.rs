@@ -51,6 +51,7 @@ async fn make(
         description: conversation.description.clone(),
         status: kind.initial_status.clone(),
         run_id: Some(run),
+        parent_id: None,
         agent_id: served_by.agent,
         team_id: served_by.team,
         created_at: Time(agentable.created_at),

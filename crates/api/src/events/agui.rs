@@ -167,6 +167,29 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
     },
+    /// A task, which works in a run and a stream of its own.
+    SubagentStarted {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timestamp: Timestamp,
+        subagent_run_id: RunId,
+        name: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_tool_call_id: Option<EntityId>,
+        metadata: TaskMetadata<'a>,
+    },
+    SubagentFinished {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timestamp: Timestamp,
+        subagent_run_id: RunId,
+        outcome: SubagentOutcome,
+    },
+    SubagentError {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timestamp: Timestamp,
+        subagent_run_id: RunId,
+        message: &'a str,
+        code: &'a str,
+    },
     /// A message that changes in place: this is all of it.
     ActivitySnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +232,31 @@ pub(crate) struct Added<'a> {
     /// Of a tool call that failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_error: bool,
+}
+
+/// Which task it is: its events are under its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct TaskMetadata<'a> {
+    pub(crate) houston: TaskAdded<'a>,
+}
+
+/// See [`TaskMetadata`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct TaskAdded<'a> {
+    pub(crate) task_id: &'a str,
+    /// How it ended; none while it works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<RunStatus>,
+}
+
+/// How a task's part in a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum SubagentOutcome {
+    /// It is done.
+    Success,
+    /// It works on, beyond this run.
+    Suspended,
 }
 
 /// The value of a `CUSTOM` event.

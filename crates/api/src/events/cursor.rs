@@ -299,6 +299,8 @@ impl Cursor {
             | Durable::SessionArchived { .. }
             | Durable::ContextCompressed { .. }
             | Durable::TitleSet { .. }
+            | Durable::TaskStarted { .. }
+            | Durable::TaskEnded { .. }
             | Durable::ErrorShown { .. } => {}
         }
     }

@@ -5,7 +5,7 @@
 
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event as Durable, MessageBody};
-use houston_domain::id::MessageId;
+use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::events::agui::{
     Added, ERROR_ACTIVITY, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult,
-    StepName, Timestamp, TokenUsage,
+    StepName, SubagentOutcome, TaskAdded, TaskMetadata, Timestamp, TokenUsage,
 };
 use crate::events::fact::fact;
 use crate::rfc3339::Time;
@@ -56,14 +56,9 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ToolCalled { call_id, name, input, message_id } => {
             tool_called(timestamp, *message_id, call_id, name, input)
         }
-        Durable::ToolReturned { content, is_error, message_id, .. } => vec![Event::ToolCallResult {
-            timestamp,
-            message_id: EntityId::Result(*message_id),
-            tool_call_id: EntityId::Message(*message_id),
-            content,
-            role: "tool",
-            metadata: is_error.then(|| Metadata { houston: Added { is_error: true, ..Added::default() } }),
-        }],
+        Durable::ToolReturned { content, is_error, message_id, .. } => {
+            vec![tool_returned(timestamp, *message_id, content, *is_error)]
+        }
         Durable::RetryScheduled { attempt, of, retry_at, code, message, .. } => {
             let value = Fact::Retry { attempt: *attempt, of: *of, retry_at: Time(*retry_at), code, message };
             let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
@@ -80,6 +75,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
         }
+        event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
         Durable::HandedOver { iteration } => {
             let value = Fact::HandedOver { iteration: *iteration };
             let handed = Event::Custom { timestamp, name: "houston.run.handed_over", value };
@@ -90,6 +86,17 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
                 run_end(timestamp, context, committed, *status, usage, (message.as_deref(), code.as_deref()));
             step_end(timestamp, context).into_iter().chain([ended]).collect()
         }
+    }
+}
+
+fn tool_returned(timestamp: Timestamp, cell: MessageId, content: &str, is_error: bool) -> Event<'_> {
+    Event::ToolCallResult {
+        timestamp,
+        message_id: EntityId::Result(cell),
+        tool_call_id: EntityId::Message(cell),
+        content,
+        role: "tool",
+        metadata: is_error.then(|| Metadata { houston: Added { is_error: true, ..Added::default() } }),
     }
 }
 
@@ -201,6 +208,56 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
         activity_type: ERROR_ACTIVITY,
         content: ErrorMessage::shown(text, metadata),
     }
+}
+
+fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
+    match event {
+        Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
+            let call = Some(EntityId::Message(*message_id));
+            let about = TaskAdded { task_id, status: None };
+            task(timestamp, *task_run_id, (title, call), about, (None, None))
+        }
+        Durable::TaskEnded { task_id, task_run_id, title, status, code, message } => {
+            let about = TaskAdded { task_id, status: Some(*status) };
+            task(timestamp, *task_run_id, (title, None), about, (message.as_deref(), code.as_deref()))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A task's part in this run. It works in a run of its own, so the part is empty: what starts and ends it stands
+/// side by side, and no run ends with a part of a task open.
+fn task<'a>(
+    timestamp: Timestamp,
+    run: RunId,
+    (name, call): (&'a str, Option<EntityId>),
+    about: TaskAdded<'a>,
+    (message, code): (Option<&'a str>, Option<&'a str>),
+) -> Vec<Event<'a>> {
+    let started = Event::SubagentStarted {
+        timestamp,
+        subagent_run_id: run,
+        name,
+        parent_tool_call_id: call,
+        metadata: TaskMetadata { houston: about },
+    };
+    let finished = |outcome| Event::SubagentFinished { timestamp, subagent_run_id: run, outcome };
+    let ended = match about.status {
+        None => finished(SubagentOutcome::Suspended),
+        Some(status) if status.answers() => finished(SubagentOutcome::Success),
+        Some(status) => {
+            let cancelled = status == RunStatus::Cancelled;
+            let told = if cancelled { "The task was cancelled." } else { "The task failed." };
+            let message = message.or(status.notice()).unwrap_or(told);
+            Event::SubagentError {
+                timestamp,
+                subagent_run_id: run,
+                message,
+                code: code.unwrap_or(status.as_str()),
+            }
+        }
+    };
+    vec![started, ended]
 }
 
 fn step_start(timestamp: Timestamp, step: u32) -> Event<'static> {

@@ -3,6 +3,7 @@
 
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
+use houston_domain::message::Source;
 
 use crate::events::agui::{ERROR_ACTIVITY, EntityId};
 use crate::events::snapshot_message::{Content, RolledBack, SnapshotMessage, ToolCalls};
@@ -41,9 +42,12 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
         metadata,
         ..SnapshotMessage::said(content)
     };
+    let is_system = committed.body.as_ref().is_some_and(|body| body.source == Source::System);
     let content = committed.body.map(|body| body.content).unwrap_or_default();
     match committed.event {
-        Event::MessagePosted { message_id } => Some(text("user", message_id, content)),
+        Event::MessagePosted { message_id } => {
+            Some(text(if is_system { "system" } else { "user" }, message_id, content))
+        }
         Event::MessageSent { message_id } => Some(text("assistant", message_id, content)),
         Event::ToolCalled { call_id, name, input, message_id } => Some(SnapshotMessage {
             id: EntityId::Message(message_id),

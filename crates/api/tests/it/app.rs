@@ -76,6 +76,7 @@ impl App {
                 let told = json!({"asked": format!("{question:?}"), "title": agentable.title});
                 Box::pin(std::future::ready(Ok(told)))
             }),
+            feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;

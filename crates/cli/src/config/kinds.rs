@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use houston_domain::agentable::{AgentType, check_kind};
+use houston_domain::mode::Mode;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::explain::nearest;
 use super::{ConfigError, USE_CASES, Wanted};
+
+/// The tool that creates tasks.
+const CREATES: &str = "create_task";
 
 /// The agent types that come with Houston.
 pub(super) const BUILT_IN: &[(&str, &str)] = &[
@@ -36,8 +40,10 @@ pub(super) fn load(jobs: Option<&Path>, tools: &[&str]) -> Result<BTreeMap<Strin
         kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools)?);
     }
     let Some(folder) = jobs.map(|jobs| jobs.join("agents")).filter(|folder| folder.is_dir()) else {
+        check_created(&kinds, &BTreeMap::new())?;
         return Ok(kinds);
     };
+    let mut texts = BTreeMap::new();
     let fail = |source| ConfigError::Folder { path: folder.clone(), source };
     for entry in std::fs::read_dir(&folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
@@ -46,9 +52,32 @@ pub(super) fn load(jobs: Option<&Path>, tools: &[&str]) -> Result<BTreeMap<Strin
             let text = std::fs::read_to_string(&path)
                 .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
             kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools)?);
+            texts.insert(kind.to_owned(), (path, text));
         }
     }
+    check_created(&kinds, &texts)?;
     Ok(kinds)
+}
+
+/// Checks what kinds say of each other: only kinds that agents begin can be created, and whoever has the tool for it
+/// says which. `texts` are the files of the user's folder.
+fn check_created(
+    kinds: &BTreeMap<String, Kind>,
+    texts: &BTreeMap<String, (PathBuf, String)>,
+) -> Result<(), ConfigError> {
+    let begun_by_agents = |kind: &AgentType| !kind.conversational && !kind.made_with_user;
+    let allowed: Vec<&str> = kinds
+        .values()
+        .filter(|kind| begun_by_agents(&kind.agent_type))
+        .map(|kind| kind.agent_type.kind.as_str())
+        .collect();
+    for (name, Kind { agent_type, .. }) in kinds {
+        let built_in = BUILT_IN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| *text);
+        let shipped = (PathBuf::from(format!("jobs/agents/{name}.toml")), built_in.to_owned());
+        let (path, text) = texts.get(name).unwrap_or(&shipped);
+        File { path, text }.check_created(agent_type, &allowed)?;
+    }
+    Ok(())
 }
 
 /// Where the names stand that mean something elsewhere.
@@ -56,6 +85,8 @@ pub(super) fn load(jobs: Option<&Path>, tools: &[&str]) -> Result<BTreeMap<Strin
 struct Named {
     kind: Spanned<String>,
     tools: Vec<Spanned<String>>,
+    #[serde(default)]
+    creates: Vec<Spanned<String>>,
     use_case: Option<Spanned<String>>,
 }
 
@@ -90,6 +121,32 @@ impl File<'_> {
         }
         let (allowed, like) = (known.join(", "), like(given, known));
         Err(self.refuse(tool.span().start, format!("there is no tool `{given}`; there are: {allowed}{like}")))
+    }
+
+    fn check_created(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
+        let named: Named = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+        for kind in &named.creates {
+            let given = kind.get_ref().as_str();
+            if !allowed.contains(&given) {
+                let (known, like) = (allowed.join(", "), like(given, allowed));
+                let reason =
+                    format!("no tasks of the kind `{given}` can be created; there are: {known}{like}");
+                return Err(self.refuse(kind.span().start, reason));
+            }
+        }
+        let creates = named.tools.iter().find(|tool| tool.get_ref() == CREATES);
+        if let Some(tool) = creates.filter(|_| agent_type.creates.is_empty()) {
+            let reason = format!("{CREATES} needs `creates = [\"…\"]`; there are: {}", allowed.join(", "));
+            return Err(self.refuse(tool.span().start, reason));
+        }
+        let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);
+        if writes_feeds && !agent_type.made_with_user {
+            let at = self.text.find("modes").unwrap_or(0);
+            let reason =
+                "only a kind with `made_with_user = true` has the mode feed_generation: it is one per user";
+            return Err(self.refuse(at, reason.to_owned()));
+        }
+        Ok(())
     }
 
     fn check_use_case(&self, use_case: &Spanned<String>) -> Result<(), ConfigError> {

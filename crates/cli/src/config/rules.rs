@@ -11,7 +11,7 @@ type Broken = (String, String);
 /// # Errors
 /// The first setting that breaks a rule: which, from where, and what is allowed.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
-    let checks = [models, leases, least, shares, sessions, context, rest];
+    let checks = [models, leases, least, shares, sessions, context, schedules, rest];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),
         Some((key, reason)) => {
@@ -153,6 +153,42 @@ fn context(settings: &Settings) -> Option<Broken> {
         return broken("orchestrator.context.results.beginning_bytes", reason);
     }
     None
+}
+
+/// Of what begins at a time of its own.
+fn schedules(settings: &Settings) -> Option<Broken> {
+    let (feed, check_in, tasks) =
+        (&settings.feed_generation, &settings.agent_check_in, settings.orchestrator.tasks);
+    let limits = check_in.limits;
+    if limits.earliest >= limits.latest {
+        return broken(
+            "agent_check_in.limits.earliest",
+            format!("must be before latest ({})", limits.latest),
+        );
+    }
+    if limits.min_delay_s > limits.max_delay_s {
+        let reason = format!("must be max_delay_s ({}) at most", limits.max_delay_s);
+        return broken("agent_check_in.limits.min_delay_s", reason);
+    }
+    let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let (key, _) = [
+        ("feed_generation.looking.every_ms", whole(feed.looking.every_ms)),
+        ("feed_generation.looking.batch", feed.looking.batch),
+        ("feed_generation.looking.again_s", whole(feed.looking.again_s)),
+        ("feed_generation.told.agentables", feed.told.agentables),
+        ("feed_generation.told.of_each", feed.told.of_each),
+        ("feed_generation.told.chars", feed.told.chars.into()),
+        ("agent_check_in.looking.every_ms", whole(check_in.looking.every_ms)),
+        ("agent_check_in.looking.batch", check_in.looking.batch),
+        ("agent_check_in.looking.again_s", whole(check_in.looking.again_s)),
+        ("agent_check_in.limits.max_pending", limits.max_pending),
+        ("orchestrator.tasks.max_depth", tasks.max_depth.into()),
+        ("orchestrator.tasks.max_open", tasks.max_open.into()),
+        ("orchestrator.tasks.max_per_run", tasks.max_per_run.into()),
+    ]
+    .into_iter()
+    .find(|(_, value)| *value < 1)?;
+    broken(key, "must be at least 1")
 }
 
 fn rest(settings: &Settings) -> Option<Broken> {

@@ -1,4 +1,4 @@
-//! The 64 cases.
+//! The 80 cases.
 
 use std::time::Duration;
 
@@ -37,6 +37,14 @@ pub(crate) enum Place {
     C15,
     /// In the middle of reaping a dead worker.
     C16,
+    /// A feed's agent was told, before that is committed.
+    C17,
+    /// The same, committed, before anybody knows.
+    C18,
+    /// The rows of a task are written, before the step of its creator commits.
+    C19,
+    /// The same, committed, before anybody knows.
+    C20,
 }
 
 /// What happens there.
@@ -48,13 +56,13 @@ pub(crate) enum Deed {
     Delay,
 }
 
-pub(crate) const PLACES: [Place; 16] = {
+pub(crate) const PLACES: [Place; 20] = {
     use Place::*;
-    [C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16]
+    [C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20]
 };
 pub(crate) const DEEDS: [Deed; 4] = [Deed::Kill, Deed::Pause, Deed::Error, Deed::Delay];
 
-/// One of the 64.
+/// One of the 80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) place: Place,

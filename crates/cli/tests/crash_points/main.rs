@@ -1,4 +1,4 @@
-//! Sixteen places × {kill, pause, error, delay}: 64 cases over a real Postgres, a real Redis, real processes, a
+//! Twenty places × {kill, pause, error, delay}: 80 cases over a real Postgres, a real Redis, real processes, a
 //! model and a ledger of tool calls outside the service. Each case strikes one process once, in one place, and
 //! then asks for what the design promises there.
 //!
@@ -14,6 +14,8 @@
 //! [`case::Case::is_in_real_time`]: a lease of 30 s, a pause of 35 s, a delay of 10 s.
 
 // `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
+mod begun;
 #[cfg(test)]
 mod case;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use houston_testkit::model_server::{Call, Fault, Reply};
 use serde_json::json;
 
+use crate::begun;
 use crate::case::Place;
 use crate::tools::{LOOK_UP, SEND_LETTER, SET_LABEL};
 
@@ -35,6 +36,9 @@ pub(crate) fn script() -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let stalled: Mutex<HashSet<String>> = Mutex::default();
     move |call| {
         let said = call.last_user_text();
+        if let Some(reply) = begun::reply(call, &said) {
+            return reply;
+        }
         let case = said.trim_start_matches("This is case ").trim_end_matches(", please.").to_owned();
         let answer = Reply::tool("send_message", json!({"content": answer(&case)})).in_pieces(40);
         if case.starts_with("C7-") {

@@ -158,7 +158,7 @@ fn result<'e>(entries: &'e [Entry], name: &str) -> &'e str {
 }
 
 /// Nothing is pending, no lock is held, positions have no gap, and no row is older than one before it.
-fn rows(house: &House) {
+pub(crate) fn rows(house: &House) {
     let is_empty = |what: &str, sql: &str| assert_eq!(house.plot.sql(sql), "", "{what}");
     is_empty(
         "locks",

@@ -13,7 +13,7 @@ use crate::ground::Ground;
 use crate::{scenario, tools};
 
 /// The one test this program has for its runner; which cases it plays, `CRASH_POINTS` may say.
-const NAME: &str = "sixty_four_cases";
+const NAME: &str = "eighty_cases";
 const ONLY: &str = "CRASH_POINTS";
 
 pub(crate) fn main() -> ExitCode {

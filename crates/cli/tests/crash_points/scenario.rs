@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::begun;
 use crate::case::{Case, Deed, Place};
 use crate::client::{Client, Posted, Watched};
 use crate::ground::Plot;
@@ -26,6 +27,9 @@ pub(crate) async fn play(case: Case, plot: Plot) {
     let mut house = House::build(case, plot);
     let (_, client) = house.serve(false);
     let goal = client.goal().await;
+    if matches!(case.place, Place::C17 | Place::C18 | Place::C19 | Place::C20) {
+        return begun::play(&mut house, &client, &goal).await;
+    }
     let outcome = match case.place {
         Place::C1 | Place::C2 | Place::C3 => strike_post(&mut house, &client, goal).await,
         Place::C4 => strike_before_fetch(&mut house, &client, goal).await,
@@ -40,11 +44,11 @@ pub(crate) async fn play(case: Case, plot: Plot) {
     promises::check(&house, &client, &outcome).await;
 }
 
-fn messages(goal: &str) -> String {
+pub(crate) fn messages(goal: &str) -> String {
     format!("/v1/goals/{goal}/messages")
 }
 
-fn message(case: Case) -> Value {
+pub(crate) fn message(case: Case) -> Value {
     json!({"content": question(&case.name())})
 }
 
@@ -61,7 +65,7 @@ async fn answered(client: &Client, posted: &Posted) {
 }
 
 /// Wakes a process that was stopped, when it has slept past its lease, and waits until it has found out.
-async fn wake(house: &mut House, name: &str, since: Instant) {
+pub(crate) async fn wake(house: &mut House, name: &str, since: Instant) {
     let left = house.case.times().pause.saturating_sub(since.elapsed());
     tokio::time::sleep(left).await;
     house.process(name).resume().unwrap();

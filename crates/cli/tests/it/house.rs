@@ -167,6 +167,13 @@ impl House {
         self.create(&format!("/v1/goals/{goal}/messages"), key, &json!({"content": content})).await
     }
 
+    /// A request without a body; its status and what came back.
+    pub(crate) async fn ask(&self, method: reqwest::Method, path: &str) -> (u16, Value) {
+        let response =
+            self.client.request(method, self.url(path)).bearer_auth(&self.key).send().await.unwrap();
+        (response.status().as_u16(), json(response).await)
+    }
+
     pub(crate) async fn cancel(&self, run: &str) {
         let request = self.client.post(self.url(&format!("/v1/runs/{run}/cancel"))).bearer_auth(&self.key);
         assert!(request.send().await.unwrap().status().is_success());

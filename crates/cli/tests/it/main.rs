@@ -30,11 +30,15 @@ mod outage;
 #[cfg(test)]
 mod people;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod sigterm;
+#[cfg(test)]
+mod tasks;
 #[cfg(test)]
 mod teams;
 #[cfg(test)]

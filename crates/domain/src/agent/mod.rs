@@ -30,8 +30,10 @@ pub const SEND_MESSAGE: &str = "send_message";
 /// What a run needs to know of its agent type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunPolicy {
-    /// Whether somebody waits for an answer; it stops after `send_message`.
+    /// Whether it talks with somebody; it stops after `send_message`.
     pub conversational: bool,
+    /// Whether that somebody waits for an answer: not where a mode opened the run, until a message comes.
+    pub awaited: bool,
     /// What the user reads.
     pub reply: Reply,
     /// Its bounds.
@@ -79,9 +81,13 @@ impl AgentRun {
             own_entries: of_this_run,
             history: Vec::new(),
         };
+        let mut texts = 0;
         for (at, entry) in history.iter().enumerate().skip(own) {
             run.replay(entry, at.checked_sub(1).map(|before| &history[before]));
+            texts += said(entry);
         }
+        // The first text is what opened it; whoever wrote another one waits.
+        run.policy.awaited |= texts > 1;
         run.phase = phase_after(history.last());
         run.history = history;
         run
@@ -139,6 +145,12 @@ impl AgentRun {
         &self.policy
     }
 
+    /// Whether somebody waits for an answer.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.policy.conversational && self.policy.awaited
+    }
+
     /// Whether the user was sent a message since they last wrote.
     #[must_use]
     pub fn message_sent(&self) -> bool {
@@ -169,7 +181,7 @@ impl AgentRun {
         let calls = self.name_calls(&mut content, malformed);
         let says = content.iter().any(|block| matches!(block, Block::Text { .. }));
         if calls.is_empty() && !says {
-            if self.policy.conversational && !self.message_sent {
+            if self.is_awaited() && !self.message_sent {
                 return Err(EmptyAnswer);
             }
             self.progress.iterations += 1;
@@ -222,6 +234,7 @@ impl AgentRun {
         }
         let entry = Entry::user(texts.into_iter().map(Block::text).collect());
         self.message_sent = false;
+        self.policy.awaited = true;
         self.phase = Phase::Ready;
         self.push(entry.clone());
         Some(entry)
@@ -306,8 +319,8 @@ impl AgentRun {
             }
         }
         let is_reply = match self.policy.reply {
-            Reply::Text => self.policy.conversational,
-            Reply::SendMessage => self.policy.conversational && natural && !self.message_sent,
+            Reply::Text => self.is_awaited(),
+            Reply::SendMessage => self.is_awaited() && natural && !self.message_sent,
         };
         if !is_reply {
             thinking.append(&mut text);
@@ -315,6 +328,12 @@ impl AgentRun {
         let join = |parts: Vec<&str>| (!parts.is_empty()).then(|| parts.join("\n\n"));
         (join(text), join(thinking))
     }
+}
+
+/// Texts that were said to the agent.
+fn said(entry: &Entry) -> usize {
+    let is_text = |block: &&Block| matches!(block, Block::Text { .. });
+    if entry.role == Role::User { entry.content.iter().filter(is_text).count() } else { 0 }
 }
 
 fn tool_names(entry: &Entry) -> Vec<&str> {

@@ -8,6 +8,7 @@ use serde_json::json;
 fn policy(conversational: bool, reply: Reply) -> RunPolicy {
     RunPolicy {
         conversational,
+        awaited: true,
         reply,
         limits: Limits {
             max_iterations: 20,
@@ -47,6 +48,31 @@ fn a_conversational_run_stops_after_its_message_and_goes_on_when_spoken_to() {
     assert_eq!(next(&run), Next::Done(RunStatus::MessageSent));
     run.on_messages(vec!["more".into()]);
     assert_eq!(next(&run), Next::CallModel);
+}
+
+#[test]
+fn where_nobody_waits_silence_is_an_answer_until_somebody_speaks() {
+    let quiet = RunPolicy { awaited: false, ..policy(true, Reply::SendMessage) };
+    let opened = Entry::user(vec![Block::text("<feed_generation/>")]);
+    let begin =
+        |history: Vec<Entry>| AgentRun::resume(quiet, history.clone(), history.len(), DateTime::UNIX_EPOCH);
+    let mut run = begin(vec![opened.clone()]);
+    let said = run.on_model(turn(vec![Block::text("done")])).unwrap();
+    assert_eq!((said.reply, said.thought.as_deref()), (None, Some("done")));
+    assert!(begin(vec![opened.clone()]).on_model(turn(vec![])).is_ok());
+    let mut run = begin(vec![opened.clone()]);
+    run.on_model(turn(vec![call("1", SEND_MESSAGE)])).unwrap();
+    run.on_tools(vec![("1".into(), ToolResponse::success("sent"))]);
+    assert_eq!(next(&run), Next::Done(RunStatus::MessageSent), "one message is enough");
+    // Somebody spoke: while it ran, before it began, or before another worker took it over.
+    let mut spoken = begin(vec![opened.clone()]);
+    spoken.on_messages(vec!["hi".into()]);
+    let at_once = begin(vec![Entry::user(vec![Block::text("<feed_generation/>"), Block::text("hi")])]);
+    let before = begin(vec![opened, Entry::user(vec![Block::text("hi")])]);
+    for mut run in [spoken, at_once, before] {
+        assert!(run.clone().on_model(turn(vec![])).is_err());
+        assert_eq!(run.on_model(turn(vec![Block::text("hello")])).unwrap().reply.as_deref(), Some("hello"));
+    }
 }
 
 #[test]

@@ -79,19 +79,22 @@ impl Composing<'_> {
         let nobody = KnownUser::default();
         let about_user = self.agent_type.prompt.about_user;
         let user = if about_user { &self.context.user } else { &nobody };
-        vec![
-            base(self.agent_type, self.reply),
-            profile(user),
-            custom_instructions(&user.custom_instructions),
-            tools(self.offer),
-            automation(self.schedules),
-            workspace(self.agent_type),
-            capabilities(self.offer),
-            autonomy(self.agent_type.autonomy),
-            aim(&self.agent_type.kind, self.title, self.description),
-            time(self.now),
-            conversation(self.context, self.agent_type.archives, about_user),
-        ]
+        let parent = self.context.setting.parent.as_ref();
+        let sections = [
+            Some(base(self.agent_type, self.reply)),
+            Some(profile(user)),
+            Some(custom_instructions(&user.custom_instructions)),
+            Some(tools(self.offer)),
+            Some(automation(self.schedules)),
+            Some(workspace(self.agent_type)),
+            Some(capabilities(self.offer)),
+            Some(autonomy(self.agent_type.autonomy)),
+            parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)),
+            Some(aim(&self.agent_type.kind, self.title, self.description)),
+            Some(time(self.now)),
+            Some(conversation(self.context, self.agent_type.archives, about_user)),
+        ];
+        sections.into_iter().flatten().collect()
     }
 
     /// The prompt: the sections, cut to the cap.

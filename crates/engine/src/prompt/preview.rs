@@ -20,6 +20,7 @@ use super::compose::{Composed, Composing};
 use crate::config::ContextConfig;
 use crate::engine::Setup;
 use crate::setups::Setups;
+use crate::task::fitted;
 
 /// The prompt of an agentable with this title and description. The one way a prompt is made: what people are shown is
 /// what models are sent.
@@ -150,6 +151,7 @@ async fn next(
     // Whoever asks has looked the kind up.
     let unknown = houston_store::Error::NotFound { what: "agent type" };
     let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
+    let setup = fitted(&setup, &context.setting);
     Ok(Next { offer: offered(&setup, &context), setup, context })
 }
 

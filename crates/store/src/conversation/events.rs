@@ -24,7 +24,9 @@ pub(super) fn of(conversation: &Conversation, ids: &[MessageId]) -> Vec<(Event, 
     let mut events = vec![(Event::RunQueued {}, None)];
     for (message, id) in conversation.messages.iter().zip(ids) {
         match (message.source, message.message_type) {
-            (Source::User, _) => events.push((Event::MessagePosted { message_id: *id }, Some(*id))),
+            (Source::User | Source::System, _) => {
+                events.push((Event::MessagePosted { message_id: *id }, Some(*id)))
+            }
             (Source::Agent, MessageType::Text) => {
                 events.push((Event::MessageSent { message_id: *id }, Some(*id)));
             }

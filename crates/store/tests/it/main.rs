@@ -27,4 +27,6 @@ mod sessions;
 #[cfg(test)]
 mod step;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod texting;

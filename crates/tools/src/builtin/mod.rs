@@ -2,11 +2,13 @@
 
 mod create_feed_item;
 mod create_note;
+mod create_task;
 mod delete_note;
 mod get_current_time;
 mod list_feed_items;
 mod list_learnings;
 mod list_notes;
+mod manage_check_ins;
 mod manage_learning;
 mod manage_memory;
 mod read_custom_instructions;
@@ -14,6 +16,7 @@ mod read_feed_item;
 mod read_note;
 mod read_profile;
 mod read_result;
+mod schedule_check_in;
 mod search_agent_history;
 mod send_message;
 mod update_note;
@@ -46,6 +49,9 @@ pub fn all() -> Vec<SharedTool> {
         Arc::new(read_feed_item::ReadFeedItem::default()),
         Arc::new(read_result::ReadResult::default()),
         Arc::new(search_agent_history::SearchAgentHistory::default()),
+        Arc::new(create_task::CreateTask::default()),
+        Arc::new(schedule_check_in::ScheduleCheckIn::default()),
+        Arc::new(manage_check_ins::ManageCheckIns::default()),
         Arc::new(get_current_time::GetCurrentTime::default()),
     ]
 }

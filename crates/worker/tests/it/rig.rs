@@ -105,8 +105,10 @@ impl Rig {
             created_at: self.ids.clock().now(),
         };
         self.store.create_agentable(self.tenant, &task, None, &Value::Null).await.unwrap();
-        let child =
-            format!("update houston.agentables set parent_id = '{}' where id = '{}'", self.goal.0, id.0);
+        let child = format!(
+            "update houston.agentables set parent_id = '{}', depth = 1 where id = '{}'",
+            self.goal.0, id.0
+        );
         self.servers.sql(&child).unwrap();
         id
     }

@@ -232,6 +232,11 @@ async fn forgotten_tasks_count_as_done_and_forgotten_goals_wait_again_with_an_er
     let done = rig.ended(runs[0]).await;
     assert_eq!((done.status, done.error_code), (RunStatus::Completed, None));
     assert!(errors(&rig, task).await.is_empty());
+    let thread = rig.store.messages(rig.tenant, young, None, 100).await.unwrap();
+    let told = thread.iter().filter(|thread| thread.message.source == Source::System);
+    let told: Vec<_> = told.map(|thread| thread.message.content.as_str()).collect();
+    assert_eq!(told.len(), 1, "what it worked for is told once: {told:?}");
+    assert!(told[0].contains("status=\"completed\""), "{told:?}");
     let failed = rig.ended(runs[2]).await;
     assert_eq!(
         (failed.status, failed.error_code.as_deref()),

@@ -8,6 +8,8 @@ use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::schedule::Schedules;
+use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_engine::{Config, Engine, Parts};
 use houston_llm::{Model, Simulated};
@@ -132,6 +134,7 @@ impl Rig {
                 drain_s: 5,
             },
             monitor,
+            schedules: schedules(),
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();
@@ -144,6 +147,14 @@ impl TestWorker {
     pub(crate) async fn drain(self) {
         self.stop.cancel();
         self.running.ended().await.unwrap();
+    }
+}
+
+/// As shipped.
+pub(crate) fn schedules() -> Schedules {
+    Schedules {
+        feed: toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap(),
+        check_in: toml::from_str(include_str!("../../../../jobs/agent_check_in.toml")).unwrap(),
     }
 }
 
@@ -173,6 +184,8 @@ pub(crate) fn config() -> Config {
             results: houston_domain::tool_result::ResultLimits::default(),
             titles: houston_engine::config::TitleConfig::default(),
         },
+        tasks: TaskLimits::default(),
+        check_ins: schedules().check_in.limits,
         delayed: DelayedRetry {
             rate_limited: 5,
             network: 3,

@@ -1,0 +1,421 @@
+//! Tasks from beginning to end: a goal creates one, it works, its note and its result reach the goal, which tells its
+//! user. What is too much is refused, what is cancelled goes with all below it, and no kill loses or doubles any of it.
+
+use std::sync::Mutex;
+
+use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
+use houston_testkit::process::Process;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::house::{House, PATIENCE};
+
+pub(crate) fn says(text: &str) -> Reply {
+    Reply::tool("send_message", json!({"content": text}))
+}
+
+/// Whether the model is asked for a task.
+pub(crate) fn is_task(call: &Call) -> bool {
+    call.system().contains("You carry out one task")
+}
+
+/// Whether the model is asked because tools have answered, and nobody has said anything since.
+pub(crate) fn tools_answered(call: &Call) -> bool {
+    call.json()["messages"].as_array().and_then(|all| all.last()).is_some_and(|last| last["role"] == "tool")
+}
+
+/// A worker that asks `server`.
+pub(crate) fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process {
+    let url = server.url();
+    let mut variables = vec![
+        ("HOUSTON_MODEL", "openai/scripted"),
+        ("OPENAI_BASE_URL", url.as_str()),
+        ("OPENAI_API_KEY", "sk-test"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "100"),
+        ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "500"),
+    ];
+    variables.extend(more);
+    house.worker_with(&variables)
+}
+
+/// A goal that creates one task for "go", and says what became of it; the task writes a note once `gate` is open.
+fn one_task(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
+    let gate = gate.clone();
+    move |call| {
+        let asked = call.last_user_text();
+        match (is_task(call), tools_answered(call)) {
+            (true, false) => {
+                Reply::tool("create_note", json!({"title": "Hotels", "content": "Shibuya, Asakusa"}))
+                    .held_by(&gate)
+            }
+            (true, true) => Reply::text("Found two hotels."),
+            (false, _) if asked.contains("<task_ended") => says("Your task is done."),
+            (false, false) => Reply::tool(
+                "create_task",
+                json!({"title": "Find hotels", "instructions": "Find hotels in Tokyo."}),
+            ),
+            (false, true) => says("I am on it."),
+        }
+    }
+}
+
+async fn tasks(house: &House, goal: &str) -> Vec<Value> {
+    let page = house.get(&format!("/v1/goals/{goal}/tasks")).await;
+    page["data"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
+}
+
+async fn until_said(house: &House, goal: &str, text: &str) {
+    let path = format!("/v1/goals/{goal}/messages?limit=100");
+    house
+        .until(&path, text, |page| {
+            page["data"].as_array().is_some_and(|all| all.iter().any(|message| message["content"] == text))
+        })
+        .await;
+}
+
+/// Messages that Houston itself wrote into a thread.
+async fn told(house: &House, path: &str) -> Vec<Value> {
+    let page = house.get(&format!("{path}/messages?limit=100")).await;
+    page["data"].as_array().unwrap().iter().filter(|message| message["source"] == "system").cloned().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tells_its_user() {
+    let house = House::start();
+    let gate = Gate::new();
+    let server = ModelServer::start(one_task(&gate)).await.unwrap();
+    let _worker = worker(&house, &server, &[]);
+    let user = house.create("/v1/users", "user", &json!({"name": "Ada"})).await;
+    let body = json!({"user_id": user["id"], "title": "Tokyo", "description": "A week in spring."});
+    let goal = house.create("/v1/goals", "goal", &body).await["id"].as_str().unwrap().to_owned();
+    let noted = json!({"title": "Secret of the goal", "content": "not for tasks"});
+    house.create(&format!("/v1/goals/{goal}/notes"), "note", &noted).await;
+    let rules = json!({"content": "Answer in Latin."});
+    let user_path = format!("/v1/users/{}", user["id"].as_str().unwrap());
+    house.create(&format!("{user_path}/custom-instructions"), "rule", &rules).await;
+
+    let message = house.post(&goal, "1", "go").await;
+    let events = Mutex::new(Vec::new());
+    let keep = |event: &Value| {
+        if event["type"].as_str().unwrap().starts_with("SUBAGENT") {
+            events.lock().unwrap().push(event.clone());
+        }
+    };
+    let first = house.watch_with(message["events_url"].as_str().unwrap(), keep).await;
+    assert_eq!(house.said(&goal).await, ["I am on it."]);
+    let begun = tasks(&house, &goal).await;
+    let [task] = &begun[..] else { panic!("one call, one task: {begun:?}") };
+    assert_eq!(
+        (&task["parent_id"], &task["status"], &task["title"]),
+        (&json!(goal), &json!("active"), &json!("Find hotels"))
+    );
+    let task_path = format!("/v1/tasks/{}", task["id"].as_str().unwrap());
+    gate.open();
+    until_said(&house, &goal, "Your task is done.").await;
+
+    // What the task's model was told: what the goal is about and its instructions, and nothing else.
+    let task_call = server.journal().exchanges().into_iter().find(|exchange| {
+        let body = String::from_utf8_lossy(&exchange.body);
+        body.contains("You carry out one task")
+    });
+    let body = String::from_utf8(task_call.unwrap().body.to_vec()).unwrap();
+    for known in ["A week in spring.", "Find hotels in Tokyo.", "create_note"] {
+        assert!(body.contains(known), "{known}: {body}");
+    }
+    for unknown in
+        ["Secret of the goal", "Answer in Latin", "\"send_message\"", "\"create_task\"", "manage_learning"]
+    {
+        assert!(!body.contains(unknown), "{unknown}: {body}");
+    }
+
+    let done = house.get(&task_path).await;
+    assert_eq!((&done["status"], &done["parent_id"]), (&json!("completed"), &json!(goal)));
+    let notes = house.get(&format!("/v1/goals/{goal}/notes")).await;
+    let titles: Vec<&str> =
+        notes["data"].as_array().unwrap().iter().map(|note| note["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Hotels", "Secret of the goal"], "the note of the task is the goal's");
+    let reports = told(&house, &format!("/v1/goals/{goal}")).await;
+    let [report] = &reports[..] else { panic!("told once: {reports:?}") };
+    assert_eq!(report["metadata"]["type"], "task_ended");
+    let content = report["content"].as_str().unwrap();
+    for part in ["Find hotels", "status=\"completed\"", "Found two hotels.", ">Hotels</item>"] {
+        assert!(content.contains(part), "{part}: {content}");
+    }
+    assert_eq!(told(&house, &task_path).await[0]["content"], "Find hotels in Tokyo.");
+
+    // The stream says when it began and when it ended, and closes what it opens.
+    let run = report["run_id"].as_str().unwrap();
+    house.until(&format!("/v1/runs/{run}"), "its end", |run| !run["ended_at"].is_null()).await;
+    let last = house.watch_with(&format!("/v1/goals/{goal}/events"), keep).await;
+    let events = events.into_inner().unwrap();
+    let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["SUBAGENT_STARTED", "SUBAGENT_FINISHED", "SUBAGENT_STARTED", "SUBAGENT_FINISHED"]);
+    assert!(events.iter().all(|event| event["subagentRunId"] == task["run_id"]), "{events:?}");
+    assert_eq!(events[0]["metadata"]["houston"]["task_id"], task["id"]);
+    assert!(events[0]["parentToolCallId"].is_string());
+    assert_eq!(
+        (&events[1]["outcome"]["type"], &events[3]["outcome"]["type"]),
+        (&json!("suspended"), &json!("success"))
+    );
+    for watched in [first, last] {
+        assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"), "{watched:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task() {
+    let house = House::start();
+    let (asked, worked, told_of) = (Gate::new(), Gate::new(), Gate::new());
+    let (call, work, tell) = (asked.clone(), worked.clone(), told_of.clone());
+    let server = ModelServer::start(move |asked: &Call| {
+        let text = asked.last_user_text();
+        match (is_task(asked), tools_answered(asked)) {
+            (true, false) => {
+                Reply::tool("create_note", json!({"title": "Hotels", "content": "Shibuya"})).held_by(&work)
+            }
+            (true, true) => Reply::text("Found one."),
+            (false, _) if text.contains("<task_ended") => says("Your task is done.").held_by(&tell),
+            (false, false) => {
+                Reply::tool("create_task", json!({"title": "Find", "instructions": "Find hotels."}))
+                    .in_pieces(8)
+                    .held_after(4, &call)
+            }
+            (false, true) => says("I am on it."),
+        }
+    })
+    .await
+    .unwrap();
+    let goal = house.goal("kill").await;
+    house.post(&goal, "1", "go").await;
+
+    // In the middle of the call that creates it.
+    let mut doomed = worker(&house, &server, &[]);
+    assert!(server.journal().wait_until(PATIENCE, |journal| journal.calls() == 1).await);
+    doomed.kill().unwrap();
+    asked.open();
+    assert!(tasks(&house, &goal).await.is_empty(), "half a call creates nothing");
+    // While it works.
+    let mut doomed = worker(&house, &server, &[]);
+    let path = format!("/v1/goals/{goal}/tasks");
+    let is_running = |page: &Value| page["data"][0]["run_id"].as_str().is_some_and(|run| !run.is_empty());
+    house.until(&path, "a task", is_running).await;
+    let run = tasks(&house, &goal).await[0]["run_id"].as_str().unwrap().to_owned();
+    let run = format!("/v1/runs/{run}");
+    house.until(&run, "running", |run| run["status"] == "running").await;
+    doomed.kill().unwrap();
+    // Once it has ended, and the goal is awake.
+    let mut doomed = worker(&house, &server, &[]);
+    house.until(&run, "its second attempt", |run| run["attempt"] == 2).await;
+    worked.open();
+    house.until(&run, "its end", |run| run["status"] == "completed").await;
+    let goal_path = format!("/v1/goals/{goal}");
+    let report = told(&house, &goal_path).await.pop().unwrap();
+    let report_run = format!("/v1/runs/{}", report["run_id"].as_str().unwrap());
+    house.until(&report_run, "running", |run| run["status"] == "running").await;
+    doomed.kill().unwrap();
+    let _last = worker(&house, &server, &[]);
+    told_of.open();
+    until_said(&house, &goal, "Your task is done.").await;
+
+    assert_eq!(tasks(&house, &goal).await.len(), 1);
+    assert_eq!(told(&house, &goal_path).await.len(), 1, "told once");
+    assert_eq!(house.get(&format!("{goal_path}/notes")).await["data"].as_array().unwrap().len(), 1);
+    let said = house.said(&goal).await;
+    assert_eq!(said.iter().filter(|said| *said == "Your task is done.").count(), 1, "{said:?}");
+    assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() {
+    let house = House::start();
+    // A kind that may create tasks, and is one itself.
+    let researcher = include_str!("../../../../jobs/agents/task.toml")
+        .replace("kind = \"task\"", "kind = \"researcher\"")
+        .replace("tools = [", "creates = [\"task\"]\ntools = [\"create_task\", ")
+        .replace("You carry out one task", "You research");
+    std::fs::write(house.folder.path().join("agents/researcher.toml"), researcher).unwrap();
+    let goal_file = house.folder.path().join("agents/goal.toml");
+    let text = std::fs::read_to_string(&goal_file).unwrap();
+    let text = text.replace("creates = [\"task\"]", "creates = [\"task\", \"researcher\"]");
+    std::fs::write(&goal_file, text).unwrap();
+
+    let results = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let (heard, gate) = (std::sync::Arc::clone(&results), Gate::new());
+    let held = gate.clone();
+    let server = ModelServer::start(move |call: &Call| {
+        let new = |title: &str, more: Value| {
+            let mut task = json!({"title": title, "instructions": "Do it."});
+            task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            ("create_task".to_owned(), task)
+        };
+        heard.lock().unwrap().extend(call.tool_results().into_iter().map(|result| result.content));
+        let calls = |calls: Vec<(String, Value)>| {
+            let mut calls = calls.into_iter();
+            let (name, input) = calls.next().unwrap();
+            calls.fold(Reply::tool(name, input), |reply, (name, input)| reply.then_tool(name, input))
+        };
+        if is_task(call) {
+            return Reply::text("done").held_by(&held);
+        }
+        match (call.system().contains("You research"), tools_answered(call)) {
+            (true, false) => calls(vec![new("deeper", json!({}))]),
+            (true, true) => Reply::text("I did it myself.").held_by(&held),
+            (false, _) if call.last_user_text().contains("<task_ended") => says("ok"),
+            (false, false) => calls(vec![
+                new("one", json!({"kind": "researcher"})),
+                new("two", json!({"tools": ["list_notes"]})),
+                new("three", json!({})),
+                new("wrong kind", json!({"kind": "goal"})),
+                new("wrong tool", json!({"tools": ["send_message"]})),
+            ]),
+            (false, true) => says("begun"),
+        }
+    })
+    .await
+    .unwrap();
+    let _worker = worker(&house, &server, &[("HOUSTON_ORCHESTRATOR__TASKS__MAX_OPEN", "2")]);
+    let goal = house.goal("limits").await;
+    let message = house.post(&goal, "1", "go").await;
+    house.answered(&message).await;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while results.lock().unwrap().len() < 6 {
+        assert!(std::time::Instant::now() < deadline, "{:?}", results.lock().unwrap());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let results = results.lock().unwrap().clone();
+    let has = |part: &str| results.iter().filter(|result| result.contains(part)).count();
+    assert_eq!(has("Created researcher_"), 1, "{results:?}");
+    assert_eq!(has("Created task_"), 1, "{results:?}");
+    assert_eq!(has("2 of your tasks are open, and 2 may be: wait until one has ended"), 1, "{results:?}");
+    assert_eq!(has("you cannot create a `goal`; there are: task, researcher"), 1, "{results:?}");
+    assert_eq!(has("a task cannot have `send_message`; there are:"), 1, "{results:?}");
+    assert_eq!(has("tasks may go 1 deep, and you are 1 deep: do it yourself"), 1, "{results:?}");
+    assert_eq!(tasks(&house, &goal).await.len(), 2);
+    let offered = server.journal().exchanges().into_iter().find_map(|exchange| {
+        let body: Value = serde_json::from_slice(&exchange.body).ok()?;
+        let is_two = body["messages"][0]["content"].to_string().contains("<title>two</title>");
+        is_two.then(|| body["tools"].clone())
+    });
+    let offered = offered.unwrap();
+    let offered: Vec<&str> =
+        offered.as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+    assert_eq!(offered, ["list_notes"], "of its tools, those it was given");
+    gate.open();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_a_goal_cancels_all_below_it_once_and_wakes_nobody() {
+    let house = House::start();
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = ModelServer::start(move |call: &Call| {
+        let new = |title: &str| json!({"title": title, "instructions": "Do it."});
+        match (is_task(call), tools_answered(call)) {
+            (true, _) => Reply::text("never").held_by(&held),
+            (false, false) if call.last_user_text() == "go" => {
+                Reply::tool("create_task", new("one")).then_tool("create_task", new("two"))
+            }
+            (false, _) => says("ok"),
+        }
+    })
+    .await
+    .unwrap();
+    let _worker = worker(&house, &server, &[]);
+    let goal = house.goal("cancel").await;
+    let path = format!("/v1/goals/{goal}");
+    let message = house.post(&goal, "1", "go").await;
+    house.answered(&message).await;
+    assert_eq!(tasks(&house, &goal).await.len(), 2);
+    let (status, first) = house.ask(Method::POST, &format!("{path}/cancel")).await;
+    assert_eq!((status, first["data"].as_array().unwrap().len()), (202, 2), "{first}");
+    house.ask(Method::POST, &format!("{path}/cancel")).await;
+    let are_cancelled =
+        |page: &Value| page["data"].as_array().unwrap().iter().all(|task| task["status"] == "cancelled");
+    house.until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
+    assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
+    assert!(told(&house, &path).await.is_empty(), "nobody is woken");
+    assert_eq!(house.get(&path).await["run_id"], message["run_id"], "no run was opened");
+
+    // What it should know, it knows when it runs again.
+    let next = house.post(&goal, "2", "and now?").await;
+    house.answered(&next).await;
+    let history = house.get(&format!("{path}/history?limit=100")).await.to_string();
+    assert_eq!(history.matches("<tasks_cancelled>").count(), 1, "{history}");
+    assert!(history.contains("<item>one</item>") && history.contains("<item>two</item>"), "{history}");
+
+    // A task that is cancelled alone is told of.
+    house.answered(&house.post(&goal, "3", "go").await).await;
+    let one = tasks(&house, &goal).await[0]["id"].as_str().unwrap().to_owned();
+    let (status, _) = house.ask(Method::POST, &format!("/v1/tasks/{one}/cancel")).await;
+    assert_eq!(status, 202);
+    house
+        .until(&format!("{path}/messages?limit=100"), "told", |page| {
+            page["data"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|message| message["metadata"]["status"] == "cancelled")
+        })
+        .await;
+
+    // What is put away is cancelled too.
+    let (status, archived) = house.ask(Method::POST, &format!("{path}/archive")).await;
+    assert_eq!((status, &archived["status"]), (200, &json!("archived")), "{archived}");
+    house.until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
+    let (_, back) = house.ask(Method::POST, &format!("{path}/unarchive")).await;
+    assert_ne!(back["status"], "archived");
+    let (status, refused) = house.ask(Method::POST, &format!("/v1/tasks/{one}/archive")).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("not_archivable")));
+    gate.open();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_tried_again_is_told_of_once_and_one_that_fails_says_why() {
+    let house = House::start();
+    let tries = Mutex::new(0);
+    let server = ModelServer::start(move |call: &Call| {
+        let text = call.last_user_text();
+        match (is_task(call), tools_answered(call)) {
+            (true, _) if text.contains("hopeless") => Reply::status(401),
+            (true, _) => {
+                let mut tries = tries.lock().unwrap();
+                *tries += 1;
+                if *tries == 1 {
+                    Reply::status(429).header("retry-after-ms", "200")
+                } else {
+                    Reply::text("It is 42.")
+                }
+            }
+            (false, _) if text.contains("<task_ended") => {
+                says(if text.contains("failed") { "bad" } else { "good" })
+            }
+            (false, false) => Reply::tool("create_task", json!({"title": "Think", "instructions": text})),
+            (false, true) => says("begun"),
+        }
+    })
+    .await
+    .unwrap();
+    let _worker = worker(&house, &server, &[]);
+    let goal = house.goal("fail").await;
+    let path = format!("/v1/goals/{goal}");
+    house.post(&goal, "1", "think").await;
+    until_said(&house, &goal, "good").await;
+    let reports = told(&house, &path).await;
+    assert_eq!(reports.len(), 1, "paused is not ended: {reports:?}");
+    assert!(reports[0]["content"].as_str().unwrap().contains("It is 42."));
+    let notes = house.get(&format!("{path}/notes")).await;
+    assert_eq!(
+        notes["data"][0]["title"], "Think",
+        "what it found out is kept although it wrote nothing down"
+    );
+    house.post(&goal, "2", "hopeless").await;
+    until_said(&house, &goal, "bad").await;
+    let reports = told(&house, &path).await;
+    assert_eq!((reports.len(), &reports[0]["metadata"]["status"]), (2, &json!("failed")), "{reports:?}");
+    assert!(reports[0]["content"].as_str().unwrap().contains("<error>"), "{reports:?}");
+    let run = format!("/v1/runs/{}", reports[0]["run_id"].as_str().unwrap());
+    house.until(&run, "its end", |run| !run["ended_at"].is_null()).await;
+    let watched = house.watch(&format!("{path}/events?after=0")).await;
+    assert_eq!(watched.types.iter().filter(|kind| *kind == "SUBAGENT_ERROR").count(), 1);
+}

@@ -1,0 +1,133 @@
+//! Check-ins: times at which an agent wants to be woken.
+
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use crate::local_time::{LocalTime, instant, within_hours};
+
+/// Bytes of the reason of a check-in: the agent reads it when the time has come.
+pub const MAX_REASON_BYTES: usize = 2_000;
+
+/// When an agent wants to be woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// At this time.
+    At(DateTime<Utc>),
+    /// When the clocks of its user show this.
+    Local(NaiveDateTime),
+    /// So many minutes from now.
+    InMinutes(u32),
+}
+
+/// A check-in as a model asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedCheckIn {
+    /// When.
+    pub when: Moment,
+    /// What for.
+    pub reason: String,
+}
+
+/// How many check-ins there may be, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckInLimits {
+    /// Check-ins of one agentable that wait.
+    pub max_pending: i64,
+    /// Seconds from now on before which none is set: an agent must not keep itself busy.
+    pub min_delay_s: i64,
+    /// Seconds from now on after which none is set.
+    pub max_delay_s: i64,
+    /// None before this time of day, where the user lives: it waits until then.
+    pub earliest: LocalTime,
+    /// None from this time of day on: it waits for the next morning.
+    pub latest: LocalTime,
+}
+
+/// A time at which no check-in can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMoment {
+    /// It is past, or so near that the agent would only keep itself busy.
+    #[error("{wanted} is too soon: choose a time at least {min_s} seconds from now, which is {now}")]
+    TooSoon {
+        /// What was asked for.
+        wanted: DateTime<Utc>,
+        /// The limit.
+        min_s: i64,
+        /// The time now.
+        now: DateTime<Utc>,
+    },
+    /// It is too far away.
+    #[error("{wanted} is too far away: choose a time at most {max_s} seconds from now, which is {now}")]
+    TooFar {
+        /// What was asked for.
+        wanted: DateTime<Utc>,
+        /// The limit.
+        max_s: i64,
+        /// The time now.
+        now: DateTime<Utc>,
+    },
+    /// There is no such time there.
+    #[error("there is no {wanted} in {zone}: choose another time")]
+    Nowhere {
+        /// What was asked for.
+        wanted: NaiveDateTime,
+        /// The user's time zone.
+        zone: Tz,
+    },
+}
+
+impl Moment {
+    /// When that is for a user in `zone`, moved to the morning if it falls into their night.
+    ///
+    /// # Errors
+    /// [`InvalidMoment`]: what is wrong, and what is allowed.
+    pub fn resolve(
+        self,
+        limits: &CheckInLimits,
+        zone: Tz,
+        now: DateTime<Utc>,
+    ) -> Result<DateTime<Utc>, InvalidMoment> {
+        let wanted = match self {
+            Self::At(at) => at,
+            Self::Local(local) => {
+                instant(zone, local).ok_or(InvalidMoment::Nowhere { wanted: local, zone })?
+            }
+            Self::InMinutes(minutes) => now + TimeDelta::minutes(minutes.into()),
+        };
+        let (min_s, max_s) = (limits.min_delay_s, limits.max_delay_s);
+        if wanted < now + TimeDelta::seconds(min_s) {
+            return Err(InvalidMoment::TooSoon { wanted, min_s, now });
+        }
+        if wanted > now + TimeDelta::seconds(max_s) {
+            return Err(InvalidMoment::TooFar { wanted, max_s, now });
+        }
+        Ok(within_hours(zone, limits.earliest, limits.latest, wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_where_the_user_lives_neither_too_soon_nor_too_far_and_not_at_night() {
+        let limits = CheckInLimits {
+            max_pending: 3,
+            min_delay_s: 300,
+            max_delay_s: 86_400,
+            earliest: "07:00".parse().unwrap(),
+            latest: "22:00".parse().unwrap(),
+        };
+        let now: DateTime<Utc> = "2026-11-22T12:00:00Z".parse().unwrap();
+        let resolve = |moment: Moment| moment.resolve(&limits, Tz::Europe__Berlin, now);
+        let local = |text: &str| Moment::Local(text.parse().unwrap());
+        assert_eq!(resolve(Moment::InMinutes(5)).unwrap(), now + TimeDelta::minutes(5));
+        assert_eq!(resolve(local("2026-11-22T18:30:00")).unwrap().to_rfc3339(), "2026-11-22T17:30:00+00:00");
+        assert_eq!(resolve(local("2026-11-22T23:30:00")).unwrap().to_rfc3339(), "2026-11-23T06:00:00+00:00");
+        assert!(matches!(resolve(Moment::InMinutes(4)), Err(InvalidMoment::TooSoon { .. })));
+        assert!(matches!(resolve(Moment::At(now - TimeDelta::days(1))), Err(InvalidMoment::TooSoon { .. })));
+        assert!(matches!(resolve(Moment::InMinutes(1441)), Err(InvalidMoment::TooFar { .. })));
+    }
+}

@@ -1,0 +1,171 @@
+//! Cancelling an agentable: its open run and those of all tasks below it, at any depth.
+//!
+//! Locks are taken from the lowest task up, as the end of a task does, which locks its parent's row after its own. A
+//! task that was created meanwhile shows once the row above it is locked: then it begins anew.
+
+use houston_domain::id::{AgentableId, RunId, TenantId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// How often it begins anew: each time somebody must have created a task in an instant.
+const TRIES: u32 = 20;
+
+/// The status of what is put away.
+pub const ARCHIVED: &str = "archived";
+
+/// A run that was asked to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Of which agentable.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// Which run.
+    pub run: RunId,
+}
+
+impl Store {
+    /// Asks the open run of an agentable of the tenant to stop, and those of all its tasks; whoever drives them
+    /// hears of it at once. With `archive` it is put away as well, and its check-ins are taken back. Done twice, it
+    /// is done once. Returns the runs that were asked now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn cancel_agentable(
+        &self,
+        tenant: TenantId,
+        kind: &str,
+        id: AgentableId,
+        archive: bool,
+    ) -> Result<Vec<Asked>> {
+        self.agentable(tenant, kind, id).await?;
+        let mut tries = 0;
+        loop {
+            let mut tx = self.pool.begin().await?;
+            let locked = lock(&mut tx, id).await?;
+            let below = below(&mut tx, id).await?;
+            if below.iter().any(|one| !locked.contains(one)) && tries < TRIES {
+                tries += 1;
+                tx.rollback().await?;
+                continue;
+            }
+            let asked = ask(&mut tx, id, &locked).await?;
+            if archive {
+                put_away(&mut tx, id, &locked).await?;
+            }
+            tx.commit().await?;
+            return Ok(asked);
+        }
+    }
+
+    /// Takes an agentable of the tenant out again.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn unarchive(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::cancel::unarchive
+            update houston.agentables set status = case when status = $4 then null else status end
+             where tenant_id = $1 and kind = $2 and id = $3",
+            tenant.0,
+            kind,
+            id.0,
+            ARCHIVED
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+    }
+}
+
+/// Locks it and all tasks below it, the lowest first. Returns them.
+async fn lock(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid>> {
+    let rows = sqlx::query_scalar!(
+        r#"-- store::cancel::lock
+        with recursive below as (
+            select id, depth from houston.agentables where id = $1
+            union all
+            select a.id, a.depth from below b join houston.agentables a on a.parent_id = b.id)
+        select l.agentable_id from below b join houston.run_locks l on l.agentable_id = b.id
+         where l.run_open or b.id = $1
+         order by b.depth desc, b.id for no key update of l"#,
+        id.0
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows)
+}
+
+/// The open tasks below it, as they are now.
+async fn below(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid>> {
+    let rows = sqlx::query_scalar!(
+        r#"-- store::cancel::below
+        with recursive below as (
+            select id from houston.agentables where parent_id = $1
+            union all
+            select a.id from below b join houston.agentables a on a.parent_id = b.id)
+        select b.id as "id!" from below b join houston.run_locks l on l.agentable_id = b.id where l.run_open"#,
+        id.0
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows)
+}
+
+/// Marks the open runs. Its agent is told which tasks went with it, when it runs again.
+async fn ask(connection: &mut PgConnection, id: AgentableId, locked: &[Uuid]) -> Result<Vec<Asked>> {
+    let rows = sqlx::query!(
+        r#"-- store::cancel::ask
+        with open as (
+            select l.agentable_id, l.run_id, l.last_seq, r.cancelled_with_parent as knew, a.kind, a.title, a.parent_id
+              from houston.run_locks l join houston.runs r on r.id = l.run_id and r.ended_at is null
+              join houston.agentables a on a.id = l.agentable_id
+             where l.agentable_id = any ($2) and l.run_open),
+        gone as (
+            select array_agg(title order by agentable_id) as titles from open where parent_id = $1 and not knew),
+        marked as (
+            update houston.runs r
+               set cancel_seq = coalesce(r.cancel_seq, o.last_seq),
+                   cancelled_with_parent = r.cancelled_with_parent or o.agentable_id <> $1,
+                   cancelled_tasks = case when o.agentable_id = $1
+                                          then coalesce(r.cancelled_tasks, '{}') || g.titles
+                                          else r.cancelled_tasks end
+              from open o cross join gone g where r.id = o.run_id),
+        told as (
+            select houston.note_in_history($1, l.run_id, array[houston.tasks_cancelled(g.titles)])
+              from houston.run_locks l cross join gone g
+             where l.agentable_id = $1 and not l.run_open and g.titles is not null),
+        woken as (
+            update houston.run_locks l set wake = true, next_attempt_at = null, woken_at = clock_timestamp()
+              from open o where l.agentable_id = o.agentable_id
+            returning o.agentable_id, o.kind, o.run_id, o.knew)
+        select w.agentable_id as "agentable_id!", w.kind as "kind!", w.run_id as "run_id!",
+               pg_notify('houston', format('1 cancel %s %s', w.agentable_id, w.run_id))::text as notified
+          from woken w where (select count(*) from told) >= 0"#,
+        id.0,
+        locked
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Asked { agentable: AgentableId(row.agentable_id), kind: row.kind, run: RunId(row.run_id) })
+        .collect())
+}
+
+async fn put_away(connection: &mut PgConnection, id: AgentableId, locked: &[Uuid]) -> Result<()> {
+    sqlx::query!(
+        "-- store::cancel::archive
+        with gone as (delete from houston.check_ins where agentable_id = any ($2))
+        update houston.agentables set status = $3 where id = $1 and status is distinct from $3",
+        id.0,
+        locked,
+        ARCHIVED
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

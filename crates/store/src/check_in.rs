@@ -1,0 +1,273 @@
+//! Check-ins: times at which an agent wants to be woken. Each is a row until its time has come; the transaction that
+//! takes it away tells its agent, so it comes once, whoever looks.
+
+use chrono::{DateTime, Utc};
+use houston_domain::check_in::{CheckInLimits, WantedCheckIn};
+use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId};
+use houston_domain::local_time::zone;
+use houston_domain::mode::Mode;
+use houston_domain::schedule::{CheckInConfig, check_in_message};
+use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+use crate::record::{FencedTx, Owner};
+use crate::tell::{Telling, tell};
+
+/// A check-in that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckIn {
+    /// Its id.
+    pub id: CheckInId,
+    /// Whom it wakes.
+    pub agentable: AgentableId,
+    /// The kind of that agentable.
+    pub kind: String,
+    /// What for.
+    pub reason: String,
+    /// When.
+    pub due_at: DateTime<Utc>,
+    /// When it was set.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What became of one that was due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// Its agent was told.
+    Told(AgentableId),
+    /// Its agent is busy: it is tried again.
+    PutOff,
+    /// Somebody else has it, or it was taken back.
+    Gone,
+}
+
+impl FencedTx {
+    /// Sets a check-in of `owner`'s agentable, unless `limits` forbid it. Says what the model reads.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn schedule_check_in(
+        &mut self,
+        owner: Owner,
+        id: CheckInId,
+        wanted: &WantedCheckIn,
+        limits: &CheckInLimits,
+    ) -> Result<ToolResponse> {
+        let now = sqlx::query!(
+            r#"-- store::check_in::before
+            select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
+                   (select count(*) from houston.check_ins where agentable_id = $2) as "pending!"
+              from houston.users u where u.id = $1"#,
+            owner.user.0,
+            owner.agentable.0
+        )
+        .fetch_one(self.connection())
+        .await?;
+        if now.pending >= limits.max_pending {
+            return Ok(ToolResponse::failure(
+                ToolErrorCode::RateLimited,
+                format!(
+                    "{} check-ins are set, and {} may be: cancel one with manage_check_ins first",
+                    now.pending, limits.max_pending
+                ),
+            ));
+        }
+        let zone = zone(&now.time_zone);
+        let due_at = match wanted.when.resolve(limits, zone, now.now) {
+            Ok(due_at) => due_at,
+            Err(invalid) => {
+                return Ok(ToolResponse::failure(ToolErrorCode::ValidationError, invalid.to_string()));
+            }
+        };
+        sqlx::query!(
+            "-- store::check_in::insert
+            insert into houston.check_ins (id, tenant_id, user_id, agentable_id, run_id, reason, wanted_at, due_at)
+            values ($1, $2, $3, $4, $5, $6, $7, $7)",
+            id.0,
+            owner.tenant.0,
+            owner.user.0,
+            owner.agentable.0,
+            owner.run.0,
+            wanted.reason,
+            due_at
+        )
+        .execute(self.connection())
+        .await?;
+        Ok(ToolResponse::success(format!("Set {id} for {}.", due_at.with_timezone(&zone).to_rfc3339())))
+    }
+}
+
+/// The agentable's own, as a model reads them.
+pub(crate) async fn told(connection: &mut PgConnection, owner: Owner) -> Result<ToolResponse> {
+    let rows = sqlx::query!(
+        "-- store::check_in::told
+        select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
+          join houston.users u on u.id = c.user_id
+         where c.agentable_id = $1 order by c.id limit 100",
+        owner.agentable.0
+    )
+    .fetch_all(connection)
+    .await?;
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let at = row.due_at.with_timezone(&zone(&row.time_zone)).to_rfc3339();
+            format!("{} at {at}: {}", CheckInId(row.id), row.reason)
+        })
+        .collect();
+    let none = "No check-in is set.".to_owned();
+    Ok(ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n") }))
+}
+
+/// Takes one of the agentable's own back.
+pub(crate) async fn cancel(
+    connection: &mut PgConnection,
+    owner: Owner,
+    id: CheckInId,
+) -> Result<ToolResponse> {
+    let gone = delete(connection, owner.tenant, Some(owner.agentable), id).await?;
+    Ok(if gone {
+        ToolResponse::success(format!("Cancelled {id}."))
+    } else {
+        ToolResponse::failure(
+            ToolErrorCode::NotFound,
+            format!("there is no {id}: manage_check_ins with `list` shows those that are set"),
+        )
+    })
+}
+
+async fn delete(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    within: Option<AgentableId>,
+    id: CheckInId,
+) -> Result<bool> {
+    let done = sqlx::query!(
+        "-- store::check_in::delete
+        delete from houston.check_ins
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)",
+        tenant.0,
+        id.0,
+        within.map(|within| within.0)
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+impl Store {
+    /// Check-ins of an agentable of the tenant that wait, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn check_ins(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        before: Option<CheckInId>,
+        limit: i64,
+    ) -> Result<Vec<CheckIn>> {
+        let rows = sqlx::query!(
+            "-- store::check_in::list
+            select c.id, c.agentable_id, a.kind, c.reason, c.due_at, c.created_at
+              from houston.check_ins c join houston.agentables a on a.id = c.agentable_id
+             where c.tenant_id = $1 and c.agentable_id = $2 and ($3::uuid is null or c.id < $3)
+             order by c.id desc limit $4",
+            tenant.0,
+            agentable.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|c| CheckIn {
+                id: CheckInId(c.id),
+                agentable: AgentableId(c.agentable_id),
+                kind: c.kind,
+                reason: c.reason,
+                due_at: c.due_at,
+                created_at: c.created_at,
+            })
+            .collect())
+    }
+
+    /// Takes a check-in of the tenant back.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]: its time may have come.
+    pub async fn cancel_check_in(&self, tenant: TenantId, id: CheckInId) -> Result<()> {
+        let mut connection = self.pool.acquire().await?;
+        match delete(&mut connection, tenant, None, id).await? {
+            true => Ok(()),
+            false => Err(Error::NotFound { what: "check-in" }),
+        }
+    }
+
+    /// Check-ins whose time has come, the longest due first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn due_check_ins(&self, limit: i64) -> Result<Vec<CheckInId>> {
+        let rows = sqlx::query_scalar!(
+            "-- store::check_in::due
+            select id from houston.check_ins where due_at <= now() order by due_at limit $1",
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(CheckInId).collect())
+    }
+
+    /// Takes a check-in whose time has come away and tells its agent: one transaction. While a run of the agentable
+    /// is open, it is put off.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn begin_check_in(
+        &self,
+        id: CheckInId,
+        config: &CheckInConfig,
+        message: MessageId,
+        run: RunId,
+    ) -> Result<Begun> {
+        let mut tx = self.pool.begin().await?;
+        let due = sqlx::query!(
+            "-- store::check_in::take
+            delete from houston.check_ins c using houston.users u
+             where c.id = $1 and c.due_at <= now() and u.id = c.user_id
+            returning c.agentable_id, c.reason, c.wanted_at, u.time_zone",
+            id.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let Some(due) = due else { return Ok(Begun::Gone) };
+        let content = check_in_message(&config.prompt, zone(&due.time_zone), due.wanted_at, &due.reason);
+        let telling = Telling {
+            agentable: AgentableId(due.agentable_id),
+            message,
+            run,
+            mode: Mode::AgentCheckIn,
+            content: &content,
+            metadata: &json!({"type": Mode::AgentCheckIn, "check_in_id": id}),
+        };
+        if tell(&mut tx, &telling, self.fairness).await? {
+            tx.commit().await?;
+            return Ok(Begun::Told(telling.agentable));
+        }
+        tx.rollback().await?;
+        sqlx::query!(
+            "-- store::check_in::put_off
+            update houston.check_ins set due_at = now() + make_interval(secs => $2) where id = $1 and due_at <= now()",
+            id.0,
+            f64::from(u32::try_from(config.looking.again_s).unwrap_or(u32::MAX))
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(Begun::PutOff)
+    }
+}

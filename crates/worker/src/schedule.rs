@@ -1,0 +1,120 @@
+//! What begins at a time of its own: feeds and check-ins. Each worker looks for what is due; the transaction that begins
+//! one is the same that sets the next, so it begins once, whoever looks, and what was missed while nobody lived begins
+//! once too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::event::Live;
+use houston_domain::id::{AgentableId, Ids};
+use houston_domain::mode::Mode;
+use houston_domain::schedule::Schedules;
+use houston_queue::DeltaBus;
+use houston_store::Store;
+use houston_store::check_in::Begun as CheckedIn;
+use houston_store::feed::{Begun, FeedIds, Occasion};
+use rand::Rng;
+use tokio_util::sync::CancellationToken;
+
+/// Looks for what is due.
+pub(crate) struct Scheduler {
+    pub(crate) store: Store,
+    pub(crate) bus: DeltaBus,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) schedules: Schedules,
+    /// The kinds that write feeds.
+    pub(crate) feed_kinds: Vec<String>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// What each kind begins with besides messages: the names of those that have `mode`.
+pub(crate) fn kinds_with<'t>(
+    types: impl IntoIterator<Item = &'t houston_domain::agentable::AgentType>,
+    mode: Mode,
+) -> Vec<String> {
+    let has = types.into_iter().filter(|agent_type| agent_type.modes.contains(&mode));
+    has.map(|agent_type| agent_type.kind.clone()).collect()
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    Feeds,
+    CheckIns,
+}
+
+impl Scheduler {
+    /// Looks again and again until stopped.
+    pub(crate) async fn run(self) {
+        tokio::join!(self.again(Due::Feeds), self.again(Due::CheckIns));
+    }
+
+    /// A full look is followed by the next soon.
+    async fn again(&self, due: Due) {
+        let looking = match due {
+            Due::Feeds => self.schedules.feed.looking,
+            Due::CheckIns => self.schedules.check_in.looking,
+        };
+        loop {
+            // Up to a fifth shorter than set, so that the workers do not look in step.
+            let early = rand::rng().random_range(0..=looking.every_ms / 5);
+            let mut pause = Duration::from_millis(looking.every_ms.saturating_sub(early));
+            let looked = match due {
+                Due::Feeds => self.feeds().await,
+                Due::CheckIns => self.check_ins().await,
+            };
+            match looked {
+                Ok(true) => pause = pause.min(Duration::from_millis(100)),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%error, ?due, "could not look for what is due, trying again"),
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn feeds(&self) -> houston_store::Result<bool> {
+        let config = &self.schedules.feed;
+        if config.times.is_empty() {
+            return Ok(false);
+        }
+        let due = self.store.due_feeds(config.looking.batch).await?;
+        for whose in &due {
+            if self.stop.is_cancelled() {
+                return Ok(false);
+            }
+            let ids = FeedIds { message: self.ids.next(), run: self.ids.next() };
+            let begun =
+                self.store.begin_feed(*whose, Occasion::Scheduled, &self.feed_kinds, config, ids).await?;
+            tracing::debug!(user = %whose.1, ?begun, "a feed was due");
+            if let Begun::Told { agentable, .. } = begun {
+                self.announce(agentable);
+            }
+        }
+        Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.looking.batch))
+    }
+
+    async fn check_ins(&self) -> houston_store::Result<bool> {
+        let config = &self.schedules.check_in;
+        let due = self.store.due_check_ins(config.looking.batch).await?;
+        for id in &due {
+            if self.stop.is_cancelled() {
+                return Ok(false);
+            }
+            let (message, run) = (self.ids.next(), self.ids.next());
+            let begun = self.store.begin_check_in(*id, config, message, run).await?;
+            tracing::debug!(check_in = %id, ?begun, "a check-in was due");
+            if let CheckedIn::Told(agentable) = begun {
+                self.announce(agentable);
+            }
+        }
+        Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.looking.batch))
+    }
+
+    /// For those who watch; the run itself is heard of from Postgres.
+    fn announce(&self, agentable: AgentableId) {
+        self.bus.publish(agentable, Live::Nudge);
+    }
+}
