@@ -69,13 +69,12 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([scheduled]).collect()
         }
         Durable::ModelFallback { from, to, code, message } => {
-            let value = Fact::Fallback { from, to, code, message };
-            vec![Event::Custom { timestamp, name: "houston.model.fallback", value }]
+            vec![fact(timestamp, "houston.model.fallback", Fact::Fallback { from, to, code, message })]
         }
         Durable::TeamRouted { team_id, agent_id, agent_name, by, reason } => {
             let (team_id, agent_id, by) = (*team_id, *agent_id, *by);
             let value = Fact::Routed { team_id, agent_id, agent_name, by, reason };
-            vec![Event::Custom { timestamp, name: "houston.team.routed", value }]
+            vec![fact(timestamp, "houston.team.routed", value)]
         }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
@@ -91,6 +90,10 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             step_end(timestamp, context).into_iter().chain([ended]).collect()
         }
     }
+}
+
+fn fact<'a>(timestamp: Timestamp, name: &'static str, value: Fact<'a>) -> Event<'a> {
+    Event::Custom { timestamp, name, value }
 }
 
 /// The end of a message of which `sent` characters have been sent: what is missing, then its end.
