@@ -13,7 +13,6 @@ mod use_case;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
@@ -257,12 +256,8 @@ pub(crate) fn load(jobs: Option<&Path>, tools: &[String]) -> Result<Loaded, Conf
     figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
-    let kinds = kinds::load(jobs, &names(tools))?;
+    let kinds = kinds::load(jobs, &agents::names(tools))?;
     Ok(Loaded { settings, kinds, jobs: jobs.map(Path::to_owned), tools: tools.to_vec(), figment })
-}
-
-fn names(tools: &[String]) -> Vec<&str> {
-    tools.iter().map(String::as_str).collect()
 }
 
 /// A TOML source under the key of its file.
@@ -319,18 +314,7 @@ impl Loaded {
     /// The agent types alone.
     #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
-        alone(self.kinds.clone())
-    }
-
-    /// What agents may be made of.
-    pub(crate) fn agent_sources(&self) -> houston_api::AgentSources {
-        let (jobs, tools) = (self.jobs.clone(), self.tools.clone());
-        let read = move || kinds::load(jobs.as_deref(), &names(&tools)).map(alone);
-        agents::sources(
-            self.tools.clone(),
-            self.settings.orchestrator.limits,
-            Arc::new(move || read().map_err(|error| error.to_string())),
-        )
+        agents::types(self.kinds.clone())
     }
 
     /// When sessions are closed, and of which kinds.
@@ -349,10 +333,6 @@ impl Loaded {
         let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
         built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.begun_by_people())
     }
-}
-
-fn alone(kinds: BTreeMap<String, Kind>) -> BTreeMap<String, AgentType> {
-    kinds.into_iter().map(|(name, kind)| (name, kind.agent_type)).collect()
 }
 
 fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, String)>) {

@@ -1,24 +1,40 @@
 //! What agents made through the API may be made of.
 
-use houston_api::{AgentSources, ProviderName, ReadFiles};
-use houston_domain::agent::limits::Limits;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use houston_api::{AgentSources, ProviderName};
+use houston_domain::agentable::AgentType;
 use houston_llm::{PROVIDERS, Provider, limits};
 
-use super::USE_CASES;
+use super::{Kind, Loaded, USE_CASES, kinds};
 
-/// Of these tools, within these limits; `read_files` reads the kinds anew.
-pub(super) fn sources(tools: Vec<String>, limits: Limits, read_files: ReadFiles) -> AgentSources {
-    AgentSources {
-        tools,
-        use_cases: USE_CASES.map(str::to_owned).to_vec(),
-        providers: PROVIDERS.iter().map(name).collect(),
-        nearest_model: limits::nearest,
-        limits,
-        read_files,
+impl Loaded {
+    /// What agents may be made of. The kinds are read anew whenever somebody asks for them.
+    pub(crate) fn agent_sources(&self) -> AgentSources {
+        let (jobs, tools) = (self.jobs.clone(), self.tools.clone());
+        let read = move || kinds::load(jobs.as_deref(), &names(&tools)).map(types);
+        AgentSources {
+            tools: self.tools.clone(),
+            use_cases: USE_CASES.map(str::to_owned).to_vec(),
+            providers: PROVIDERS.iter().map(provider).collect(),
+            nearest_model: limits::nearest,
+            limits: self.settings.orchestrator.limits,
+            read_files: Arc::new(move || read().map_err(|error| error.to_string())),
+        }
     }
 }
 
-fn name(row: &Provider) -> ProviderName {
+/// The agent types alone.
+pub(super) fn types(kinds: BTreeMap<String, Kind>) -> BTreeMap<String, AgentType> {
+    kinds.into_iter().map(|(name, kind)| (name, kind.agent_type)).collect()
+}
+
+pub(super) fn names(tools: &[String]) -> Vec<&str> {
+    tools.iter().map(String::as_str).collect()
+}
+
+fn provider(row: &Provider) -> ProviderName {
     ProviderName {
         name: row.name.to_owned(),
         aliases: row.aliases.iter().map(|&alias| alias.to_owned()).collect(),

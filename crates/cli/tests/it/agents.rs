@@ -1,5 +1,8 @@
 //! Agents over REST: made, chosen, changed while workers run, put back, taken over from their files.
 
+use std::path::Path;
+use std::process::Command;
+
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
@@ -195,25 +198,31 @@ async fn nobody_answers_in_the_place_of_an_agent_that_is_disabled() {
     assert_eq!(rig.ask(&goal, "again").await, "COOK by usual");
 }
 
+/// The file of a kind like a goal whose role begins so.
+fn write(folder: &Path, kind: &str, role: &str) {
+    let text = include_str!("../../../../jobs/agents/goal.toml");
+    let text = text.replace("kind = \"goal\"", &format!("kind = \"{kind}\""));
+    let text = text.replace("You are the assistant for one goal", &format!("{role}\nYou work"));
+    std::fs::write(folder.join(format!("agents/{kind}.toml")), text).unwrap();
+}
+
+/// Houston with the files of this folder, and the scripted model.
+fn with_files(rig: &Scripted, folder: &Path) -> Command {
+    let mut command = environment(houston(), &rig.house.servers.lock().unwrap(), rig.house.folder.path());
+    command.env("HOUSTON_JOBS", folder);
+    command.env("HOUSTON_MODEL", "local/usual").env("HOUSTON_LOCAL_URL", rig.model.url());
+    command
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn default_agents_follow_their_files_unless_somebody_changed_them() {
     let rig = Scripted::start(answer).await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("agents")).unwrap();
-    let write = |kind: &str, role: &str| {
-        let text = include_str!("../../../../jobs/agents/goal.toml");
-        let text = text.replace("kind = \"goal\"", &format!("kind = \"{kind}\""));
-        let text = text.replace("You are the assistant for one goal", &format!("{role}\nYou work"));
-        std::fs::write(folder.path().join(format!("agents/{kind}.toml")), text).unwrap();
-    };
+    let write = |kind: &str, role: &str| write(folder.path(), kind, role);
     write("goal", "FIRST");
     write("project", "FIRST");
-    let jobs = || {
-        let mut command = environment(houston(), &rig.house.servers.lock().unwrap(), rig.house.folder.path());
-        command.env("HOUSTON_JOBS", folder.path());
-        command.env("HOUSTON_MODEL", "local/usual").env("HOUSTON_LOCAL_URL", rig.model.url());
-        command
-    };
+    let jobs = || with_files(&rig, folder.path());
     let (address, server) = serve(jobs());
     let worker = Process::spawn(jobs().arg("work")).unwrap();
     worker.wait_for_line(PATIENCE, |line| line == "working").unwrap();

@@ -216,7 +216,7 @@ async fn a_run_is_cancelled_or_handed_over_while_the_model_picks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_team_lives_from_its_making_to_its_end_and_refuses_what_it_cannot_use() {
+async fn a_team_that_cannot_be_used_is_refused_with_the_place_and_what_is_allowed() {
     let rig = Scripted::start(answer).await;
     let agents = two(&rig).await;
     let [cook, clerk] = &agents;
@@ -256,6 +256,17 @@ async fn a_team_lives_from_its_making_to_its_end_and_refuses_what_it_cannot_use(
             assert!(told.contains(word), "{body}: `{told}` does not say `{word}`");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_lives_from_its_making_to_its_end() {
+    let rig = Scripted::start(answer).await;
+    let [cook, clerk] = &two(&rig).await;
+    let porter = rig.agent("porter", json!({"kind": "task"})).await;
+    let rule =
+        |when: Value, agent: &str| json!({"by": "rules", "rules": [{"when": when, "agent_id": agent}]});
+    let team = |agents: Value, router: Value| json!({"name": "office", "agents": agents, "router": router});
+    let model = json!({"by": "model"});
     let body = team(json!([cook, clerk]), rule(json!({"prefix": "/bill", "longer_than": 9}), clerk));
     let made = rig.house.create("/v1/teams", "office", &body).await;
     assert_eq!(rig.house.create("/v1/teams", "office", &body).await, made, "the same key makes one");
