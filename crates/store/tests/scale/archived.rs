@@ -37,7 +37,7 @@ pub(crate) fn found() -> Vec<Case> {
     vec![
         case("store::session::list", "", &[&tenant, &idle, "null", "21"], list, [10, 30]),
         case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
-        case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised"], [30, 1200]),
+        case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised"], [30, 400]),
         case(write, "", &written, &["sessions_pkey"], [10, 600]).after(waits.clone()),
         case(back, "200 wait", &[&given_back], &[], [250, 350]).after(waits),
         case(find, "words that all sessions have", &common, by_time, [80, 400]),
