@@ -224,7 +224,8 @@ async fn a_message_that_comes_while_a_session_is_closed_is_read_once() {
             claim,
             fresh.store.close_session(fresh.goal, CompletionReason::SessionTimeout, other),
         );
-        (by_sweep.unwrap(), by_wish.unwrap());
+        by_sweep.unwrap();
+        by_wish.unwrap();
         assert_eq!(seen(&fresh, &claimed).await, [text.as_str()], "it begins the new session");
         assert_eq!(sessions(&fresh).await.len(), round + 1);
         fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "yes")).await.unwrap();
