@@ -25,7 +25,7 @@ create table houston.sessions (
     summary_due_at timestamptz default clock_timestamp(),
     summary_attempts integer not null default 0,
     -- words of the summary and of the whole conversation, trigrams of the summary, and the agentable: see
-    -- session_search
+    -- search_sessions. Written with the summary, and not before: each change of the row would index it anew
     search tsvector,
     unique (agentable_id, number)
 );
@@ -72,7 +72,6 @@ declare
     v_first record;
     v_completed timestamptz;
     v_number integer;
-    v_extract text;
 begin
     select k.tenant_id, k.session_position into l from houston.run_locks k where k.agentable_id = p_agentable;
     select h.position, h.created_at into v_first from houston.history h
@@ -83,15 +82,14 @@ begin
     end if;
     select h.created_at into v_completed from houston.history h
      where h.agentable_id = p_agentable and h.position <= p_last order by h.position desc limit 1;
-    v_extract := houston.session_extract(p_agentable, l.session_position, p_last);
     insert into houston.session_states as s (agentable_id, tenant_id, last_number)
     values (p_agentable, l.tenant_id, 1)
     on conflict (agentable_id) do update set last_number = s.last_number + 1, look_at = null, close_reason = null
     returning s.last_number into v_number;
     insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
-                                  completed_at, completion_reason, summary, search)
+                                  completed_at, completion_reason, summary)
     values (p_session, l.tenant_id, p_agentable, v_number, v_first.position, p_last, v_first.created_at, v_completed,
-            p_reason, v_extract, houston.session_vector(p_agentable, v_extract, ''));
+            p_reason, houston.session_extract(p_agentable, l.session_position, p_last));
     update houston.run_locks k set session_position = p_last where k.agentable_id = p_agentable;
     return true;
 end;

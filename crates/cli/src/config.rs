@@ -25,7 +25,7 @@ use houston_domain::session::SessionArchive;
 use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_llm::{BreakerPolicy, BudgetPolicy};
-use houston_store::{Archiving, Fairness};
+use houston_store::Fairness;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
@@ -315,16 +315,6 @@ impl Loaded {
     #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
         agents::types(self.kinds.clone())
-    }
-
-    /// When sessions are closed, and of which kinds.
-    #[must_use]
-    pub(crate) fn archiving(&self) -> Archiving {
-        let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
-        Archiving {
-            kinds: kinds.map(|(name, _)| name.clone()).collect(),
-            settings: self.settings.session_archive,
-        }
     }
 
     /// The kind a first visitor talks with: the first that people begin, those that come with Houston before others.

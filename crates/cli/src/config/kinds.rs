@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use houston_domain::agentable::{AgentType, check_kind};
 use houston_domain::mode::Mode;
+use houston_store::Archiving;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::explain::nearest;
-use super::{ConfigError, USE_CASES, Wanted};
+use super::{ConfigError, Loaded, USE_CASES, Wanted};
 
 /// The tool that creates tasks.
 const CREATES: &str = "create_task";
@@ -27,6 +28,16 @@ pub(super) const BUILT_IN: &[(&str, &str)] = &[
 pub(crate) struct Kind {
     pub(crate) agent_type: AgentType,
     pub(crate) origin: String,
+}
+
+impl Loaded {
+    /// When sessions are closed, and of which kinds.
+    #[must_use]
+    pub(crate) fn archiving(&self) -> Archiving {
+        let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
+        let kinds = kinds.map(|(name, _)| name.clone()).collect();
+        Archiving { kinds, settings: self.settings.session_archive }
+    }
 }
 
 /// Reads all of them, by kind.

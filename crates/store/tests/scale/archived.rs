@@ -14,10 +14,10 @@ pub(crate) fn closed() -> Vec<Case> {
     let quiet = "store::session::close_quiet";
     vec![
         case("store::session::due", "200 of 100,000", &["500"], &["session_states_due"], [250, 60]),
-        case(quiet, "it is over", &[&due, kinds, "0", &none], &[], [60, 200]),
+        case(quiet, "it is over", &[&due, kinds, "0", &none], &[], [40, 150]),
         case(quiet, "nobody need look", &[&idle, kinds, "1800", &none], &[], [10, 30]),
         case(quiet, "a run is open", &[&waiting, kinds, "1800", &none], &[], [10, 30]),
-        case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [60, 200]),
+        case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [40, 150]),
     ]
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn found() -> Vec<Case> {
         case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
         case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised"], [30, 400]),
         case(write, "", &written, &["sessions_pkey"], [10, 600]).after(waits.clone()),
-        case(back, "", &[&given_back], &["sessions_pkey"], [10, 200]).after(waits),
-        case(find, "words that all sessions have", &common, by_time, [30, 300]),
+        case(back, "200 wait", &[&given_back], &[], [250, 350]).after(waits),
+        case(find, "words that all sessions have", &common, by_time, [80, 400]),
         case(find, "a slip of the pen", &slip, by_both, [30, 600]),
         case(read, "", &[&tenant, &idle, &session, "0", "20"], &["history_pkey"], [30, 60]),
     ]

@@ -73,6 +73,8 @@ pub(crate) async fn measure(quick: bool) -> Result<Option<History>> {
     let find = ["bench.agentable(0)", user, QUERY, TIMEFRAME, "null::date", "null::date", "5", tenant];
     let find = text("store::session_search::find", &find)?;
     let searched = durations(&servers, &pgbench, &find, SEARCHES).await?;
+    let search_ms = Times::of(searched.clone());
+    tell(&format!("history: a search takes {:.2} ms at p50, {:.2} ms at p95", search_ms.p50, search_ms.p95));
     let sorts = (0..6).map(|sort| Times::of(searched.iter().skip(sort).step_by(6).copied().collect()).p50);
     let close = async |agentable: u32| -> Result<Times> {
         let statement = format!(
@@ -84,7 +86,7 @@ pub(crate) async fn measure(quick: bool) -> Result<Option<History>> {
         sessions,
         entries: sessions * 100,
         slowest_sort_p50_ms: sorts.fold(0.0, f64::max),
-        search_ms: Times::of(searched),
+        search_ms,
         close_all_entries_ms: close(0).await?,
         close_ten_entries_ms: close(1001).await?,
     }))
