@@ -96,13 +96,16 @@ fn may_begin(entry: &Entry) -> bool {
     !entry.content.iter().any(|block| matches!(block, Block::ToolResult { .. }))
 }
 
-/// The entry that stands for what is no longer sent. Always the same for the same summary.
+/// What ends the entry of a summary.
+pub const END: &str = "</earlier_conversation>";
+
+/// The entry that stands for what is no longer sent. Always the same for the same summary, which cannot end it itself.
 #[must_use]
 pub fn entry(summary: &str) -> Entry {
+    let summary = summary.replace(END, "");
     let text = format!(
         "<earlier_conversation>\nThis conversation is longer than what you can see of it. In place of its beginning \
-         stands this summary; it was not written by the user, and nobody waits for an answer to it.\n\n{}\n\
-         </earlier_conversation>",
+         stands this summary; it was not written by the user, and nobody waits for an answer to it.\n\n{}\n{END}",
         summary.trim()
     );
     Entry::user(vec![Block::text(text)])

@@ -20,7 +20,6 @@ use crate::event::said;
 use crate::fairness::Fairness;
 use crate::pool::Store;
 use crate::sweep::Due;
-use crate::tool_result::Aside;
 
 /// A message the step adds to the thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,7 +127,7 @@ pub struct Step {
     /// Responses of calls whose intent was committed.
     pub responses: Vec<(String, ToolResponse)>,
     /// Long results, of which the entries and events have the beginning.
-    pub aside: Vec<Aside>,
+    pub aside: Vec<crate::tool_result::Aside>,
     /// What changes in the metadata of tool cells.
     pub cells: Vec<(MessageId, Value)>,
     /// Iterations of the run so far.
@@ -232,26 +231,11 @@ impl Store {
     /// # Errors
     /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
-        let done = if step.aside.is_empty() {
-            let mut connection = self.pool.acquire().await?;
-            commit(&mut connection, fence, step, self.fairness).await?
-        } else {
-            self.commit_with_results(fence, step).await?
-        };
+        let done = self.commit_whole(fence, step).await?;
         if matches!(step.then, Then::Finish { .. } | Then::End { .. }) {
             crate::fault!("C14")?;
         }
         Ok(done)
-    }
-
-    /// The same in a transaction of its own, with the long results.
-    async fn commit_with_results(&self, fence: &Fence, step: &Step) -> Result<Commit> {
-        match self.begin_fenced(fence).await {
-            Ok(tx) => tx.commit(step).await,
-            // An earlier try of it may have let go of the lock.
-            Err(Error::Fenced) if self.has_landed(fence, step.write).await? => Ok(Commit::Landed),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -370,13 +354,8 @@ pub(crate) async fn commit(
 }
 
 fn waiting(agentables: Option<Vec<Uuid>>, kinds: Option<Vec<String>>) -> Vec<Due> {
-    let kinds = kinds.unwrap_or_default();
-    agentables
-        .unwrap_or_default()
-        .into_iter()
-        .zip(kinds)
-        .map(|(id, kind)| Due { agentable: AgentableId(id), kind })
-        .collect()
+    let due = |(id, kind)| Due { agentable: AgentableId(id), kind };
+    agentables.unwrap_or_default().into_iter().zip(kinds.unwrap_or_default()).map(due).collect()
 }
 
 /// The step's events as they were committed.

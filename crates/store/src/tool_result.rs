@@ -5,8 +5,11 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::tool_result::{self, Reading};
 use sqlx::PgConnection;
 
-use crate::error::Result;
+use crate::claim::Fence;
+use crate::error::{Error, Result};
+use crate::pool::Store;
 use crate::record::Owner;
+use crate::step::{Commit, Step, commit};
 
 /// A result whose beginning alone enters the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +52,22 @@ pub(crate) async fn insert(
     .execute(connection)
     .await?;
     Ok(())
+}
+
+impl Store {
+    /// Commits a step with its long results, if it has some: then in a transaction of its own.
+    pub(crate) async fn commit_whole(&self, fence: &Fence, step: &Step) -> Result<Commit> {
+        if step.aside.is_empty() {
+            let mut connection = self.pool.acquire().await?;
+            return commit(&mut connection, fence, step, self.fairness).await;
+        }
+        match self.begin_fenced(fence).await {
+            Ok(tx) => tx.commit(step).await,
+            // An earlier try of it may have let go of the lock.
+            Err(Error::Fenced) if self.has_landed(fence, step.write).await? => Ok(Commit::Landed),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// A result of the tenant that `agentable` may read: its own, its sub-agents', and that of the one it works for.

@@ -204,3 +204,27 @@ fn rest(settings: &Settings) -> Option<Broken> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::super::tests::tools;
+
+    #[test]
+    fn what_a_model_is_sent_has_bounds_that_fit_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, parts) in [
+            ("[context.budget_tokens]\nhistory = 50000", ["budget_tokens.history", "total (48000)"]),
+            (
+                "[context.compression]\nsummary_tokens = 9000",
+                ["summary_tokens", "a quarter of budget_tokens.history"],
+            ),
+            ("[context.results]\npage_bytes = 16384", ["page_bytes", "aside_bytes (16384)"]),
+            ("[context.titles]\nafter = 4", ["`after`", "after_messages"]),
+        ] {
+            std::fs::write(folder.path().join("orchestrator.toml"), text).unwrap();
+            let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
+        }
+    }
+}

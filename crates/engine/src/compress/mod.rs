@@ -39,13 +39,14 @@ pub(crate) struct Sizes {
 
 fn weigh(entry: &Entry) -> Weight {
     let is_result = |block: &&Block| matches!(block, Block::ToolResult { .. });
-    let results: Vec<Block> = entry.content.iter().filter(is_result).cloned().collect();
     let tokens = tokens::of_entries(std::slice::from_ref(entry));
-    let only_results = results.len() == entry.content.len();
-    let tool_results = match results.is_empty() {
-        true => 0,
-        false if only_results => tokens,
-        false => tokens::of_entries(&[Entry::user(results)]),
+    let results = entry.content.iter().filter(is_result).count();
+    let tool_results = if results == 0 {
+        0
+    } else if results == entry.content.len() {
+        tokens
+    } else {
+        tokens::of_entries(&[Entry::user(entry.content.iter().filter(is_result).cloned().collect())])
     };
     Weight { tokens, tool_results }
 }
