@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::history::Entry;
-use houston_domain::id::{AgentableId, MessageId, RunId, WriteId};
+use houston_domain::id::{MessageId, RunId, WriteId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -346,16 +346,11 @@ pub(crate) async fn commit(
                 went_on,
                 opened,
                 cancel_seq: row.cancel_seq,
-                waiting: waiting(row.waiting, row.waiting_kinds),
+                waiting: Due::all(row.waiting, row.waiting_kinds),
             }))
         }
         _ => Err(Error::Fenced),
     }
-}
-
-fn waiting(agentables: Option<Vec<Uuid>>, kinds: Option<Vec<String>>) -> Vec<Due> {
-    let due = |(id, kind)| Due { agentable: AgentableId(id), kind };
-    agentables.unwrap_or_default().into_iter().zip(kinds.unwrap_or_default()).map(due).collect()
 }
 
 /// The step's events as they were committed.

@@ -20,6 +20,19 @@ pub struct Due {
     pub kind: String,
 }
 
+impl Due {
+    /// These agentables, each with its kind.
+    pub(crate) fn all(agentables: Option<Vec<Uuid>>, kinds: Option<Vec<String>>) -> Vec<Self> {
+        let kinds = kinds.unwrap_or_default();
+        agentables
+            .unwrap_or_default()
+            .into_iter()
+            .zip(kinds)
+            .map(|(id, kind)| Self { agentable: AgentableId(id), kind })
+            .collect()
+    }
+}
+
 /// One page of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DuePage {
