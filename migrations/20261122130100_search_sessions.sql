@@ -70,7 +70,7 @@ $$;
 -- A word that stands everywhere is found among the newest sixty and costs no look at the others.
 create function houston.search_sessions(
     p_agentable uuid, p_query text, p_since timestamptz, p_until timestamptz, p_limit integer
-) returns table (session_id uuid) language plpgsql stable as $$
+) returns table (session_id uuid) language plpgsql stable rows 5 as $$
 declare
     v_words text[] := houston.search_words(p_query);
     v_any tsquery;
