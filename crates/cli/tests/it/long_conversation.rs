@@ -182,7 +182,7 @@ async fn read_by_people(house: &House, goal: &str, turns: usize) {
     // Message, call, result, answer, result.
     assert_eq!(entries.len(), 5 * turns, "people read all of it");
     assert!(!entries.iter().any(|entry| entry.to_string().contains(MARK)));
-    assert_eq!(house.said(&goal).await.len(), turns);
+    assert_eq!(house.said(goal).await.len(), turns);
 }
 
 /// Streams tell of each compression, and what it cost is counted with its run.
