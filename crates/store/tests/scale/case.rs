@@ -366,13 +366,11 @@ fn asked() -> Vec<Case> {
     ]
 }
 
-/// Of long conversations, and of those that nobody named.
+/// Of long conversations.
 fn long() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
     let (run, result) = (id("run", OPEN_RUNS + DRIVEN), id("message", IDLE));
     let new = "gen_random_uuid()";
-    let call = format!("'{CALL}'");
-    let requested = id("goal", IDLE + 1);
     vec![
         case(
             "store::compression::insert",
@@ -411,6 +409,14 @@ fn long() -> Vec<Case> {
             [10, 40],
         ),
         case("store::tool_result::find", "", &[&tenant, &idle, &result], &["tool_results_pkey"], [10, 30]),
+    ]
+}
+
+/// Of those that nobody named.
+fn unnamed() -> Vec<Case> {
+    let (idle, requested, new) = (id("goal", IDLE), id("goal", IDLE + 1), "gen_random_uuid()");
+    let call = format!("'{CALL}'");
+    vec![
         case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
         case(
             "store::title::request",
@@ -498,10 +504,8 @@ fn begun() -> Vec<Case> {
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    let archived = [archived::closed(), archived::found()].concat();
-    let conversations = crate::conversation::all();
-    [writes(), watching(), followed(), asked(), agents(), archived, conversations, long(), begun()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let driven = [writes(), watching(), followed(), asked(), agents()];
+    let archived = [archived::closed(), archived::found(), crate::conversation::all()];
+    let others = [long(), unnamed(), begun()];
+    driven.into_iter().chain(archived).chain(others).flatten().collect()
 }
