@@ -23,10 +23,13 @@ fn grown() -> String {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Case> {
+    looked_at().into_iter().chain(whole()).collect()
+}
+
+/// How one stands, and what it came to.
+fn looked_at() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
     let long = id("goal", LONG);
-    let last = i64::MAX.to_string();
-    let none = "null";
     vec![
         case("store::state::get", "nothing to do", &[&tenant, &idle, "20"], &["run_locks_pkey"], [30, 80]),
         case("store::state::get", "driven", &[&tenant, &driven, "20"], &["run_locks_pkey"], [30, 80]),
@@ -72,6 +75,15 @@ pub(crate) fn all() -> Vec<Case> {
             [10_100, 25_000],
         )
         .after(grown()),
+    ]
+}
+
+/// All of one, and a new beginning.
+fn whole() -> Vec<Case> {
+    let (tenant, idle) = (id("tenant", 0), id("goal", IDLE));
+    let last = i64::MAX.to_string();
+    let none = "null";
+    vec![
         case("store::conversation::read::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
         case(
             "store::conversation::read::history",
