@@ -7,6 +7,7 @@
 mod agents;
 mod explain;
 mod kinds;
+mod orchestrator;
 mod providers;
 mod rules;
 mod use_case;
@@ -16,21 +17,16 @@ use std::path::{Path, PathBuf};
 
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
-use houston_domain::agent::budget::Budget;
-use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
-use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
-use houston_domain::task::TaskLimits;
-use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
-use houston_llm::{BreakerPolicy, BudgetPolicy};
-use houston_store::Fairness;
-use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, WorkerConfig};
+use houston_engine::config::TeamsConfig;
+use houston_worker::MonitorConfig;
 use serde::{Deserialize, Serialize};
 
 use self::explain::{explain, origin_of};
 pub(crate) use self::kinds::Kind;
+pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, Models, Routed, USE_CASES, Wanted};
 
@@ -113,76 +109,6 @@ pub(crate) enum LogFormat {
     Text,
     /// One object a line.
     Json,
-}
-
-/// `jobs/orchestrator.toml`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Orchestrator {
-    /// The bounds of a run.
-    pub(crate) limits: Limits,
-    /// What may be spent.
-    pub(crate) budget: Budget,
-    /// What enters prompt and history.
-    pub(crate) context: ContextConfig,
-    /// How many tasks there may be.
-    pub(crate) tasks: TaskLimits,
-    /// Both tiers.
-    pub(crate) retry: Retry,
-    /// Time-outs of a model call.
-    pub(crate) model: ModelTimeouts,
-    /// What cuts an attempt off.
-    pub(crate) watchdog: WatchdogConfig,
-    /// Waiting for Postgres at the start.
-    pub(crate) startup: crate::connect::Startup,
-    /// The lease of a worker.
-    pub(crate) lease: LeaseConfig,
-    /// How often Postgres is searched.
-    pub(crate) sweep: SweepConfig,
-    /// What one user may take from the others.
-    pub(crate) fairness: Fairness,
-    /// What one worker takes.
-    pub(crate) worker: WorkerConfig,
-}
-
-/// Both tiers of retries.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Retry {
-    /// Within a model call.
-    pub(crate) immediate: ImmediateRetry,
-    /// How many of the former a provider gets.
-    pub(crate) budget: BudgetPolicy,
-    /// When a model is not asked at all.
-    pub(crate) breaker: BreakerPolicy,
-    /// Across attempts of a run.
-    pub(crate) delayed: DelayedRetry,
-}
-
-/// Retries of a model call before its first token.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ImmediateRetry {
-    /// How many.
-    pub(crate) attempts: u32,
-    /// The pause before each, in ms.
-    pub(crate) delay_ms: u64,
-    /// The longest wait a provider may ask for, in ms.
-    pub(crate) max_wait_ms: u64,
-}
-
-/// Time-outs of a model call, in seconds.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ModelTimeouts {
-    /// Until the connection stands.
-    pub(crate) connect_timeout_s: u64,
-    /// Until the first byte.
-    pub(crate) first_byte_timeout_s: u64,
-    /// Between bytes.
-    pub(crate) idle_timeout_s: u64,
-    /// Until the answer is complete.
-    pub(crate) total_timeout_s: u64,
 }
 
 /// A setting that cannot be used: which, from where, and what is allowed.
@@ -343,6 +269,7 @@ mod tests {
     use houston_domain::agent::token_budget::TokenBudget;
     use houston_domain::knowledge::PromptLimits;
     use houston_domain::tool_result::ResultLimits;
+    use houston_store::Fairness;
 
     use super::*;
 

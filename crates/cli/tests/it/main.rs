@@ -10,6 +10,8 @@ mod cancel;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod faults;

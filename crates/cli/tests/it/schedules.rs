@@ -1,8 +1,6 @@
 //! Feeds and check-ins from beginning to end: by schedule and on demand, once whoever looks and whoever dies, and not
 //! at all for those about whom nothing happened.
 
-use std::sync::Arc;
-
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -175,25 +173,16 @@ async fn a_scheduled_feed_comes_once_where_its_user_lives_over_workers_kills_and
     let runs = house.sql(
         "select string_agg(status || ' ' || attempt, ', ') from houston.runs where mode = 'feed_generation'",
     );
-    let settled = async || {
-        house.until("/readyz", "ready", |_| true).await;
-        house.sql("select count(*) from houston.runs where ended_at is null") == "0"
-    };
-    while !settled().await {
-        assert!(std::time::Instant::now() < deadline, "{runs}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until_none(&house, "select count(*) from houston.runs where ended_at is null", &runs).await;
     assert_eq!(house.sql("select count(*) from houston.runs where mode = 'feed_generation'"), "1", "once");
     assert_eq!(items(&house, &user).await.len(), 1);
     assert!(items(&house, &idle).await.is_empty(), "nothing happened there");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
-    let house = House::start();
-    let gate = Gate::new();
-    let held = Arc::new(gate.clone());
-    let server = ModelServer::start(move |call: &Call| {
+/// An agent that sets times for itself when it is told to `wake`, and is held up when it is told to `stay`.
+fn wakes_itself(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
+    let held = gate.clone();
+    move |call: &Call| {
         let text = call.last_user_text();
         let check_in = |minutes: u32| {
             ("schedule_check_in", json!({"in_minutes": minutes, "reason": "Ask about <Rome>"}))
@@ -212,9 +201,36 @@ async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
             ),
             (false, false) => Reply::tool("manage_check_ins", json!({"action": "list"})),
         }
-    })
-    .await
-    .unwrap();
+    }
+}
+
+/// Twice the reason, and the time where the user lives.
+async fn check_what_it_was_told(house: &House, goal: &str) {
+    let thread = house.get(&format!("{goal}/messages?limit=100")).await;
+    let told: Vec<_> =
+        thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "system").collect();
+    assert_eq!(told.len(), 2);
+    let content = told[0]["content"].as_str().unwrap();
+    assert!(
+        content.contains("<reason>Ask about &lt;Rome&gt;</reason>") && content.contains("+09:00"),
+        "{content}"
+    );
+}
+
+/// Waits until the query counts nothing.
+async fn until_none(house: &House, count: &str, what: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while house.sql(count) != "0" {
+        assert!(std::time::Instant::now() < deadline, "{what} never ended");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
+    let house = House::start();
+    let gate = Gate::new();
+    let server = ModelServer::start(wakes_itself(&gate)).await.unwrap();
     let workers = [worker(&house, &server, &SOON), worker(&house, &server, &SOON)];
     let (_, goal, _) = somebody(&house, "Ada", "Asia/Tokyo").await;
     let post = async |key: &str, text: &str| {
@@ -256,21 +272,10 @@ async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
         house.sql("update houston.check_ins set due_at = now() where due_at > now()");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    while house.sql("select count(*) from houston.runs where ended_at is null") != "0" {
-        assert!(std::time::Instant::now() < deadline, "the runs never ended");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until_none(&house, "select count(*) from houston.runs where ended_at is null", "the runs").await;
     let said = house.said(goal_id).await;
     assert_eq!(said[before..], ["How was Rome?", "How was Rome?"]);
     assert_eq!(house.sql("select count(*) from houston.runs where mode = 'agent_check_in'"), "2");
-    let thread = house.get(&format!("{goal}/messages?limit=100")).await;
-    let told: Vec<_> =
-        thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "system").collect();
-    assert_eq!(told.len(), 2);
-    let content = told[0]["content"].as_str().unwrap();
-    assert!(
-        content.contains("<reason>Ask about &lt;Rome&gt;</reason>") && content.contains("+09:00"),
-        "{content}"
-    );
+    check_what_it_was_told(&house, &goal).await;
     drop(workers);
 }

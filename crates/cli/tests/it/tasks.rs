@@ -80,6 +80,23 @@ async fn told(house: &House, path: &str) -> Vec<Value> {
     page["data"].as_array().unwrap().iter().filter(|message| message["source"] == "system").cloned().collect()
 }
 
+/// What the goal is about and its instructions, and nothing else.
+fn check_what_a_task_is_told(server: &ModelServer) {
+    let task_call = server.journal().exchanges().into_iter().find(|exchange| {
+        let body = String::from_utf8_lossy(&exchange.body);
+        body.contains("You carry out one task")
+    });
+    let body = String::from_utf8(task_call.unwrap().body.to_vec()).unwrap();
+    for known in ["A week in spring.", "Find hotels in Tokyo.", "create_note"] {
+        assert!(body.contains(known), "{known}: {body}");
+    }
+    for unknown in
+        ["Secret of the goal", "Answer in Latin", "\"send_message\"", "\"create_task\"", "manage_learning"]
+    {
+        assert!(!body.contains(unknown), "{unknown}: {body}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tells_its_user() {
     let house = House::start();
@@ -114,26 +131,12 @@ async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tel
     gate.open();
     until_said(&house, &goal, "Your task is done.").await;
 
-    // What the task's model was told: what the goal is about and its instructions, and nothing else.
-    let task_call = server.journal().exchanges().into_iter().find(|exchange| {
-        let body = String::from_utf8_lossy(&exchange.body);
-        body.contains("You carry out one task")
-    });
-    let body = String::from_utf8(task_call.unwrap().body.to_vec()).unwrap();
-    for known in ["A week in spring.", "Find hotels in Tokyo.", "create_note"] {
-        assert!(body.contains(known), "{known}: {body}");
-    }
-    for unknown in
-        ["Secret of the goal", "Answer in Latin", "\"send_message\"", "\"create_task\"", "manage_learning"]
-    {
-        assert!(!body.contains(unknown), "{unknown}: {body}");
-    }
-
+    check_what_a_task_is_told(&server);
     let done = house.get(&task_path).await;
     assert_eq!((&done["status"], &done["parent_id"]), (&json!("completed"), &json!(goal)));
     let notes = house.get(&format!("/v1/goals/{goal}/notes")).await;
-    let titles: Vec<&str> =
-        notes["data"].as_array().unwrap().iter().map(|note| note["title"].as_str().unwrap()).collect();
+    let notes = notes["data"].as_array().unwrap();
+    let titles: Vec<&str> = notes.iter().map(|note| note["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["Hotels", "Secret of the goal"], "the note of the task is the goal's");
     let reports = told(&house, &format!("/v1/goals/{goal}")).await;
     let [report] = &reports[..] else { panic!("told once: {reports:?}") };
@@ -154,10 +157,8 @@ async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tel
     assert!(events.iter().all(|event| event["subagentRunId"] == task["run_id"]), "{events:?}");
     assert_eq!(events[0]["metadata"]["houston"]["task_id"], task["id"]);
     assert!(events[0]["parentToolCallId"].is_string());
-    assert_eq!(
-        (&events[1]["outcome"]["type"], &events[3]["outcome"]["type"]),
-        (&json!("suspended"), &json!("success"))
-    );
+    let outcomes = [1, 3].map(|at: usize| events[at]["outcome"]["type"].as_str().unwrap());
+    assert_eq!(outcomes, ["suspended", "success"]);
     for watched in [first, last] {
         assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"), "{watched:?}");
     }
@@ -226,24 +227,13 @@ async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task()
     assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() {
-    let house = House::start();
-    // A kind that may create tasks, and is one itself.
-    let researcher = include_str!("../../../../jobs/agents/task.toml")
-        .replace("kind = \"task\"", "kind = \"researcher\"")
-        .replace("tools = [", "creates = [\"task\"]\ntools = [\"create_task\", ")
-        .replace("You carry out one task", "You research");
-    std::fs::write(house.folder.path().join("agents/researcher.toml"), researcher).unwrap();
-    let goal_file = house.folder.path().join("agents/goal.toml");
-    let text = std::fs::read_to_string(&goal_file).unwrap();
-    let text = text.replace("creates = [\"task\"]", "creates = [\"task\", \"researcher\"]");
-    std::fs::write(&goal_file, text).unwrap();
+/// What the calls of all agents answered.
+type Heard = std::sync::Arc<Mutex<Vec<String>>>;
 
-    let results = std::sync::Arc::new(Mutex::new(Vec::new()));
-    let (heard, gate) = (std::sync::Arc::clone(&results), Gate::new());
-    let held = gate.clone();
-    let server = ModelServer::start(move |call: &Call| {
+/// A goal that creates too many tasks, and a researcher that goes too deep.
+fn too_many(gate: &Gate, heard: &Heard) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
+    let (held, heard) = (gate.clone(), Heard::clone(heard));
+    move |call: &Call| {
         let new = |title: &str, more: Value| {
             let mut task = json!({"title": title, "instructions": "Do it."});
             task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -271,9 +261,26 @@ async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() 
             ]),
             (false, true) => says("begun"),
         }
-    })
-    .await
-    .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() {
+    let house = House::start();
+    // A kind that may create tasks, and is one itself.
+    let researcher = include_str!("../../../../jobs/agents/task.toml")
+        .replace("kind = \"task\"", "kind = \"researcher\"")
+        .replace("tools = [", "creates = [\"task\"]\ntools = [\"create_task\", ")
+        .replace("You carry out one task", "You research");
+    std::fs::write(house.folder.path().join("agents/researcher.toml"), researcher).unwrap();
+    let goal_file = house.folder.path().join("agents/goal.toml");
+    let text = std::fs::read_to_string(&goal_file).unwrap();
+    let text = text.replace("creates = [\"task\"]", "creates = [\"task\", \"researcher\"]");
+    std::fs::write(&goal_file, text).unwrap();
+
+    let results = Heard::default();
+    let gate = Gate::new();
+    let server = ModelServer::start(too_many(&gate, &results)).await.unwrap();
     let _worker = worker(&house, &server, &[("HOUSTON_ORCHESTRATOR__TASKS__MAX_OPEN", "2")]);
     let goal = house.goal("limits").await;
     let message = house.post(&goal, "1", "go").await;

@@ -2,7 +2,7 @@
 
 use houston_testkit::crowd::Crowd;
 
-use crate::archived;
+use crate::{archived, begun, long};
 
 /// A query in a situation.
 pub(crate) struct Case {
@@ -21,7 +21,7 @@ pub(crate) struct Case {
 
 /// An agentable that waits for a worker, one that worker 5 drives, and one with nothing to do.
 pub(crate) const WAITING: u32 = 5;
-const DRIVEN: u32 = 2_005;
+pub(crate) const DRIVEN: u32 = 2_005;
 /// Driven, too: one that an agent answers, and one that a team does.
 const OF_AGENT: u32 = 2_011;
 const OF_TEAM: u32 = 2_012;
@@ -31,14 +31,14 @@ const WORKER: u32 = 5;
 /// Users: each has ten agentables.
 pub(crate) const USERS: u32 = Crowd::LARGE.agentables / 10;
 /// The number of the first open run, and of the latest one of the idle.
-const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
-const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
+pub(crate) const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
+pub(crate) const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
 /// Where every thread stands after its completed runs.
-const SEQ: u32 = 5 * Crowd::LARGE.runs;
+pub(crate) const SEQ: u32 = 5 * Crowd::LARGE.runs;
 /// Runs of a user, messages and bytes of a reading.
 const SHARES: [&str; 3] = ["10", "100", "262144"];
 /// A model call that was answered.
-const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "reported": true, "usage": {
+pub(crate) const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "reported": true, "usage": {
     "input_tokens": 1, "output_tokens": 1, "cache_read_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0,
     "cost": "0.0001"}}"#;
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
@@ -366,146 +366,10 @@ fn asked() -> Vec<Case> {
     ]
 }
 
-/// Of long conversations.
-fn long() -> Vec<Case> {
-    let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
-    let (run, result) = (id("run", OPEN_RUNS + DRIVEN), id("message", IDLE));
-    let new = "gen_random_uuid()";
-    vec![
-        case(
-            "store::compression::insert",
-            "",
-            &[
-                new,
-                &tenant,
-                &driven,
-                &run,
-                "1",
-                "1",
-                "'They travel.'",
-                "'budget'",
-                "40",
-                "10",
-                "28000",
-                "9000",
-                "'fake/model'",
-                "0.01",
-            ],
-            &["run_locks_pkey", "history_pkey"],
-            [20, 40],
-        ),
-        case(
-            "store::compression::list",
-            "",
-            &[&tenant, &idle, "null", "21"],
-            &["compressions_by_agentable"],
-            [10, 20],
-        ),
-        case(
-            "store::tool_result::insert",
-            "",
-            &[&driven, &run, &format!("array[{new}]"), "array['call_1']", "array['fetch']", "array['long']"],
-            &["agentables_pkey"],
-            [10, 40],
-        ),
-        case("store::tool_result::find", "", &[&tenant, &idle, &result], &["tool_results_pkey"], [10, 30]),
-    ]
-}
-
-/// Of those that nobody named.
-fn unnamed() -> Vec<Case> {
-    let (idle, requested, new) = (id("goal", IDLE), id("goal", IDLE + 1), "gen_random_uuid()");
-    let call = format!("'{CALL}'");
-    vec![
-        case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
-        case(
-            "store::title::request",
-            "wanted",
-            &[&idle, "3", "60"],
-            &["messages_agentable_id_seq_key"],
-            [20, 60],
-        )
-        .after(format!("update houston.agentables set title = '' where id = {idle};")),
-        case("store::title::take", "none is due", &["null", "60", "6", "600", "20"], &[], [20, 30]),
-        case(
-            "store::title::take",
-            "of one",
-            &[&requested, "60", "6", "600", "20"],
-            &["messages_agentable_id_seq_key"],
-            [40, 60],
-        ),
-        case("store::title::set", "", &[&requested, "'Tokyo'", new, &call], &["run_locks_pkey"], [20, 160])
-            .after(format!("update houston.agentables set title = '' where id = {requested};")),
-    ]
-}
-
-/// Tasks, feeds and check-ins.
-fn begun() -> Vec<Case> {
-    let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
-    let new = "gen_random_uuid()";
-    let run = id("run", LAST_RUNS + IDLE);
-    let told = [&idle, new, new, "'<agent_check_in/>'", "'{}'", "'agent_check_in'", "10"];
-    let ids = format!("array[{idle}]::uuid[]");
-    let task = [
-        new,
-        &tenant,
-        &user,
-        &idle,
-        &run,
-        "1",
-        "'task'",
-        "'Look'",
-        "null",
-        "'{}'::text[]",
-        new,
-        new,
-        "'Look.'",
-        "'{}'",
-    ];
-    let kinds = "array['goal']::text[]";
-    let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
-    let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10"];
-    vec![
-        case("store::tell::tell", "to one with nothing to do", &told, &[], [20, 200]),
-        case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "notes_by_agentable"], [20, 40]),
-        case("store::task::insert", "", &task, &["run_locks_pkey", "runs_pkey"], [20, 200]),
-        case(
-            "store::task::list",
-            "of one without",
-            &[&tenant, &idle, "null", "21"],
-            &["agentables_by_parent"],
-            [10, 30],
-        ),
-        case("store::cancel::lock", "one without tasks", &[&idle], &["agentables_by_parent"], [20, 40]),
-        case("store::cancel::below", "one without tasks", &[&idle], &["agentables_by_parent"], [20, 40]),
-        case("store::cancel::ask", "nothing is open", &[&idle, &ids], &["run_locks_pkey"], [20, 100]),
-        case("store::feed::due", "none is", &["200"], &["feeds_due"], [10, 20]),
-        case("store::feed::lock", "", &[&user, &tenant, "false"], &["feeds_pkey"], [20, 30]),
-        case("store::feed::writer", "", &[&user, kinds], &[], [40, 80]),
-        case(
-            "store::feed::happenings",
-            "of a user with ten goals",
-            &happened,
-            &["notes_by_agentable"],
-            [800, 1_500],
-        ),
-        case("store::check_in::due", "none is", &["200"], &["check_ins_due"], [10, 20]),
-        case(
-            "store::check_in::list",
-            "",
-            &[&tenant, &idle, "null", "21"],
-            &["check_ins_by_agentable"],
-            [10, 30],
-        ),
-        case("store::check_in::told", "", &[&idle], &["check_ins_by_agentable"], [10, 30]),
-        case("store::check_in::before", "", &[&user, &idle], &["check_ins_by_agentable"], [10, 30]),
-    ]
-}
-
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
     let driven = [writes(), watching(), followed(), asked(), agents()];
     let archived = [archived::closed(), archived::found(), crate::conversation::all()];
-    let others = [long(), unnamed(), begun()];
+    let others = [long::sent(), long::unnamed(), begun::all()];
     driven.into_iter().chain(archived).chain(others).flatten().collect()
 }

@@ -14,9 +14,13 @@
 #[cfg(test)]
 mod archived;
 #[cfg(test)]
+mod begun;
+#[cfg(test)]
 mod case;
 #[cfg(test)]
 mod conversation;
+#[cfg(test)]
+mod long;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]

@@ -1,0 +1,250 @@
+//! Conversations as documents: exported, imported, forked, emptied.
+
+use serde_json::{Value, json};
+
+use crate::people::People;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_exported_imported_and_goes_on_and_exports_are_equal() {
+    let (people, _) = People::start().await;
+    let goal = people.house.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    people.talk(&goal, "hello").await;
+    let learning = json!({"content": "likes trains"});
+    people.house.create(&format!("/v1/goals/{goal}/learnings"), "l", &learning).await;
+
+    let exported = people.of(&goal, "export").await;
+    assert_eq!((&exported["format"], &exported["version"]), (&json!("houston.conversation"), &json!(1)));
+    assert_eq!(exported["history"].as_array().unwrap().len(), 8, "{exported}");
+    assert_eq!(people.json(&["export", &goal, "--json"]), exported, "both ways are one");
+
+    let body = json!({"user_id": people.user(&goal).await, "conversation": exported});
+    let (status, made) = people.post("/v1/goals/import", Some("once"), &body).await;
+    assert_eq!((status, &made["title"]), (201, &json!("Tokyo")), "{made}");
+    let (status, again) = people.post("/v1/goals/import", Some("once"), &body).await;
+    assert_eq!((status, &again), (201, &made), "the same key makes nothing twice");
+    let copy = made["id"].as_str().unwrap().to_owned();
+    assert_ne!(copy, goal);
+    assert_eq!(people.of(&copy, "export").await, exported);
+    assert_eq!(people.house.said(&copy).await, people.house.said(&goal).await);
+    let thread = people.of(&copy, "messages?limit=100").await;
+    let users = thread["data"].as_array().unwrap().iter().filter(|message| message["source"] == "user");
+    assert!(users.clone().count() == 2 && users.clone().all(|message| message["status"] == "answered"));
+
+    let watched = people.house.watch(&format!("/v1/goals/{copy}/events")).await;
+    let texts: Vec<&str> = watched.texts.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["Noted.", "You said: hello"], "the stream tells the thread");
+    let types: Vec<&str> = watched.types.iter().map(String::as_str).collect();
+    assert!(types.contains(&"TOOL_CALL_RESULT") && types.last() == Some(&"RUN_FINISHED"), "{types:?}");
+
+    people.talk(&copy, "and now?").await;
+    let sent: Value = serde_json::from_slice(&people.model.journal().last().unwrap().body).unwrap();
+    let said = sent["messages"].to_string();
+    for word in ["create_note", "You said: hello", "and now?"] {
+        assert!(said.contains(word), "the model does not know of `{word}`: {said}");
+    }
+    assert_eq!(people.of(&goal, "export").await, exported, "the original is as it was");
+
+    let file = people.house.folder.path().join("tokyo.json");
+    let file = file.to_str().unwrap();
+    people.told(&["export", &goal, "--output", file]);
+    let user = people.user(&goal).await;
+    let third = people.told(&["import", file, "--user", user.as_str().unwrap()]).0.trim().to_owned();
+    assert_eq!(people.of(&third, "export").await, exported);
+    people.talk(&third, "still there?").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_goes_its_own_way_from_where_it_was_made() {
+    let (people, _) = People::start().await;
+    let goal = people.house.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    people.talk(&goal, "hello").await;
+    let whole = people.of(&goal, "export").await;
+    let path = format!("/v1/goals/{goal}/fork");
+
+    let everything = people.made(&path, &json!({})).await;
+    assert_eq!(people.of(&everything, "export").await, whole);
+    let state = people.of(&everything, "state").await;
+    assert_eq!((&state["forked_from"], &state["status"]), (&json!(goal), &json!("waiting")));
+
+    // The note's turn: what was asked, the call, its result, the message, its result.
+    let (status, refused) = people.post(&path, None, &json!({"position": 2})).await;
+    assert_eq!((status, &refused["errors"][0]["pointer"]), (422, &json!("/position")), "{refused}");
+    let told = refused["errors"][0]["detail"].as_str().unwrap();
+    assert!(told.contains("position 2") && told.contains("ends at 1"), "{told}");
+    let (status, refused) = people.post(&path, None, &json!({"position": 99})).await;
+    assert_eq!(status, 422);
+    assert!(refused.to_string().contains("the last one before it is at 8"), "{refused}");
+
+    let early = people.made(&path, &json!({"position": 5, "title": "Kyoto"})).await;
+    let copied = people.of(&early, "export").await;
+    assert_eq!((&copied["title"], &copied["notes"]), (&json!("Kyoto"), &whole["notes"]));
+    assert_eq!(copied["history"].as_array().unwrap()[..], whole["history"].as_array().unwrap()[..5]);
+    assert_eq!(people.house.said(&early).await, ["Noted."], "the thread of that time");
+    let bare = people.made(&path, &json!({"position": 5, "knowledge": false})).await;
+    assert_eq!(people.of(&bare, "export").await["notes"], json!([]));
+
+    people.talk(&early, "where to?").await;
+    assert_eq!(people.house.said(&early).await.last().unwrap(), "You said: where to?");
+    assert_eq!(people.of(&goal, "export").await, whole, "the original is as it was");
+
+    let forked = people.json(&["fork", &goal, "--position", "5", "--json"]);
+    assert_eq!(forked["forked_from"], json!(goal));
+    assert_eq!(
+        people.of(forked["id"].as_str().unwrap(), "history").await["data"].as_array().unwrap().len(),
+        5
+    );
+    let refused = people.run(&["fork", &goal, "--position", "4"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let own = people.house.sql("select id from houston.agentables where kind = 'user_agent' limit 1");
+    let own = format!("user_agent_{}", own.replace('-', ""));
+    let (status, refused) = people.post(&format!("/v1/user_agents/{own}/fork"), None, &json!({})).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("not_creatable")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_run_that_is_open_what_is_complete_is_copied_and_a_reset_waits() {
+    let (people, gate) = People::start().await;
+    let goal = people.house.goal("Tokyo").await;
+    people.talk(&goal, "note").await;
+    let message = people.house.post(&goal, "wait", "wait").await;
+    let run = message["run_id"].as_str().unwrap().to_owned();
+    people.house.until(&format!("/v1/runs/{run}"), "a worker", |run| run["status"] == "running").await;
+
+    let (status, refused) = people.post(&format!("/v1/goals/{goal}/reset"), None, &json!({})).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("run_open")), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains(&run), "{refused}");
+    let refused = people.run(&["reset", &goal]);
+    assert_eq!(refused.status.code(), Some(1));
+    let state = people.of(&goal, "state").await;
+    assert_eq!((&state["run"]["id"], &state["run"]["open"]), (&json!(run), &json!(true)), "{state}");
+    assert_eq!(state["diagnosis"], json!(["A worker drives it."]));
+    assert_eq!(state["holder"]["name"], Value::Null, "machines are nobody's business but the operator's");
+    let (shown, _) = people.told(&["state", &goal]);
+    assert!(shown.contains("A worker drives it.") && shown.contains("alive"), "{shown}");
+
+    let copy = people.made(&format!("/v1/goals/{goal}/fork"), &json!({})).await;
+    people.talk(&copy, "hello").await;
+    gate.open();
+    assert_eq!(people.house.answered(&message).await["status"], "answered");
+
+    let before = people.of(&goal, "export").await;
+    let (status, done) = people.post(&format!("/v1/goals/{goal}/reset"), None, &json!({})).await;
+    assert_eq!(status, 200, "{done}");
+    assert_eq!((&done["closed_entries"], &done["deleted_notes"]), (&json!(8), &json!(0)));
+    people.talk(&goal, "who am I?").await;
+    let sent: Value = serde_json::from_slice(&people.model.journal().last().unwrap().body).unwrap();
+    assert_eq!(sent["messages"].as_array().unwrap().len(), 1, "it begins anew: {}", sent["messages"]);
+    let after = people.of(&goal, "export").await;
+    assert_eq!(after["closed_entries"], 8);
+    assert_eq!(after["history"].as_array().unwrap()[..8], before["history"].as_array().unwrap()[..]);
+    assert_eq!(after["notes"].as_array().unwrap().len(), 1);
+    let body = json!({"user_id": people.user(&goal).await, "conversation": after});
+    let copy = people.made("/v1/goals/import", &body).await;
+    assert_eq!(people.of(&copy, "state").await["session"], json!({"entries": 3, "closed_entries": 8}));
+
+    let done = people.json(&["reset", &goal, "--knowledge", "--json"]);
+    assert_eq!((&done["deleted_notes"], &done["closed_entries"]), (&json!(1), &json!(3)));
+    assert_eq!(people.of(&goal, "export").await["notes"], json!([]));
+}
+
+/// A conversation with all that a provider may leave in one.
+fn foreign() -> Value {
+    let at = "2026-11-20T10:00:00.123456Z";
+    let raw = |json: &str| json!({"wire": "anthropic", "provider": "anthropic", "json": json});
+    json!({
+        "format": "houston.conversation", "version": 1, "kind": "goal", "title": "Tokyo", "description": "Spring",
+        "messages": [
+            {"source": "user", "message_type": "text", "content": "Book it", "created_at": at,
+             "metadata": {"client": {"b": 1, "a": [true, null]}}},
+            {"source": "agent", "message_type": "tool", "content": "Book", "created_at": at,
+             "metadata": {"tool": "book", "call_id": "a", "status": "done"}},
+            {"source": "agent", "message_type": "text", "content": "Done", "created_at": at},
+        ],
+        "history": [
+            {"role": "user", "created_at": at, "content": [{"type": "text", "text": "Book it"}]},
+            {"role": "assistant", "created_at": at, "content": [
+                {"type": "thinking", "text": "hm",
+                 "raw": raw("{\"type\":\"thinking\", \"signature\":\"s==\",\"n\":1.10}")},
+                {"type": "opaque", "raw": raw("{\"z\":1,\"a\":[ 2 ]}")},
+                {"type": "tool_use", "id": "a", "name": "book", "input": {"city": "Tokyo", "a": 1.5}}]},
+            {"role": "user", "created_at": at, "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "ok", "is_error": true}]},
+            {"role": "assistant", "created_at": at, "content": [{"type": "text", "text": "Done"}]},
+        ],
+        "closed_entries": 0,
+        "notes": [
+            {"title": "B", "content": "first", "created_at": at, "updated_at": at},
+            {"title": "A", "content": "second", "created_at": at, "updated_at": at},
+        ],
+        "learnings": [
+            {"content": "z", "created_at": at, "updated_at": at},
+            {"content": "a", "created_at": at, "updated_at": at},
+        ],
+        "sessions": [],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_wrong_with_a_document_is_named_and_changes_nothing() {
+    let (people, _) = People::start().await;
+    let goal = people.house.goal("any").await;
+    let user = people.user(&goal).await;
+    let body = |document: &Value| json!({"user_id": user, "conversation": document});
+    let first = people.made("/v1/goals/import", &body(&foreign())).await;
+    let exported = people.of(&first, "export").await;
+    let mut unsealed = exported.clone();
+    unsealed.as_object_mut().unwrap().remove("digests");
+    assert_eq!(unsealed, foreign(), "what was imported is exported, raw blocks byte for byte");
+    let second = people.made("/v1/goals/import", &body(&exported)).await;
+    assert_eq!(people.of(&second, "export").await, exported);
+
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str, &str); 16] = [
+        (|d| d["format"] = json!("openai.thread"), "/format", "houston.conversation"),
+        (|d| d["version"] = json!(2), "/version", "version 1"),
+        (|d| d["surprise"] = json!(1), "/surprise", "unknown field"),
+        (|d| d["kind"] = json!("project"), "/kind", "/v1/projects/import"),
+        (|d| drop(d["history"].as_array_mut().unwrap().remove(0)), "/history/0", "begins with the model"),
+        (|d| drop(d["history"].as_array_mut().unwrap().remove(2)), "/history/2", "twice in a row"),
+        (|d| drop(d["history"].as_array_mut().unwrap().pop()), "/history/3", "4 entries were exported"),
+        (|d| d["history"].as_array_mut().unwrap().truncate(2), "/history/2", "has no result"),
+        (|d| d["history"][2]["content"][0]["tool_use_id"] = json!("b"), "/history/2", "no open tool call"),
+        (|d| d["history"][2]["role"] = json!("assistant"), "/history/2", "twice in a row"),
+        (|d| d["history"][1]["content"][2]["type"] = json!("image"), "/history/1/content/2/type", "image"),
+        (|d| d["history"][1]["content"][2]["input"] = json!([1]), "/history/1/content/2/input", "object"),
+        (
+            |d| d["history"][1]["content"][1]["raw"]["json"] = json!("{"),
+            "/history/1/content/1/raw/json",
+            "JSON",
+        ),
+        (|d| d["history"][3]["content"][0]["text"] = json!("Undone"), "/history/3", "was changed"),
+        (|d| d["history"][3]["content"][0]["text"] = json!("a\u{0}b"), "/history/3/content/0", "U+0000"),
+        (|d| d["messages"][0]["content"] = json!(" "), "/messages/0/content", "empty"),
+    ];
+    let before = people.rows();
+    for (nth, (change, pointer, words)) in cases.into_iter().enumerate() {
+        let mut document = exported.clone();
+        change(&mut document);
+        let (status, refused) =
+            people.post("/v1/goals/import", Some(&format!("key {nth}")), &body(&document)).await;
+        assert_eq!((status, &refused["code"]), (422, &json!("invalid_request")), "{nth}: {refused}");
+        let error = &refused["errors"][0];
+        assert_eq!(error["pointer"], json!(format!("/conversation{pointer}")), "{nth}: {refused}");
+        assert!(error["detail"].as_str().unwrap().contains(words), "{nth}: {refused}");
+    }
+    let file = people.house.folder.path().join("broken.json");
+    let mut document = exported.clone();
+    document["history"][2]["content"][0]["tool_use_id"] = json!("b");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let refused = people.run(&["import", file, "--user", user.as_str().unwrap()]);
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("broken.json: /history/2: ") && told.contains("no open tool call"), "{told}");
+    let nobody = "user_00000000000000000000000000000000";
+    let document = json!({"user_id": nobody, "conversation": exported});
+    assert_eq!(people.post("/v1/goals/import", None, &document).await.0, 404);
+    assert_eq!(people.rows(), before, "nothing was made of any of them");
+}
