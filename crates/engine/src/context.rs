@@ -147,7 +147,7 @@ impl<'e> Driving<'e> {
         [self.offer, self.offer_with_results] = offers(&self.setup, &context);
         self.has_results = context.has_results;
         let Claimed { title, description, .. } = &self.claimed;
-        let composed = compose(&self.setup, self.offer(), title, description, &context, now, prompt_chars);
+        let composed = compose(&self.setup, &self.offer, title, description, &context, now, prompt_chars);
         if !composed.left_out.is_empty() {
             tracing::debug!(%agentable, left_out = ?composed.left_out, "the prompt was cut to its cap");
         }

@@ -46,6 +46,8 @@ pub struct RunContext {
     pub sessions: Vec<KnownSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
+    /// When it wakes itself, and why, a line each, the next first: as many as may be set.
+    pub check_ins: Vec<String>,
 }
 
 /// A closed session as a prompt has it.
@@ -136,6 +138,7 @@ impl RunContext {
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
             "session" => self.know(archive, id, &text),
             "result" => self.has_results = true,
+            "check_in" => self.check_ins.push(text),
             what if Serving::is_of(what) => self.serving.take(what, id, &text),
             other => self.user.take(limits, other, id, text),
         }
@@ -257,6 +260,10 @@ impl Store {
             (select 'session', row_number() over (order by number desc),
                     to_char(started_at, 'YYYY-MM-DD') || left(summary, $12 + 1), id, null
                from houston.sessions where agentable_id = $1 order by number desc limit greatest($11, 1))
+            union all
+            (select 'check_in', row_number() over (order by wanted_at, id),
+                    to_char(wanted_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "(UTC): "') || reason, id, null
+               from houston.check_ins where agentable_id = $1)
             union all
             (select 'setting', 0,
                     jsonb_build_object('mode', r.mode, 'tools', to_jsonb(a.tools), 'parent', case when p.id is not null then

@@ -124,7 +124,7 @@ impl FencedTx {
     }
 
     async fn insert_task(&mut self, owner: Owner, task: &NewTask, depth: i32) -> Result<()> {
-        let metadata = json!({"type": "task"});
+        let metadata = json!({"type": "task_started"});
         sqlx::query!(
             "-- store::task::insert
             with above as (

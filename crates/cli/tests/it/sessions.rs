@@ -147,9 +147,9 @@ async fn a_conversation_is_folded_told_of_and_found_again() {
     let asked = asked.lock().unwrap().clone();
     let [first, second, _] = &asked[..] else { panic!("three calls of the agent: {asked:?}") };
     assert!(!first.tools.contains(&"search_agent_history".to_owned()), "there is no history yet");
-    assert!(!first.system.contains("<agent_history>"));
+    assert!(!first.system.contains("<sessions>"));
     assert!(second.tools.contains(&"search_agent_history".to_owned()));
-    let told = "\">They planned a journey to Tokyo in spring.</session>\n</agent_history>";
+    let told = "\">They planned a journey to Tokyo in spring.</session>\n";
     assert!(second.system.contains(told), "{}", second.system);
     assert_eq!(second.texts, ["search: night train"], "the old conversation is not sent once more");
     // Nobody knows the price of the model: what it was asked is counted, the summary too.
@@ -180,11 +180,12 @@ async fn the_last_five_summaries_stand_in_the_prompt_and_stay_the_same_for_a_ses
     let [one, two] = &asked[..] else { panic!("two calls: {asked:?}") };
     assert_eq!(one.system, two.system, "byte for byte");
     let told: Vec<&str> = one.system.lines().filter(|line| line.starts_with("<session ")).collect();
-    let ends: Vec<String> = (2..=6).map(|nth| format!(">Summary {nth} &lt;done&gt;.</session>")).collect();
+    let ends: Vec<String> =
+        (2..=6).rev().map(|nth| format!(">Summary {nth} &lt;done&gt;.</session>")).collect();
     assert_eq!(told.len(), 5, "{told:?}");
-    assert!(told.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "oldest first: {told:?}");
+    assert!(told.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "newest first: {told:?}");
     let at = |what: &str| one.system.find(what).unwrap();
-    assert!(at("<goal>") < at("<agent_history>") && at("<agent_history>") < at("<time_context>"));
+    assert!(at("<goal>") < at("<time_context>") && at("<time_context>") < at("<sessions>"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use houston_store::history::{KnownUser, RunContext};
 use houston_tools::Offer;
 
 use super::section::{Section, Stability};
-use super::sections::automation::{Schedule, automation};
+use super::sections::automation::automation;
 use super::sections::autonomy::autonomy;
 use super::sections::base::{aim, base};
 use super::sections::capabilities::capabilities;
@@ -33,8 +33,6 @@ pub struct Composing<'a> {
     pub description: &'a str,
     /// What is known.
     pub context: &'a RunContext,
-    /// What happens by itself, the next first.
-    pub schedules: &'a [Schedule],
     /// Today.
     pub now: DateTime<Utc>,
     /// Characters of all sections together.
@@ -85,7 +83,7 @@ impl Composing<'_> {
             Some(profile(user)),
             Some(custom_instructions(&user.custom_instructions)),
             Some(tools(self.offer)),
-            Some(automation(self.schedules)),
+            Some(automation(&self.context.check_ins)),
             Some(workspace(self.agent_type)),
             Some(capabilities(self.offer)),
             Some(autonomy(self.agent_type.autonomy)),

@@ -41,7 +41,6 @@ pub fn compose(
         title,
         description,
         context,
-        schedules: &[],
         now,
         most_chars,
     };
@@ -118,23 +117,18 @@ pub struct Tokens {
 }
 
 /// What is offered of the tools of `setup` to a run that begins with this context: before there are long results to
-/// read on in, and from then on.
+/// read on in, and from then on. A prompt tells of the former: it must not change in the middle of a run.
 #[must_use]
 pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
     let situation = Situation { has_sessions: context.has_sessions };
     [&setup.offer, &setup.offer_with_results].map(|offer| offer.in_situation(situation))
 }
 
-/// What is offered to a run as it begins with this context.
-#[must_use]
-pub fn offered(setup: &Setup, context: &RunContext) -> Offer {
-    let [before, from_then_on] = offers(setup, context);
-    if context.has_results { from_then_on } else { before }
-}
-
 /// Who would answer for `agentable` if its next run began now, and with what.
 struct Next {
     setup: Arc<Setup>,
+    /// What the prompt tells of.
+    told: Offer,
     offer: Offer,
     context: RunContext,
 }
@@ -152,7 +146,9 @@ async fn next(
     let unknown = houston_store::Error::NotFound { what: "agent type" };
     let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
     let setup = fitted(&setup, &context.setting);
-    Ok(Next { offer: offered(&setup, &context), setup, context })
+    let [told, with_results] = offers(&setup, &context);
+    let offer = if context.has_results { with_results } else { told.clone() };
+    Ok(Next { told, offer, setup, context })
 }
 
 /// What a model would be sent for `agentable` if its next run began now.
@@ -169,7 +165,7 @@ pub async fn preview(
     let next = next(store, setups, config, agentable).await?;
     let Agentable { title, description, .. } = agentable;
     let composed =
-        compose(&next.setup, &next.offer, title, description, &next.context, now, config.prompt_chars);
+        compose(&next.setup, &next.told, title, description, &next.context, now, config.prompt_chars);
     Ok(shown(&next, config, agentable, &composed))
 }
 

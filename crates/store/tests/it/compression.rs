@@ -159,12 +159,12 @@ async fn a_long_result_is_kept_once_with_its_step_and_read_by_those_who_may() {
     let ToolResponse::Success { observation } = read(own).await else { panic!("it is its own") };
     assert!(observation.starts_with("seen\nseen\n") && observation.contains("[bytes 5 to"), "{observation}");
     // A sub-agent reads what the one it works for was answered, and the other way round; nobody else does.
-    let made = "insert into houston.agentables (id, tenant_id, user_id, kind, title, parent_id)
+    let made = "insert into houston.agentables (id, tenant_id, user_id, kind, title, parent_id, depth)
                 select gen_random_uuid(), tenant_id, user_id, 'task', 'x', PARENT from houston.agentables
                  where kind = 'goal' returning id";
-    let child = fresh.sql(&made.replace("PARENT", "id"));
+    let child = fresh.sql(&made.replace("PARENT", "id, 1"));
     let stranger =
-        fresh.sql(&made.replace("PARENT", "null").replace("kind = 'goal' ", "kind = 'goal' limit 1 "));
+        fresh.sql(&made.replace("PARENT", "null, 0").replace("kind = 'goal' ", "kind = 'goal' limit 1 "));
     let as_of = |id: &str| Owner { agentable: uuid::Uuid::parse_str(id.trim()).unwrap().into(), ..own };
     assert!(read(as_of(&child)).await.is_success());
     assert!(!read(as_of(&stranger)).await.is_success());

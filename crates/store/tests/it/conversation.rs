@@ -139,7 +139,7 @@ async fn through(fresh: &Fresh, document: &Conversation) -> Conversation {
         status: None,
         created_at: fresh.ids.clock().now(),
     };
-    let new = NewConversation { agentable, conversation: document, run: fresh.ids.next(), forked_from: None };
+    let new = NewConversation { agentable, conversation: document, run: fresh.ids.next(), origin: None };
     fresh.store.create_conversation(fresh.tenant, &new, &fresh.ids, None, &Value::Null).await.unwrap();
     let agentable = fresh.store.agentable(fresh.tenant, "goal", id).await.unwrap();
     let reading = Reading { until: None, knowledge: true, max_bytes: usize::MAX };
@@ -186,7 +186,8 @@ async fn a_message_that_races_resets_is_never_lost_and_begins_the_new_session() 
     for round in 0..10 {
         fresh.post("hello").await;
         end(&fresh).await;
-        let resets = join_all((0..8).map(|_| fresh.store.reset(fresh.tenant, fresh.goal, false)));
+        let resets =
+            join_all((0..8).map(|_| fresh.store.reset(fresh.tenant, fresh.goal, false, fresh.ids.next())));
         let (resets, posted) = tokio::join!(resets, fresh.try_post("still there?", None));
         posted.unwrap();
         let mut emptied = 0;
@@ -203,7 +204,7 @@ async fn a_message_that_races_resets_is_never_lost_and_begins_the_new_session() 
         assert_eq!(standing.unread, 1, "round {round}");
         let entries = end(&fresh).await;
         assert!(entries >= 1, "round {round}: what was posted is in the session that is open");
-        let done = fresh.store.reset(fresh.tenant, fresh.goal, false).await.unwrap();
+        let done = fresh.store.reset(fresh.tenant, fresh.goal, false, fresh.ids.next()).await.unwrap();
         closed += done.closed_entries;
         assert_eq!(done.closed_entries, entries, "round {round}");
     }

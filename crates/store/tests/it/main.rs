@@ -1,6 +1,7 @@
 //! The store on a real Postgres.
 
 // `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
 mod compression;
 #[cfg(test)]
 mod conversation;

@@ -240,6 +240,7 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
         "custom_instructions_by_user",
         "memories_by_user",
         "sessions_agentable_id_number_key",
+        "check_ins_by_agentable",
         "compressions_by_position",
         "tool_results_by_agentable",
     ];

@@ -114,7 +114,13 @@ fn whole() -> Vec<Case> {
             [5, 10],
         ),
         case("store::conversation::reset::lock", "", &[&tenant, &idle], &["run_locks_pkey"], [5, 10]),
-        case("store::conversation::reset::close", "", &[&idle], &["run_locks_pkey"], [5, 20]),
+        case(
+            "store::conversation::reset::close",
+            "",
+            &[&idle, "'reset'", "gen_random_uuid()"],
+            &["run_locks_pkey"],
+            [40, 150],
+        ),
         case("store::conversation::reset::notes", "", &[&tenant, &idle], &["notes_by_agentable"], [5, 20]),
     ]
 }

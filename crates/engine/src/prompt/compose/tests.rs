@@ -36,7 +36,6 @@ fn composed(
         title,
         description: "",
         context,
-        schedules: &[],
         now,
         most_chars,
     };
@@ -98,8 +97,9 @@ fn known(items: usize, chars: usize) -> RunContext {
 fn the_ten_sections_come_in_order_and_what_is_empty_is_left_out() {
     let mut kind = goal();
     kind.prompt.workspace = "Files lie in /work.".into();
-    let schedules = [Schedule { told: "tomorrow at 8: look at prices".into() }];
-    let (offer, context) = (offer(), known(1, 1));
+    let offer = offer();
+    let context =
+        RunContext { check_ins: vec!["2026-11-23 08:00 (UTC): look at prices".into()], ..known(1, 1) };
     let composing = Composing {
         agent_type: &kind,
         reply: Reply::SendMessage,
@@ -107,7 +107,6 @@ fn the_ten_sections_come_in_order_and_what_is_empty_is_left_out() {
         title: "Tokyo",
         description: "",
         context: &context,
-        schedules: &schedules,
         now: DateTime::UNIX_EPOCH,
         most_chars: 16_000,
     };
@@ -130,7 +129,7 @@ fn the_ten_sections_come_in_order_and_what_is_empty_is_left_out() {
     );
     let kind = goal();
     let nothing = RunContext::default();
-    let composing = Composing { context: &nothing, schedules: &[], agent_type: &kind, ..composing };
+    let composing = Composing { context: &nothing, agent_type: &kind, ..composing };
     let names: Vec<&str> = composing.compose().sections.iter().map(|section| section.name).collect();
     assert_eq!(names, ["base", "tools", "capabilities", "autonomy", "base", "time"]);
 }
@@ -199,7 +198,7 @@ fn the_user_is_told_with_what_they_always_want_and_where_the_rest_is() {
     assert!(!own.contains("<interests>"), "what is empty is left out");
     let memory = format!("<item id=\"{}\">likes trains…</item>", MemoryId(id));
     let changing = &told[2].text;
-    for text in [&memory, "manage_memory", "<session ended=\"1970-01-01\">They &lt;met&gt;.</session>"] {
+    for text in [&memory, "manage_memory"] {
         assert!(changing.contains(text), "`{changing}` does not say `{text}`");
     }
     let mut silent = goal();

@@ -3,19 +3,12 @@
 use crate::prompt::section::{List, Section, Stability};
 use crate::prompt::xml::escape;
 
-/// Something that happens by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Schedule {
-    /// When, and what for, in a line.
-    pub told: String,
-}
-
-/// Its schedules, the next first; nothing when there are none.
+/// Its check-ins (when, and what for, a line each, the next first); nothing when there are none.
 #[must_use]
-pub fn automation(schedules: &[Schedule]) -> Section {
+pub fn automation(check_ins: &[String]) -> Section {
     let list = List {
-        head: "What happens without a message:".to_owned(),
-        items: schedules.iter().map(|schedule| format!("- {}", escape(&schedule.told))).collect(),
+        head: "What you set to happen without a message:".to_owned(),
+        items: check_ins.iter().map(|told| format!("- {}", escape(told))).collect(),
         others: "- …",
         ..List::default()
     };
