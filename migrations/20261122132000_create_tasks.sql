@@ -242,9 +242,9 @@ begin
     elsif r.mode = 'feed_generation' and r.status not in ('failed', 'dead_lettered') then
         perform houston.feed_generation_complete(p_agentable, p_run);
     end if;
-    select g.* into a from houston.agentables g where g.id = p_agentable and g.parent_id is not null;
+    select g.* into a from houston.agentables g where g.id = p_agentable;
     -- One that waits for tasks of its own is not done: the last of them wakes it.
-    if found and not l.run_open and (l.open_tasks = 0 or r.status = 'cancelled') then
+    if a.parent_id is not null and not l.run_open and (l.open_tasks = 0 or r.status = 'cancelled') then
         perform houston.report_task(a, r, l.last_position, p_max_running);
     end if;
     return true;

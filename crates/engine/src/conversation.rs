@@ -103,6 +103,10 @@ impl Conversation {
             && let Some(gone) = self.tail.pop_front()
         {
             self.tail_chars -= gone.len();
+            // How it began is told in any case.
+            if self.head.is_empty() {
+                self.head = format!("{}…\n", beginning(gone.trim_end(), head.saturating_sub(4) / 4));
+            }
             self.gap = true;
         }
     }

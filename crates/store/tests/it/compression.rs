@@ -1,5 +1,6 @@
 //! What a run starts from once its session was compressed, and what is kept beside the history.
 
+use futures_util::future::join_all;
 use houston_domain::agentable::DoubleTexting::Rollback;
 use houston_domain::compression::Reason;
 use houston_domain::history::{Block, Entry};
@@ -204,14 +205,9 @@ async fn of_many_who_find_a_title_one_sets_it() {
     let before = fresh.store.stream_head(fresh.tenant, "goal", fresh.goal).await.unwrap().last_seq;
     let racing = (0..20).map(|nth| {
         let (store, goal, write) = (fresh.store.clone(), fresh.goal, fresh.ids.next());
-        tokio::spawn(
-            async move { store.set_title(goal, &format!("title {nth}"), write, None).await.unwrap() },
-        )
+        async move { store.set_title(goal, &format!("title {nth}"), write, None).await.unwrap() }
     });
-    let mut set = Vec::new();
-    for one in racing.collect::<Vec<_>>() {
-        set.extend(one.await.unwrap());
-    }
+    let set: Vec<_> = join_all(racing).await.into_iter().flatten().collect();
     assert_eq!(set.len(), 1, "{set:?}");
     let told = fresh.store.events_after(fresh.goal, before, 10).await.unwrap();
     assert_eq!(told, set, "streams are told the truth");
