@@ -176,7 +176,7 @@ mod tests {
             }
             let asked = conversation.asked();
             let last = format!("{} {}", texts.len() - 1, texts[texts.len() - 1]);
-            prop_assert!(asked.contains("User: 0 "), "{asked}");
+            prop_assert!(asked.contains("User: 0"), "{asked}");
             prop_assert!(asked.contains(last.trim()), "{asked}");
             prop_assert!(asked.len() <= usize::try_from(most * CHARS_PER_TOKEN).unwrap() + 100);
             prop_assert_eq!(conversation.messages, i32::try_from(texts.len()).unwrap());

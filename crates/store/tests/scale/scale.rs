@@ -49,7 +49,7 @@ async fn no_hot_query_touches_more_because_there_is_more() {
                 complain(format!("reads {whole}"));
             }
             let is_used = |index: &&&str| {
-                let same = SAME.iter().find(|(one, _)| one == **index).map(|(_, other)| other);
+                let same = SAME.iter().find(|(one, _)| *one == **index).map(|(_, other)| other);
                 indexes.contains(*index) || same.is_some_and(|other| indexes.contains(other))
             };
             for index in case.uses.iter().filter(|index| !is_used(index)) {

