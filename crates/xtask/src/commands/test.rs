@@ -67,7 +67,7 @@ impl Test {
     /// The cases that need crash points in the binary: a build of its own, which no other test sees. They bring their
     /// own servers and their own runner.
     fn crash_points(&self, scratch: &Scratch) -> Command {
-        tell("the 64 crash points");
+        tell("the 80 crash points");
         let mut cargo = repository::cargo();
         cargo.args(["test", "--quiet", "--workspace", "--features", "houston-cli/fault-injection"]);
         cargo.args(["--test", "crash_points"]);
