@@ -35,11 +35,12 @@ pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
         (false, 0) => "end_turn",
         (false, _) => "tool_use",
     };
-    let (input, output) = answer.usage;
+    let ((input, output), (read, written)) = (answer.usage, answer.cached);
     let message = json!({
         "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "scripted",
         "content": [], "stop_reason": null, "stop_sequence": null,
-        "usage": {"input_tokens": input, "output_tokens": 1},
+        "usage": {"input_tokens": input, "output_tokens": 1, "cache_read_input_tokens": read,
+                  "cache_creation_input_tokens": written},
     });
     let stop = json!({
         "type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},

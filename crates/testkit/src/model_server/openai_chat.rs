@@ -45,7 +45,8 @@ pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
     };
     let last = json!([{"index": 0, "delta": {}, "finish_reason": reason}]);
     let (input, output) = answer.usage;
-    let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+    let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
+                       "prompt_tokens_details": {"cached_tokens": answer.cached.0}});
     Rendered {
         opening: event(json!({"role": "assistant", "content": ""})),
         pieces,

@@ -67,6 +67,8 @@ pub(crate) struct Answer {
     pub(crate) fault: Option<Fault>,
     pub(crate) cut_short: bool,
     pub(crate) usage: (u64, u64),
+    /// Of the input: read from the provider's cache, and written to it.
+    pub(crate) cached: (u64, u64),
 }
 
 /// A refusal: a status and a body.
@@ -189,6 +191,13 @@ impl Reply {
     #[must_use]
     pub fn usage(self, input: u64, output: u64) -> Self {
         self.change(|answer| answer.usage = (input, output))
+    }
+
+    /// Reports that the provider's cache served `read` tokens, and took `written`. Anthropic counts neither among the
+    /// input; elsewhere nothing is told of what was written.
+    #[must_use]
+    pub fn cached(self, read: u64, written: u64) -> Self {
+        self.change(|answer| answer.cached = (read, written))
     }
 
     /// Adds a header to a refusal: `retry-after` and its kin.

@@ -6,6 +6,7 @@
 
 mod bound;
 pub(crate) mod cancel;
+pub(crate) mod conversation;
 pub(crate) mod database;
 mod flood;
 mod held;
@@ -52,6 +53,10 @@ pub(crate) struct Size {
     pub(crate) flood_runs: usize,
     /// Tokens of each answer, where what a token costs is measured.
     pub(crate) tokens: usize,
+    /// Turns of the conversation that is told in four ways.
+    pub(crate) turns: usize,
+    /// Turns of one that is compared with a new one.
+    pub(crate) long: usize,
 }
 
 impl Size {
@@ -66,6 +71,8 @@ impl Size {
         flood: 100_000,
         flood_runs: 400,
         tokens: 1000,
+        turns: 500,
+        long: 10_000,
     };
     /// Enough to see whether it works: half a minute.
     pub(crate) const QUICK: Self = Self {
@@ -78,6 +85,8 @@ impl Size {
         flood: 10_000,
         flood_runs: 100,
         tokens: 100,
+        turns: 100,
+        long: 500,
     };
 }
 

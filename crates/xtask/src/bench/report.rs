@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::bound::Bound;
 use super::cancel::Cancel;
+use super::conversation::{Conversation, Flat};
 use super::flood::Flood;
 use super::held::Held;
 use super::idle::Idle;
@@ -270,6 +271,29 @@ pub(crate) fn scale_table(scale: Scale) -> String {
     render(&with_scale(vec![["", "measured", "aim", "met", ""].map(str::to_owned)], Some(scale)))
 }
 
+/// The table of a long conversation.
+pub(crate) fn conversation_table(told: &Conversation) -> String {
+    let head =
+        ["", "tokens per turn", "in the end", "cached", "model calls", "US dollars"].map(str::to_owned);
+    let mut rows = vec![head];
+    for way in &told.ways {
+        rows.push([
+            way.way.to_owned(),
+            format!("{:.0}", way.tokens_per_turn),
+            format!("{:.0}", way.tokens_per_turn_at_the_end),
+            format!("{:.0} %", way.cached * 100.0),
+            way.model_calls.to_string(),
+            way.cost.chars().take(7).collect(),
+        ]);
+    }
+    let Flat { turns, new_ms, old_ms, ratio } = told.flat;
+    render(&rows)
+        + &format!(
+            "\n{} turns; a turn after {turns} others takes {:.1} ms (p99 {:.1}), one of a new agentable {:.1} ({:.1}): {ratio:.2}\n",
+            told.turns, old_ms.p50, old_ms.p99, new_ms.p50, new_ms.p99
+        )
+}
+
 fn with_scale(mut rows: Vec<[String; 5]>, scale: Option<Scale>) -> Vec<[String; 5]> {
     let lines = scale.iter().flat_map(Scale::lines);
     rows.extend(lines.map(|[what, measured, aim, met]| [what, measured, aim, met, String::new()]));
@@ -277,7 +301,7 @@ fn with_scale(mut rows: Vec<[String; 5]>, scale: Option<Scale>) -> Vec<[String; 
 }
 
 /// Columns as wide as their widest field.
-fn render(rows: &[[String; 5]]) -> String {
+fn render<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let mut text = String::new();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     for row in rows {

@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::bench::report::scale_table;
-use crate::bench::{Size, cancel, history, measure, scale, tokens};
+use crate::bench::report::{conversation_table, scale_table};
+use crate::bench::{Size, cancel, conversation, history, measure, scale, tokens};
 use crate::console::{print, tell};
 use crate::{child, installation, programs};
 
@@ -26,6 +26,9 @@ pub(crate) struct Bench {
     /// Measure only what a streamed token costs
     #[arg(long)]
     tokens: bool,
+    /// Measure only what a conversation of 500 turns costs, and one of 10,000 turns its steps
+    #[arg(long)]
+    conversation: bool,
     /// Measure the sweep and a claim among 100,000 idle agentables, and nothing else
     #[arg(long)]
     scale: bool,
@@ -59,6 +62,9 @@ impl Bench {
         if self.tokens {
             return self.tokens(&binary).await;
         }
+        if self.conversation {
+            return self.conversation(&binary).await;
+        }
         // The load shares the cores with what it measures: unoptimised, it would be half of what is measured.
         if cfg!(debug_assertions) {
             tell("building the load");
@@ -91,6 +97,15 @@ impl Bench {
         let size = if self.quick { Size::QUICK } else { Size::FULL };
         let tokens = Box::pin(tokens::measure(binary, &servers, size.tokens)).await?;
         print(&serde_json::to_string(&tokens)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The model answers at once, and the client waits: it may be unoptimised.
+    async fn conversation(&self, binary: &Path) -> Result<ExitCode> {
+        let servers = || programs::servers(|config| config.fsync = true);
+        let size = if self.quick { Size::QUICK } else { Size::FULL };
+        let told = Box::pin(conversation::measure(binary, servers, size.turns, size.long)).await?;
+        print(&if self.json { serde_json::to_string(&told)? } else { conversation_table(&told) })?;
         Ok(ExitCode::SUCCESS)
     }
 
