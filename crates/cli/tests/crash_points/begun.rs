@@ -78,7 +78,8 @@ async fn task(house: &mut House, client: &Client, goal: &str) {
     for (what, count) in [
         ("houston.agentables where parent_id is not null", "1"),
         ("houston.messages where metadata ->> 'type' = 'task_ended'", "1"),
-        ("houston.messages where content = 'Begun.'", "1"),
+        // Never twice; and not at all, when the end of the task was read together with its beginning.
+        ("(select from houston.messages where content = 'Begun.' offset 1) as again", "0"),
         ("houston.notes where title = 'Look'", "1"),
         ("houston.run_locks where open_tasks <> 0", "0"),
     ] {

@@ -25,7 +25,7 @@ pub(super) fn answer(call: &Call) -> Reply {
         );
     }
     let turn = turn(call);
-    if !call.has_tool_results() {
+    if user_spoke_last(call) {
         match turn % 4 {
             0 => {
                 return Reply::tool(
@@ -43,6 +43,13 @@ pub(super) fn answer(call: &Call) -> Reply {
         note(turn)
     );
     Reply::tool("send_message", json!({"content": text}))
+}
+
+/// With a question come the results of what ended the turn before.
+fn user_spoke_last(call: &Call) -> bool {
+    let last = call.json()["messages"].as_array().and_then(|messages| messages.last());
+    let blocks = last.and_then(|last| last["content"].as_array());
+    blocks.is_none_or(|blocks| blocks.iter().any(|block| block["type"] == "text"))
 }
 
 fn note(turn: usize) -> String {
