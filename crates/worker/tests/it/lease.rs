@@ -116,6 +116,7 @@ async fn a_hint_whose_claim_fails_is_not_lost() {
     let mut rig = Rig::start().await;
     rig.sweep_ms = 3_600_000;
     let worker = rig.worker();
+    worker.running.registered().await;
     // The first sweep is over when this run is.
     let first = rig.post(rig.goal, "hello").await;
     rig.ended(first.run).await;

@@ -33,6 +33,7 @@ async fn a_clock_that_is_wrong_neither_delays_a_retry_nor_loses_it() {
     for hours in [-1, 1] {
         let rig = rig(TimeDelta::hours(hours)).await;
         let worker = rig.worker();
+        worker.running.registered().await;
         let posted = rig.post(rig.goal, "/sim fail=unknown").await;
         let run = rig.ended(posted.run).await;
         assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3), "{hours} h off");
