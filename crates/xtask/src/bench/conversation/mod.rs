@@ -123,6 +123,7 @@ impl Way {
                 [
                     "HOUSTON_ORCHESTRATOR__CONTEXT__BUDGET_TOKENS__TOTAL",
                     "HOUSTON_ORCHESTRATOR__CONTEXT__BUDGET_TOKENS__HISTORY",
+                    "HOUSTON_ORCHESTRATOR__CONTEXT__BUDGET_TOKENS__TOOL_RESULTS",
                 ]
                 .map(|name| (name, NEVER.to_owned())),
             );
