@@ -210,7 +210,8 @@ impl Store {
         // Of each sort one more than is shown, and of each text one character: what is missing is told.
         let rows = sqlx::query!(
             r#"-- store::history::context
-            with l as (select agentable_id, session_position, user_id from houston.run_locks where agentable_id = $1),
+            with l as (select agentable_id, session_position, last_position, user_id
+                         from houston.run_locks where agentable_id = $1),
             c as (select c.through_position, c.summary, c.run_id, c.run_position from houston.compressions c
                    where c.agentable_id = $1 and c.through_position > (select session_position from l)
                      -- One that tells of what was rolled back is rolled back with it.
@@ -224,7 +225,10 @@ impl Store {
               where h.agentable_id = $1 and not h.rolled_back
                 and h.position > coalesce((select case when c.run_id = $10 then least(c.through_position,
                                                   c.run_position - 1) else c.through_position end from c),
-                                          (select session_position from l)))
+                                          (select session_position from l))
+                -- True of every entry: without it the planner takes the open session for a third of the history, and
+                -- reads all of it.
+                and h.position <= (select last_position from l))
             union all
             (select 'compression', c.through_position, c.summary, c.run_id, null from c)
             union all

@@ -196,6 +196,14 @@ fn writes() -> Vec<Case> {
     ]
 }
 
+/// What a turn of the goal that waits is made of: all of it, once each.
+pub(crate) fn turn_of_one_that_waits(rows: u64, blocks: u64) -> Vec<Case> {
+    let waiting = id("goal", WAITING);
+    let context = context("of one that waits", WAITING, &[], [0, 0]);
+    let writes = writes().into_iter().filter(|case| case.arguments.contains(&waiting));
+    writes.chain([context]).map(|case| Case { rows, blocks, ..case }).collect()
+}
+
 /// What every worker asks again and again.
 fn watching() -> Vec<Case> {
     let worker = id("worker", WORKER);
