@@ -95,7 +95,11 @@ async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+/// Reads JSON as bodies are read.
+///
+/// # Errors
+/// [`ApiError::InvalidJson`], or [`ApiError::InvalidRequest`] with the JSON Pointer of what has another shape.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().iter().map(segment).collect::<String>();

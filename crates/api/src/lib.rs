@@ -93,6 +93,7 @@ mod teams;
 mod users;
 
 pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
+pub use body::parse;
 pub use config::{Config, ConversationConfig};
 pub use error::{ApiError, Fault};
 pub use explain::{Explain, Question, Unexplained};

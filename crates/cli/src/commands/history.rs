@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use houston_domain::history::{Block, Entry, complete};
+use houston_domain::history::{Block, Entry, Role, complete};
 use houston_store::history::PlacedEntry;
 use serde_json::json;
 
@@ -109,9 +109,14 @@ fn oddities(entries: &[Entry]) -> Vec<String> {
     let mut longest = streak;
     for entry in entries {
         for block in &entry.content {
-            if let Block::ToolUse { name, .. } = block {
-                streak = if streak.0 == name { (name, streak.1 + 1) } else { (name, 1) };
-                longest = if streak.1 > longest.1 { streak } else { longest };
+            match block {
+                Block::ToolUse { name, .. } => {
+                    streak = if streak.0 == name { (name, streak.1 + 1) } else { (name, 1) };
+                    longest = if streak.1 > longest.1 { streak } else { longest };
+                }
+                // Whoever is spoken to in between does not go in circles: every answer may be a call of one tool.
+                Block::Text { .. } if entry.role == Role::User => streak = ("", 0),
+                _ => {}
             }
         }
     }
@@ -140,6 +145,10 @@ mod tests {
             let (tool_use_id, content) = (id.to_owned(), "no".to_owned());
             Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: true }])
         };
+        let done = |id: &str| {
+            let (tool_use_id, content) = (id.to_owned(), "done".to_owned());
+            Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: false }])
+        };
         let mut entries = vec![Entry::user(vec![Block::text("go")])];
         assert!(oddities(&entries).is_empty());
         for id in ["a", "b", "c"] {
@@ -151,5 +160,7 @@ mod tests {
         );
         entries.pop();
         assert!(oddities(&entries)[0].contains("without a result"));
+        let answers = ["a", "b", "c"].map(|id| [Entry::user(vec![Block::text("and?")]), call(id), done(id)]);
+        assert!(oddities(answers.as_flattened()).is_empty(), "one answer a message is no loop");
     }
 }

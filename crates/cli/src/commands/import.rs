@@ -4,8 +4,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
+use houston_api::ApiError;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::conversation::Conversation;
 use houston_domain::id::UserId;
@@ -57,23 +58,33 @@ impl Import {
     }
 }
 
-/// Reads a document; what is wrong with its shape is told with its line.
+/// Reads a document; what is wrong with its shape is told with its place.
 fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
     let shown = path.display();
+    let unreadable = |error: std::io::Error| anyhow!("{shown} cannot be read: {error}");
     let source: Box<dyn std::io::Read> = if path.as_os_str() == "-" {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(path).with_context(|| format!("{shown} cannot be read"))?)
+        Box::new(std::fs::File::open(path).map_err(unreadable)?)
     };
     let mut text = String::new();
     let most = u64::try_from(max_bytes).unwrap_or(u64::MAX);
-    source
-        .take(most.saturating_add(1))
-        .read_to_string(&mut text)
-        .with_context(|| format!("{shown} cannot be read"))?;
+    source.take(most.saturating_add(1)).read_to_string(&mut text).map_err(unreadable)?;
     anyhow::ensure!(
         text.len() <= max_bytes,
         "{shown} has more than the {max_bytes} bytes that server.conversation.max_bytes allows"
     );
-    serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))
+    houston_api::parse(text.as_bytes()).map_err(|error| match error {
+        ApiError::InvalidRequest { errors } => {
+            let told = errors.iter().map(|fault| match &fault.pointer {
+                Some(pointer) if !pointer.is_empty() => format!("{pointer}: {}", fault.detail),
+                _ => fault.detail.clone(),
+            });
+            anyhow!("{shown}: {}", told.collect::<Vec<_>>().join("; "))
+        }
+        ApiError::InvalidJson { line, column, reason } => {
+            anyhow!("{shown} is not valid JSON: {reason}, at line {line}, column {column}")
+        }
+        other => anyhow!("{shown}: {other}"),
+    })
 }

@@ -234,17 +234,26 @@ async fn whatever_is_wrong_with_a_document_is_named_and_changes_nothing() {
         assert_eq!(error["pointer"], json!(format!("/conversation{pointer}")), "{nth}: {refused}");
         assert!(error["detail"].as_str().unwrap().contains(words), "{nth}: {refused}");
     }
-    let file = people.house.folder.path().join("broken.json");
+    let user = user.as_str().unwrap();
     let mut document = exported.clone();
     document["history"][2]["content"][0]["tool_use_id"] = json!("b");
-    std::fs::write(&file, document.to_string()).unwrap();
-    let file = file.to_str().unwrap();
-    let refused = people.run(&["import", file, "--user", user.as_str().unwrap()]);
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{told}");
+    let told = refusal(&people, user, &document);
     assert!(told.contains("broken.json: /history/2: ") && told.contains("no open tool call"), "{told}");
+    document["history"][2]["role"] = json!("tool");
+    let told = refusal(&people, user, &document);
+    assert!(told.contains("broken.json: /history/2/role: `tool` is not allowed"), "{told}");
     let nobody = "user_00000000000000000000000000000000";
     let document = json!({"user_id": nobody, "conversation": exported});
     assert_eq!(people.post("/v1/goals/import", None, &document).await.0, 404);
     assert_eq!(people.rows(), before, "nothing was made of any of them");
+}
+
+/// What `houston import` says of a document that it does not take.
+fn refusal(people: &People, user: &str, document: &Value) -> String {
+    let file = people.house.folder.path().join("broken.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let refused = people.run(&["import", file.to_str().unwrap(), "--user", user]);
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    told
 }
