@@ -7,18 +7,15 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use houston_domain::agent::budget::Budget;
-use houston_domain::history::Entry;
+use houston_domain::agent::budget::Spent;
 use houston_domain::id::RunId;
-use houston_domain::model::{ModelError, StopReason, Usage};
-use houston_domain::storable::storable;
-use houston_llm::{Request, SystemPart, call, tokens};
+use houston_store::cost::ModelCall;
 use houston_store::session_summary::{NewSummary, Unsummarised};
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::Conversation;
 use crate::engine::Engine;
-use crate::spending::Summariser;
+use crate::side_model::{NoAnswer, Question, SideModel};
 
 /// Entries of a history that are read at once.
 const PAGE: i64 = 200;
@@ -75,9 +72,9 @@ impl Engine {
     async fn summarise(&self, one: &Unsummarised) -> houston_store::Result<()> {
         let settings = self.store.archiving().settings;
         let conversation = self.read_conversation(one, settings.summary_input_tokens).await?;
-        let answer = match &self.summariser {
-            Some(summariser) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
-                self.ask_for_summary(summariser, one, &conversation).await
+        let answer = match &self.summaries {
+            Some(model) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
+                self.ask_for_summary(model, one, &conversation).await
             }
             _ => None,
         };
@@ -120,57 +117,38 @@ impl Engine {
     /// no answer.
     async fn ask_for_summary(
         &self,
-        summariser: &Summariser,
+        model: &SideModel,
         one: &Unsummarised,
         conversation: &Conversation,
-    ) -> Option<(Option<String>, houston_store::cost::ModelCall)> {
-        let settings = self.store.archiving().settings;
-        let system = [SystemPart { text: TASK.to_owned(), cached: true }];
-        let entries = [Entry::user(vec![houston_domain::history::Block::text(conversation.asked())])];
-        let request = Request {
-            system: &system,
-            entries: &entries,
+    ) -> Option<(Option<String>, ModelCall)> {
+        let (settings, budget) = (self.store.archiving().settings, self.config.budget);
+        let question = Question {
+            instructions: TASK,
+            text: conversation.asked(),
             max_output_tokens: settings.summary_output_tokens,
-            ..Request::default()
+            within: Duration::from_secs(settings.summary_lease_s.saturating_sub(MARGIN_S).max(1)),
         };
-        let sent = tokens::of_request(&request, &summariser.model.description().provider);
-        if !self.may_spend(summariser, one, sent, settings.summary_output_tokens).await {
-            return None;
-        }
-        let within = Duration::from_secs(settings.summary_lease_s.saturating_sub(MARGIN_S).max(1));
-        let answer = match tokio::time::timeout(within, call(&*summariser.model, &request)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(ModelError { code, message, .. })) => {
-                tracing::warn!(session = %one.session, code = code.as_str(), message, "no summary of a session: its extract stays");
-                return None;
+        let spent = if budget.is_set() {
+            // It belongs to no run: of a run of that id nothing is spent. What cannot be asked is allowed to nobody.
+            match self.store.spent(one.agentable, RunId(one.session.0)).await {
+                Ok(spent) => spent,
+                Err(error) => {
+                    tracing::info!(session = %one.session, %error, "no summary of a session is paid for: its extract stays");
+                    return None;
+                }
             }
-            Err(_elapsed) => {
-                tracing::warn!(session = %one.session, "no summary of a session in time: its extract stays");
-                return None;
-            }
+        } else {
+            Spent::default()
         };
-        let counted = summariser.count(&answer.model, answer.usage, self.ids.clock().now());
-        let mut text = answer.text.trim().to_owned();
-        storable(&mut text);
-        let usable = !text.is_empty() && answer.stop != StopReason::Refusal;
-        Some((usable.then(|| cut(text)), counted))
-    }
-
-    /// Whether the budgets allow it. What cannot be asked is allowed to nobody.
-    async fn may_spend(&self, summariser: &Summariser, one: &Unsummarised, sent: u64, answer: u32) -> bool {
-        let budget: Budget = self.config.budget;
-        if !budget.is_set() {
-            return true;
+        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now())).await {
+            Ok(answered) => Some((Some(cut(answered.text)), answered.call)),
+            Err(NoAnswer::Nothing(call)) => Some((None, *call)),
+            Err(NoAnswer::Simulated) => None,
+            Err(reason) => {
+                tracing::warn!(session = %one.session, %reason, "no summary of a session: its extract stays");
+                None
+            }
         }
-        // It belongs to no run: of a run of that id nothing is spent.
-        let spent = self.store.spent(one.agentable, RunId(one.session.0)).await;
-        let usage = Usage { input_tokens: sent, output_tokens: u64::from(answer), ..Usage::default() };
-        let next = summariser.most(&usage, self.ids.clock().now(), budget.refuse_unpriced);
-        let judged = spent.map(|spent| budget.judge(&spent, next));
-        if !matches!(judged, Ok(Ok(()))) {
-            tracing::info!(session = %one.session, ?judged, "no summary of a session is paid for: its extract stays");
-        }
-        matches!(judged, Ok(Ok(())))
     }
 }
 

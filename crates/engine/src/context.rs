@@ -41,6 +41,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) offer_with_results: Offer,
     pub(crate) run: AgentRun,
     pub(crate) system: Vec<SystemPart>,
+    /// What is true now: sent after the history.
+    pub(crate) system_context: Option<String>,
     /// The id a message of the open iteration will have: streams were told of it.
     pub(crate) next_message: MessageId,
     /// The iteration that is open in the streams, from 1.
@@ -104,6 +106,7 @@ impl<'e> Driving<'e> {
             offer_with_results: setup.offer_with_results.clone(),
             setup,
             system: Vec::new(),
+            system_context: None,
             watchdog: claimed_at + most,
             claimed_at,
         };
@@ -152,6 +155,7 @@ impl<'e> Driving<'e> {
             tracing::debug!(%agentable, left_out = ?composed.left_out, "the prompt was cut to its cap");
         }
         self.system = composed.parts();
+        self.system_context = composed.system_context();
         self.budget = ContextBudget::default();
         self.sizes = Sizes::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);

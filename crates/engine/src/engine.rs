@@ -18,7 +18,7 @@ use crate::config::{Config, WatchdogConfig};
 use crate::live::LiveRuns;
 use crate::setups::Setups;
 use crate::side_model::SideModel;
-use crate::spending::{Prices, Summariser};
+use crate::spending::Prices;
 use crate::title::Titles;
 
 /// One agent type with all it refers to.
@@ -74,9 +74,7 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) setups: Setups,
     pub(crate) live: LiveRuns,
-    /// Who writes summaries, if anybody does.
-    pub(crate) summariser: Option<Summariser>,
-    /// Who summarises, and who finds titles.
+    /// Who summarises, sessions and beginnings of them, and who finds titles.
     pub(crate) summaries: Option<SideModel>,
     pub(crate) title_model: Option<SideModel>,
     pub(crate) titles: Titles,
@@ -112,7 +110,6 @@ impl Engine {
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
-        let summariser = Summariser::among(&parts.models);
         let setups =
             Setups::new(parts.agent_types, parts.config, parts.tools, parts.models, parts.make_model)?;
         Ok(Self {
@@ -122,7 +119,6 @@ impl Engine {
             ids: parts.ids,
             config: parts.config,
             setups,
-            summariser,
             live: LiveRuns::default(),
             summaries,
             title_model,

@@ -95,9 +95,10 @@ impl Driving<'_> {
     }
 
     /// What the model is asked. `input_tokens` is how long it is, about.
-    fn request(&self, input_tokens: Option<u64>) -> Request<'_> {
+    pub(crate) fn request(&self, input_tokens: Option<u64>) -> Request<'_> {
         Request {
             system: &self.system,
+            system_context: self.system_context.as_deref(),
             entries: self.run.history(),
             tools: self.offer().definitions(),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,

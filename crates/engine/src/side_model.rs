@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{Budget, OverBudget, Spent};
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelErrorCode, StopReason};
+use houston_domain::storable::storable;
 use houston_llm::{Model, Request, SystemPart, call, tokens};
 use houston_store::cost::ModelCall;
 
@@ -33,7 +34,7 @@ pub(crate) struct Question<'q> {
 
 /// What it answered.
 pub(crate) struct Answered {
-    /// The text, not empty.
+    /// The text, not empty, as Postgres takes it.
     pub(crate) text: String,
     /// The call, to be counted; its iteration is 0.
     pub(crate) call: ModelCall,
@@ -51,6 +52,9 @@ pub(crate) enum NoAnswer {
     /// It failed.
     #[error(transparent)]
     Failed(#[from] ModelError),
+    /// It answered, and nothing that can be used; the call, to be counted.
+    #[error("it said nothing")]
+    Nothing(Box<ModelCall>),
 }
 
 impl SideModel {
@@ -86,10 +90,6 @@ impl SideModel {
         let answer = tokio::time::timeout(question.within, call(&*self.model, &request))
             .await
             .map_err(|_| ModelError::new(ModelErrorCode::Timeout, "it did not answer in time"))??;
-        let text = answer.text.trim();
-        if text.is_empty() || answer.stop == StopReason::Refusal {
-            return Err(ModelError::new(ModelErrorCode::InvalidResponse, "it said nothing").into());
-        }
         let mut usage = answer.usage;
         let reported = self.prices.apply(&answer.model, &mut usage, now);
         let call = ModelCall {
@@ -99,7 +99,12 @@ impl SideModel {
             usage,
             reported,
         };
-        Ok(Answered { text: text.to_owned(), call })
+        let mut text = answer.text.trim().to_owned();
+        storable(&mut text);
+        if text.is_empty() || answer.stop == StopReason::Refusal {
+            return Err(NoAnswer::Nothing(Box::new(call)));
+        }
+        Ok(Answered { text, call })
     }
 }
 

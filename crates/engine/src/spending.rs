@@ -1,8 +1,5 @@
 //! Money: what an answer cost, and whether the next one may be paid for.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, OverBudget};
 use houston_domain::error_message::ErrorMessage;
@@ -68,35 +65,6 @@ impl Prices {
             return None;
         }
         costs().flatten().max()
-    }
-}
-
-/// The model that writes summaries of sessions, and what it costs.
-pub(crate) struct Summariser {
-    pub(crate) model: Arc<dyn Model>,
-    prices: Prices,
-}
-
-impl Summariser {
-    /// Who serves the use case `summaries`; nobody, if nobody thinks behind it.
-    pub(crate) fn among(models: &BTreeMap<String, Arc<dyn Model>>) -> Option<Self> {
-        let model = models.get("summaries").filter(|model| !model.description().simulated)?;
-        Some(Self { model: Arc::clone(model), prices: Prices::of(&**model) })
-    }
-
-    /// What an answer cost, as one that belongs to no run.
-    pub(crate) fn count(&self, answering: &Description, mut usage: Usage, at: DateTime<Utc>) -> ModelCall {
-        let reported = usage.cost.is_some();
-        if !reported && usage.input_tokens + usage.output_tokens > 0 {
-            usage.cost = self.prices.of_answering(answering).and_then(|price| price.cost(&usage, at));
-        }
-        let (provider, model) = (answering.provider.clone(), answering.model.clone());
-        ModelCall { provider, model, iteration: 0, usage, reported }
-    }
-
-    /// See [`Prices::most`].
-    pub(crate) fn most(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
-        self.prices.most(usage, at, all)
     }
 }
 

@@ -37,11 +37,11 @@ pub struct ContextBudget {
 }
 
 impl ContextBudget {
-    /// About how many tokens `request` has, for `provider`. Only entries it has not seen are looked at; system prompt
-    /// and tools only the first time, as they are part of what is reported then.
+    /// About how many tokens `request` has, for `provider`. Only entries it has not seen are looked at; what
+    /// stands around them only the first time, as it is part of what is reported then.
     pub fn tokens(&mut self, request: &Request<'_>, provider: &str) -> u64 {
         if self.entries == 0 || request.entries.len() < self.entries {
-            *self = Self { tokens: tokens::of_preamble(request.system, request.tools, provider), entries: 0 };
+            *self = Self { tokens: tokens::of_frame(request, provider), entries: 0 };
         }
         self.add(&request.entries[self.entries..]);
         self.tokens

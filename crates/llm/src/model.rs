@@ -60,8 +60,12 @@ pub struct AnswerSchema<'a> {
 /// What a model is asked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// The system prompt: stable parts first, changing ones last.
+    /// The system prompt: stable parts first, changing ones last. It stands before the history, so what changes in it
+    /// voids what a provider has cached of that: see `system_context`.
     pub system: &'a [SystemPart],
+    /// What is true now and may be another thing at the next call: a text of Houston's, none of the history. It is sent
+    /// last of all, behind what is cached, so that it voids nothing of it.
+    pub system_context: Option<&'a str>,
     /// The history, valid as [`houston_domain::history::validate`] means it, ending with the user.
     pub entries: &'a [Entry],
     /// What the model may call.
@@ -75,6 +79,13 @@ pub struct Request<'a> {
     /// How many tokens all this is, as far as the caller knows (see [`ContextBudget`](crate::ContextBudget)); it is
     /// estimated anew where it must be known and is not.
     pub input_tokens: Option<u64>,
+}
+
+impl<'a> Request<'a> {
+    /// The system context, unless it says nothing.
+    pub(crate) fn context(&self) -> Option<&'a str> {
+        self.system_context.filter(|context| !context.trim().is_empty())
+    }
 }
 
 /// One thing that happened while the model was writing.

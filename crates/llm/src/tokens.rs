@@ -27,7 +27,13 @@ pub(crate) fn tool_overhead(provider: &str) -> u64 {
 /// A whole request.
 #[must_use]
 pub fn of_request(request: &Request<'_>, provider: &str) -> u64 {
-    of_preamble(request.system, request.tools, provider) + of_entries(request.entries)
+    of_frame(request, provider) + of_entries(request.entries)
+}
+
+/// What stands around the history: system prompt and tools before it, the system context after it.
+#[must_use]
+pub fn of_frame(request: &Request<'_>, provider: &str) -> u64 {
+    of_preamble(request.system, request.tools, provider) + request.system_context.map_or(0, estimate)
 }
 
 /// What comes before the history: system prompt and tools.

@@ -22,7 +22,7 @@ use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use call::{Call, ToolResult, Wire};
+pub use call::{Call, ToolResult, Wire, said};
 pub use journal::{Ending, Exchange, Journal, Keep};
 pub use plan::Prepared;
 pub use reply::{Fault, Gate, Reply};

@@ -19,8 +19,9 @@ pub(crate) struct Prompt {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print what a model would be sent if a run began now, byte for byte; on stderr how long each section is, what
-    /// was left out, and how many tokens that is, about
+    /// Print what a model would be sent if a run began now, byte for byte: the system prompt, then what is sent after
+    /// the history (<system_context>); on stderr how long each section is, where it is sent, what was left out, and
+    /// how many tokens that is, about
     Show {
         #[command(flatten)]
         which: Which,
@@ -44,6 +45,7 @@ impl Prompt {
                 return Ok(ExitCode::SUCCESS);
             }
             let text: String = preview.system.iter().map(|part| part.text.as_str()).collect();
+            let text = text + preview.system_context.as_deref().unwrap_or_default();
             // Each section ends its own last line.
             print(text.strip_suffix('\n').unwrap_or(&text));
             if tools {
@@ -55,27 +57,33 @@ impl Prompt {
     }
 }
 
+/// Where a section is sent, in words.
+fn sent(place: &'static str) -> &'static str {
+    if place == "system" { "before the history" } else { "after the history" }
+}
+
 fn counts(preview: &Preview) -> Vec<String> {
     let row = |section: &houston_engine::prompt::preview::SectionShown| {
         let (chars, tokens) = (section.chars.to_string(), section.tokens.to_string());
-        [section.name.to_owned(), section.stable_for.to_owned(), chars, tokens]
+        [section.name.to_owned(), section.stable_for.to_owned(), sent(section.sent).to_owned(), chars, tokens]
     };
-    let rows: Vec<[String; 4]> = preview.sections.iter().map(row).collect();
+    let rows: Vec<[String; 5]> = preview.sections.iter().map(row).collect();
     let mut lines = vec![String::new()];
-    lines.extend(table(["SECTION", "STABLE FOR", "CHARACTERS", "TOKENS"], &rows));
+    lines.extend(table(["SECTION", "STABLE FOR", "SENT", "CHARACTERS", "TOKENS"], &rows));
     for out in &preview.left_out {
         let what = if out.whole { "all of it".to_owned() } else { format!("{} items", out.items) };
         lines.push(format!("left out of {}: {what}", out.section));
     }
     let Preview { chars, most_chars, tokens, model, .. } = preview;
     lines.push(format!(
-        "{chars} characters of {most_chars}; about {} tokens: {} of the prompt, {} of {} tools, {} of the history; for \
-         {model}",
+        "{chars} characters of {most_chars}; about {} tokens: {} of the prompt, {} of {} tools, {} of the history, {} \
+         after it; for {model}",
         tokens.total,
         tokens.system,
         tokens.tools,
         preview.tools.len(),
-        tokens.history
+        tokens.history,
+        tokens.context
     ));
     lines
 }

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
+use houston_testkit::model_server::{Call, Gate, ModelServer, Reply, said};
 use serde_json::{Value, json};
 
 use crate::house::{House, PATIENCE};
@@ -59,14 +59,20 @@ fn worker(house: &House, url: &str, history: &'static str) -> houston_testkit::p
     house.worker_with(&variables)
 }
 
-/// The messages of each request that was no request for a summary, without the system prompt.
+/// The messages of each request that was no request for a summary, without system prompt and system context.
 fn sent(model: &ModelServer) -> Vec<Vec<Value>> {
     let bodies = model.journal().exchanges().into_iter().map(|exchange| exchange.body);
     let requests = bodies.map(|body| serde_json::from_slice::<Value>(&body).unwrap());
     let agents = requests.filter(|request| !request.to_string().contains(SUMMARISES));
     let messages = agents.map(|request| request["messages"].as_array().unwrap().clone());
     let talk = |messages: Vec<Value>| {
-        messages.into_iter().filter(|message| message["role"] != "system").collect::<Vec<_>>()
+        let mut messages: Vec<Value> =
+            messages.into_iter().filter(|message| message["role"] != "system").collect();
+        let last = &mut messages.last_mut().unwrap()["content"];
+        let told = last.as_str().unwrap().to_owned();
+        assert_ne!(said(&told), told, "each request ends with the system context");
+        *last = said(&told).into();
+        messages
     };
     messages.map(talk).collect()
 }

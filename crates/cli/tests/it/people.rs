@@ -118,6 +118,44 @@ impl People {
     }
 }
 
+/// The bytes up to the end of each mark of the cache, without the marks; a provider finds again what one of them ended.
+fn marked_prefixes(body: &[u8]) -> Vec<String> {
+    const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+    let body = std::str::from_utf8(body).unwrap();
+    // Tools stand behind them in the body, and before them for the provider.
+    let tools = serde_json::from_str::<Value>(body).unwrap()["tools"].to_string();
+    let mut prefix = tools;
+    let mut pieces: Vec<&str> = body.split(MARK).collect();
+    pieces.pop();
+    let prefixes = pieces.into_iter().map(|piece| {
+        prefix.push_str(piece);
+        prefix.clone()
+    });
+    prefixes.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_and_the_time_leave_the_providers_cache_of_the_history_as_it_is() {
+    let (people, _) = People::start().await;
+    let goal = people.house.goal("Tokyo").await;
+    for text in ["note", "hello", "note", "and now?"] {
+        people.talk(&goal, text).await;
+    }
+    let bodies: Vec<_> = people.model.journal().exchanges().into_iter().map(|one| one.body).collect();
+    assert_eq!(bodies.len(), 6, "two calls for a note");
+    let mut contexts = Vec::new();
+    for (before, after) in bodies.iter().zip(&bodies[1..]) {
+        let (written, found) = (marked_prefixes(before), marked_prefixes(after));
+        assert_eq!((&written[..2], found.len()), (&found[..2], 4), "the system prompt");
+        assert!(found.contains(written.last().unwrap()), "all that the call before has left in the cache");
+        let body: Value = serde_json::from_slice(after).unwrap();
+        let last =
+            body["messages"].as_array().unwrap().last().unwrap()["content"].as_array().unwrap().clone();
+        contexts.push(last.last().unwrap()["text"].as_str().unwrap().matches(">Milk</item>").count());
+    }
+    assert_eq!(contexts, [0, 1, 1, 1, 2], "what is told last is what is true then");
+}
+
 fn strings(value: &Value, field: &str) -> Vec<String> {
     value.as_array().unwrap().iter().map(|item| item[field].as_str().unwrap().to_owned()).collect()
 }
@@ -142,9 +180,13 @@ async fn the_prompt_that_is_shown_is_the_one_the_model_was_sent() {
         shown["system"].as_array().unwrap().iter().map(|part| part["cached"] == true).collect();
     assert_eq!(
         (said, cached),
-        (vec![true, true, false], vec![false, true, false]),
-        "up to the last stable part"
+        (vec![true, true], vec![true, true]),
+        "what others share, and all that is stable"
     );
+    let last = sent["messages"].as_array().unwrap().last().unwrap()["content"].as_array().unwrap();
+    let context = shown["system_context"].as_str().unwrap();
+    assert_eq!(last.last().unwrap()["text"], context, "byte for byte, at the very end");
+    assert!(context.contains("Today is ") && context.contains(">Milk</item>"), "{context}");
     assert_eq!(strings(&shown["tools"], "name"), strings(&sent["tools"], "name"));
     assert_eq!(
         strings(&shown["sections"], "name"),
@@ -164,14 +206,16 @@ async fn the_prompt_that_is_shown_is_the_one_the_model_was_sent() {
         shown["sections"].as_array().unwrap().iter().map(|section| section[field].as_u64().unwrap()).sum()
     };
     assert_eq!(sum("chars"), shown["chars"].as_u64().unwrap());
-    let system = shown["tokens"]["system"].as_u64().unwrap();
-    assert!(sum("tokens").abs_diff(system) <= 20, "{shown}");
+    let tokens = |of: &str| shown["tokens"][of].as_u64().unwrap();
+    assert!(sum("tokens").abs_diff(tokens("system") + tokens("context")) <= 30, "{shown}");
+    let places = strings(&shown["sections"], "sent");
+    assert_eq!(places[6..], ["system", "system_context", "system_context"], "{places:?}");
     assert!(shown["tokens"]["history"].as_u64().unwrap() > 0);
 
-    let whole: String = strings(&shown["system"], "text").concat();
+    let whole: String = strings(&shown["system"], "text").concat() + context;
     let (text, counts) = people.told(&["prompt", "show", &goal]);
     assert_eq!(text, whole, "stdout is the prompt and nothing else");
-    for word in ["SECTION", "custom_instructions  agentable", "of 16000", "tokens"] {
+    for word in ["SECTION", "custom_instructions  agentable", "after the history", "of 16000", "tokens"] {
         assert!(counts.contains(word), "`{counts}` does not say `{word}`");
     }
     assert_eq!(people.json(&["prompt", "show", &goal, "--json"])["system"], shown["system"]);

@@ -29,8 +29,8 @@ const AROUND_SUMMARY: u64 = 80;
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     weights: Vec<Weight>,
-    /// System prompt and tools.
-    preamble: Option<u64>,
+    /// System prompt, tools and system context.
+    frame: Option<u64>,
     /// The iteration before which it was compressed, or could not be.
     tried: Option<u32>,
     /// Whether the provider has refused what is sent now for its length before.
@@ -67,29 +67,28 @@ impl Driving<'_> {
 
     /// What the history may have.
     fn room(&mut self) -> Room {
-        let preamble = self.preamble();
+        let frame = self.frame();
         let answer = u64::from(self.setup.policy.limits.max_output_tokens);
-        self.setup.tokens.room(preamble, answer, self.setup.window)
+        self.setup.tokens.room(frame, answer, self.setup.window)
     }
 
-    fn preamble(&mut self) -> u64 {
-        if let Some(known) = self.sizes.preamble {
+    fn frame(&mut self) -> u64 {
+        if let Some(known) = self.sizes.frame {
             return known;
         }
-        let provider = &self.answering.provider;
-        let preamble = tokens::of_preamble(&self.system, self.offer().definitions(), provider);
+        let frame = tokens::of_frame(&self.request(None), &self.answering.provider);
         let share = self.setup.tokens.system;
-        if preamble > share {
+        if frame > share {
             let kind = &self.setup.agent_type.kind;
             tracing::warn!(
                 kind,
-                preamble,
+                frame,
                 share,
-                "system prompt and tools have more tokens than budget_tokens.system: the history gets less"
+                "prompt and tools have more tokens than budget_tokens.system: the history gets less"
             );
         }
-        self.sizes.preamble = Some(preamble);
-        preamble
+        self.sizes.frame = Some(frame);
+        frame
     }
 
     /// What the history has, of a request of `tokens`: what the provider counted is better than what is estimated.
@@ -98,9 +97,9 @@ impl Driving<'_> {
         let known = self.sizes.weights.len().min(history.len());
         self.sizes.weights.truncate(known);
         self.sizes.weights.extend(history[known..].iter().map(weigh));
-        let preamble = self.preamble();
+        let frame = self.frame();
         let sum = Weight::sum(&self.sizes.weights);
-        Weight { tokens: tokens.saturating_sub(preamble), ..sum }
+        Weight { tokens: tokens.saturating_sub(frame), ..sum }
     }
 
     /// Puts a summary in the place of the history's beginning. Returns whether it did: not when nothing can be taken
@@ -199,7 +198,7 @@ impl Driving<'_> {
             entries_before,
             entries_after: entries_before - at + 1,
             tokens_before,
-            tokens_after: self.preamble() + weight.tokens + kept,
+            tokens_after: self.frame() + weight.tokens + kept,
         };
         let usage = answered.as_ref().map_or(Usage::default(), |answered| answered.call.usage);
         let new = NewCompression {

@@ -6,17 +6,18 @@ use houston_llm::SystemPart;
 use houston_store::history::{KnownUser, RunContext};
 use houston_tools::Offer;
 
-use super::section::{Section, Stability};
+use super::section::{Place, SYSTEM_CONTEXT, Section, Stability};
 use super::sections::automation::automation;
 use super::sections::autonomy::autonomy;
 use super::sections::base::{aim, base};
 use super::sections::capabilities::capabilities;
-use super::sections::conversation::conversation;
+use super::sections::conversation::{earlier, kept};
 use super::sections::custom_instructions::custom_instructions;
 use super::sections::profile::profile;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
+use super::xml::element;
 
 /// All that a prompt is made of.
 #[derive(Clone, Copy)]
@@ -90,7 +91,8 @@ impl Composing<'_> {
             parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)),
             Some(aim(&self.agent_type.kind, self.title, self.description)),
             Some(time(self.now)),
-            Some(conversation(self.context, self.agent_type.archives, about_user)),
+            Some(earlier(self.context, self.agent_type.archives)),
+            Some(kept(self.context, about_user)),
         ];
         sections.into_iter().flatten().collect()
     }
@@ -134,21 +136,32 @@ fn cut(sections: &mut [(Section, String)], most: usize) -> Vec<LeftOut> {
 }
 
 impl Composed {
-    /// The parts a model is sent: what the kind shares, what the agentable keeps, what changes.
+    /// The parts of the system prompt: what the kind shares, what the agentable keeps, what its session keeps. All of
+    /// them may be cached.
     #[must_use]
     pub fn parts(&self) -> Vec<SystemPart> {
+        let system: Vec<&Written> = self.of(Place::System).collect();
         // The base alone: what else is the kind's stands behind what is the user's.
-        let shared = usize::from(self.sections.first().is_some_and(|section| section.name == "base"));
-        let changing = |section: &&Written| section.stability == Stability::Changing;
-        let stable = self.sections.iter().take_while(|section| !changing(section)).count();
-        let (stable, rest) = self.sections.split_at(stable);
-        let (shared, own) = stable.split_at(shared.min(stable.len()));
-        let part = |sections: &[Written], cached| SystemPart {
+        let shared = usize::from(system.first().is_some_and(|section| section.name == "base"));
+        let (shared, own) = system.split_at(shared);
+        let own_end = own.iter().take_while(|section| section.stability < Stability::Session).count();
+        let (own, of_session) = own.split_at(own_end);
+        let part = |sections: &[&Written]| SystemPart {
             text: sections.iter().map(|section| section.text.as_str()).collect(),
-            cached,
+            cached: true,
         };
-        let parts = [part(shared, true), part(own, true), part(rest, false)];
-        parts.into_iter().filter(|part| !part.text.is_empty()).collect()
+        [shared, own, of_session].map(part).into_iter().filter(|part| !part.text.is_empty()).collect()
+    }
+
+    /// What is sent after the history: the sections that change, in one element. `None` when there are none.
+    #[must_use]
+    pub fn system_context(&self) -> Option<String> {
+        let text: String = self.of(Place::SystemContext).map(|section| section.text.as_str()).collect();
+        Some(element(SYSTEM_CONTEXT, &text)).filter(|text| !text.is_empty())
+    }
+
+    fn of(&self, place: Place) -> impl Iterator<Item = &Written> {
+        self.sections.iter().filter(move |section| section.stability.place() == place)
     }
 }
 

@@ -56,11 +56,13 @@ pub struct Preview {
     pub model: String,
     /// The parts of the system prompt, byte for byte, in order.
     pub system: Vec<Part>,
-    /// The same by sections.
+    /// What is sent after the history, behind all that may be cached; nothing when the cap left nothing of it.
+    pub system_context: Option<String>,
+    /// Both by sections, in their order.
     pub sections: Vec<SectionShown>,
     /// What the cap left out.
     pub left_out: Vec<LeftOutShown>,
-    /// Characters of the system prompt.
+    /// Characters of all sections.
     pub chars: usize,
     /// Characters it may have; the base is never left out, and may be more by itself.
     pub most_chars: usize,
@@ -82,10 +84,12 @@ pub struct Part {
 /// A section of the prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionShown {
-    /// Its name; the base comes twice: the kind's, and the aim.
+    /// Its name. Two come twice: the base (the kind's, and the aim), the conversation (what is stable, and the rest).
     pub name: &'static str,
-    /// How long it is the same: `kind`, `agentable`, `changing`.
+    /// How long it is the same: `kind`, `agentable`, `session`, `changing`.
     pub stable_for: &'static str,
+    /// Where it is sent: `system`, before the history, or `system_context`, after it.
+    pub sent: &'static str,
     /// In characters.
     pub chars: usize,
     /// About.
@@ -108,6 +112,8 @@ pub struct LeftOutShown {
 pub struct Tokens {
     /// The system prompt.
     pub system: u64,
+    /// The system context.
+    pub context: u64,
     /// Definitions of tools, with what the provider puts around them.
     pub tools: u64,
     /// The history of the open session.
@@ -178,9 +184,12 @@ fn shown(next: &Next, config: &ContextConfig, agentable: &Agentable, composed: &
     let summary = next.context.summary.as_deref().map(compression::entry);
     let history = tokens::of_entries(&next.context.history[next.context.folded..])
         + summary.map_or(0, |summary| tokens::of_entries(std::slice::from_ref(&summary)));
+    let system_context = composed.system_context();
+    let context = system_context.as_deref().map_or(0, tokens::estimate);
     let sections = composed.sections.iter().map(|section| SectionShown {
         name: section.name,
         stable_for: section.stability.as_str(),
+        sent: section.stability.place().as_str(),
         chars: section.text.chars().count(),
         tokens: tokens::estimate(&section.text),
     });
@@ -194,11 +203,12 @@ fn shown(next: &Next, config: &ContextConfig, agentable: &Agentable, composed: &
         model: model.to_string(),
         sections: sections.collect(),
         left_out: left_out.collect(),
-        chars: parts.iter().map(|part| part.text.chars().count()).sum(),
+        chars: composed.sections.iter().map(|section| section.text.chars().count()).sum(),
         most_chars: config.prompt_chars,
         system: parts.into_iter().map(|SystemPart { text, cached }| Part { text, cached }).collect(),
+        system_context,
         tools: definitions.to_vec(),
-        tokens: Tokens { system, tools, history, total: system + tools + history },
+        tokens: Tokens { system, context, tools, history, total: system + context + tools + history },
     }
 }
 

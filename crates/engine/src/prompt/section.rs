@@ -9,6 +9,8 @@ pub enum Stability {
     Kind,
     /// For one agentable, until somebody changes what its user said.
     Agentable,
+    /// Until its session is closed, or it learns something.
+    Session,
     /// From run to run it may be another.
     Changing,
 }
@@ -20,10 +22,40 @@ impl Stability {
         match self {
             Self::Kind => "kind",
             Self::Agentable => "agentable",
+            Self::Session => "session",
             Self::Changing => "changing",
         }
     }
+
+    /// Where it is sent.
+    #[must_use]
+    pub fn place(self) -> Place {
+        if self == Self::Changing { Place::SystemContext } else { Place::System }
+    }
 }
+
+/// Where a section is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the system prompt, before the history.
+    System,
+    /// In the system context, after it: what changes there voids nothing that a provider has cached.
+    SystemContext,
+}
+
+impl Place {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::SystemContext => SYSTEM_CONTEXT,
+        }
+    }
+}
+
+/// The element around what is sent after the history.
+pub const SYSTEM_CONTEXT: &str = "system_context";
 
 /// A section, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -147,10 +147,11 @@ fn usage(request: &Request<'_>, written: usize) -> Usage {
     let tokens = |chars: usize| u64::try_from(chars.div_ceil(4)).unwrap_or(u64::MAX);
     let cached: usize = request.system.iter().filter(|part| part.cached).map(|part| part.text.len()).sum();
     let system: usize = request.system.iter().map(|part| part.text.len()).sum();
+    let context = request.system_context.map_or(0, str::len);
     let tools: usize = request.tools.iter().map(|tool| tool.name.len() + tool.description.len()).sum();
     let history: usize = request.entries.iter().flat_map(|entry| &entry.content).map(block_length).sum();
     Usage {
-        input_tokens: tokens(system + tools + history),
+        input_tokens: tokens(system + tools + history + context),
         output_tokens: tokens(written),
         cache_read_tokens: if request.entries.len() > 1 { tokens(cached) } else { 0 },
         ..Usage::default()

@@ -1,5 +1,7 @@
 //! A history as turns: user and assistant in alternation, without what a wire cannot say.
 
+use std::borrow::Cow;
+
 use houston_domain::history::{Block, Entry, RawBlock, Role};
 
 use crate::model::SystemPart;
@@ -48,6 +50,14 @@ pub(crate) fn turns<'a>(entries: &'a [Entry], judge: impl Fn(&Block) -> Use) -> 
         turn.blocks.sort_by_key(|block| !matches!(block, Block::ToolResult { .. }));
     }
     turns
+}
+
+/// Adds the system context to what was said last, a message of the user or a tool's answer. No message is added for it:
+/// which role may follow which differs from server to server, and what is sent without it is in order.
+pub(crate) fn append_context(said: &mut Cow<'_, str>, context: &str) {
+    let said = said.to_mut();
+    said.push_str("\n\n");
+    said.push_str(context);
 }
 
 /// What is made of a block where reasoning goes back to who wrote it, and to nobody else: `is_own` says whose it is.

@@ -185,6 +185,9 @@ fn versioned(path: &str, has_version: bool, version: &str) -> String {
 }
 
 #[cfg(test)]
+mod context_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

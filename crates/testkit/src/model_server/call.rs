@@ -52,13 +52,15 @@ impl Call {
         self.json()["model"].as_str().unwrap_or_default()
     }
 
-    /// What the user said, message by message, oldest first. Tool results are not among them.
+    /// What the user said, message by message, oldest first. Tool results are not among them, nor is the system context.
     #[must_use]
     pub fn user_texts(&self) -> Vec<String> {
         self.messages()
             .iter()
             .filter(|message| message["role"] == "user")
             .flat_map(|message| texts(&message["content"]))
+            .map(|text| said(&text).to_owned())
+            .filter(|text| !text.is_empty())
             .collect()
     }
 
@@ -68,16 +70,26 @@ impl Call {
         self.user_texts().pop().unwrap_or_default()
     }
 
-    /// The system prompt.
+    /// The system prompt, and after it the system context.
     #[must_use]
     pub fn system(&self) -> String {
-        match self.wire {
-            Wire::Anthropic => texts(&self.json()["system"]).join("\n"),
+        let mut system = match self.wire {
+            Wire::Anthropic => texts(&self.json()["system"]),
             Wire::OpenAiChat => {
                 let system = self.messages().iter().filter(|message| message["role"] == "system");
-                system.flat_map(|message| texts(&message["content"])).collect::<Vec<_>>().join("\n")
+                system.flat_map(|message| texts(&message["content"])).collect()
             }
-        }
+        };
+        system.extend(self.system_context());
+        system.join("\n")
+    }
+
+    /// What Houston sends after the history: the element `<system_context>` at the end of the last message.
+    #[must_use]
+    pub fn system_context(&self) -> Option<String> {
+        let last = self.messages().last()?;
+        let text = texts(&last["content"]).pop()?;
+        Some(text[said_until(&text)..].to_owned()).filter(|context| !context.is_empty())
     }
 
     /// The names of the tools it offers.
@@ -111,6 +123,19 @@ impl Call {
     }
 }
 
+/// Where the system context begins in a text that ends with it; else its end.
+fn said_until(text: &str) -> usize {
+    let ends = text.trim_end().ends_with("</system_context>");
+    text.rfind("<system_context>").filter(|_| ends).unwrap_or(text.len())
+}
+
+/// A text without the system context at its end.
+#[must_use]
+pub fn said(text: &str) -> &str {
+    let until = said_until(text);
+    if until == text.len() { text } else { text[..until].trim_end_matches('\n') }
+}
+
 /// The texts of a content: a string, or the text blocks of a list.
 fn texts(content: &Value) -> Vec<String> {
     match content {
@@ -127,7 +152,7 @@ fn texts(content: &Value) -> Vec<String> {
 fn results(message: &Value) -> Vec<ToolResult> {
     let result = |id: &Value, content: &Value| ToolResult {
         id: id.as_str().unwrap_or_default().to_owned(),
-        content: texts(content).join("\n"),
+        content: said(&texts(content).join("\n")).to_owned(),
     };
     if message["role"] == "tool" {
         return vec![result(&message["tool_call_id"], &message["content"])];
@@ -174,5 +199,27 @@ mod tests {
             assert_eq!(call.tool_results(), [ToolResult { id: "a".into(), content: "12".into() }]);
         }
         assert!(!call(Wire::OpenAiChat, &json!([])).has_tool_results());
+    }
+
+    #[test]
+    fn the_system_context_is_nothing_that_somebody_said() {
+        let context = "<system_context>\nnow\n</system_context>\n";
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let result = json!({"type": "tool_result", "tool_use_id": "a", "content": "12"});
+        let anthropic = json!({"system": "be brief", "messages": [
+            {"role": "user", "content": [text("one")]}, {"role": "user", "content": [result, text(context)]},
+        ]});
+        let openai = json!({"messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "one"},
+            {"role": "tool", "tool_call_id": "a", "content": format!("12\n\n{context}")},
+        ]});
+        for (wire, body) in [(Wire::Anthropic, anthropic), (Wire::OpenAiChat, openai)] {
+            let call = call(wire, &body);
+            assert_eq!(call.system_context().as_deref(), Some(context));
+            assert_eq!(call.system(), format!("be brief\n{context}"));
+            assert_eq!(call.user_texts(), ["one"]);
+            assert_eq!(call.tool_results(), [ToolResult { id: "a".into(), content: "12".into() }]);
+        }
     }
 }

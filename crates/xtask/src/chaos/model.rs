@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use houston_testkit::model_server::{Call, Fault, Reply};
+use houston_testkit::model_server::{Call, Fault, Reply, said};
 use serde_json::{Value, json};
 
 use super::wish::{Wish, answer, wishes};
@@ -165,7 +165,10 @@ impl Standing {
 fn conversation(messages: &[Value]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for message in messages.iter().filter(|message| message["role"] != "system") {
-        message.to_string().hash(&mut hasher);
+        message["role"].to_string().hash(&mut hasher);
+        message["content"].as_str().map(said).hash(&mut hasher);
+        message["tool_calls"].to_string().hash(&mut hasher);
+        message["tool_call_id"].to_string().hash(&mut hasher);
     }
     hasher.finish()
 }
@@ -231,7 +234,12 @@ mod tests {
 
     #[test]
     fn the_same_conversation_is_known_again_whatever_the_prompt() {
-        let with = |prompt: &str| conversation(&[json!({"role": "system", "content": prompt}), user(1, &[])]);
+        let with = |prompt: &str| {
+            let mut user = user(1, &[]);
+            let said = user["content"].as_str().unwrap_or_default().to_owned();
+            user["content"] = json!(format!("{said}\n\n<system_context>\n{prompt}\n</system_context>\n"));
+            conversation(&[json!({"role": "system", "content": prompt}), user])
+        };
         assert_eq!(with("it is 10:00"), with("it is 10:01"));
         assert_ne!(with("a"), conversation(&[user(2, &[])]));
     }

@@ -5,18 +5,26 @@ use houston_store::history::{KnownSession, RunContext};
 use crate::prompt::section::{List, Section, Stability};
 use crate::prompt::xml::escape;
 
-/// Summaries of the latest sessions (the newest first), learnings, memories, and titles of notes.
+/// Summaries of the latest sessions, the newest first, and learnings: they are long and seldom another.
 #[must_use]
-pub fn conversation(context: &RunContext, archives: bool, about_user: bool) -> Section {
+pub fn earlier(context: &RunContext, archives: bool) -> Section {
     let sessions = context.sessions.iter().filter(|_| archives);
     let sessions = sessions.map(|KnownSession { id, day, summary }| {
         format!("<session id=\"{id}\" day=\"{day}\">{}</session>", escape(summary))
     });
     let learnings = context.learnings.iter().map(|(id, text)| item(id, text));
-    let memories = about_user.then_some(&context.user.memories);
     let lists = [
         list("sessions", sessions, archives, "Earlier ones, and what was said: search_agent_history."),
         list("learnings", learnings, false, "There are more: list_learnings shows them."),
+    ];
+    section(Stability::Session, lists)
+}
+
+/// Memories, which other agents of the user write too, and titles of notes: they are short and often others.
+#[must_use]
+pub fn kept(context: &RunContext, about_user: bool) -> Section {
+    let memories = about_user.then_some(&context.user.memories);
+    let lists = [
         list(
             "memories",
             memories.into_iter().flat_map(|memories| &memories.items).map(|(id, text)| item(id, text)),
@@ -30,7 +38,11 @@ pub fn conversation(context: &RunContext, archives: bool, about_user: bool) -> S
             "There are more: list_notes shows them.",
         ),
     ];
-    Section::new("conversation", Stability::Changing, "conversation", lists.into_iter().flatten().collect())
+    section(Stability::Changing, lists)
+}
+
+fn section(stability: Stability, lists: [Option<List>; 2]) -> Section {
+    Section::new("conversation", stability, "conversation", lists.into_iter().flatten().collect())
 }
 
 fn item(id: &dyn std::fmt::Display, text: &str) -> String {

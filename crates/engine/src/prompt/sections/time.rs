@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::prompt::section::{List, Section, Stability};
 
-/// By the day, not the minute: it must not break the cache of all that follows it.
+/// By the day, not the minute: whoever needs more asks its tool.
 #[must_use]
 pub fn time(now: DateTime<Utc>) -> Section {
     let list = List::fixed(format!("Today is {} (UTC).", now.format("%A, %Y-%m-%d")));

@@ -102,20 +102,21 @@ enum Plain<'a> {
 const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
 
 /// How many turns of the user end in a mark: this call writes at the last one, and reads what the call before
-/// wrote at the one before. With the system prompt's these are three of the four marks allowed.
+/// wrote at the one before. With the system prompt's two these are the four marks allowed.
 const MARKED_TURNS: usize = 2;
 
 /// The body, JSON. The cache reaches to the end of the last system part that is marked, tools included: they
-/// stand before the system prompt. Who marks a part, or names a key, will ask again: then it reaches into the
-/// history too.
+/// stand before the system prompt; it is found again at the end of the first one, which others share. Who marks a
+/// part, or names a key, will ask again: then it reaches into the history too.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let parts: Vec<_> = request.system.iter().filter(|part| !is_blank(&part.text)).collect();
-    let breakpoint = parts.iter().rposition(|part| part.cached);
+    let last = parts.iter().rposition(|part| part.cached);
+    let first = parts.iter().position(|part| part.cached);
     let held = request.answer_schema.filter(|_| holds_to_a_form(&model.model));
     let told = request.answer_schema.filter(|_| held.is_none());
     let block = |text, cache_control| SystemBlock { kind: "text", text, cache_control };
     let system = parts.iter().enumerate().map(|(index, part)| {
-        block(Cow::Borrowed(part.text.as_str()), (Some(index) == breakpoint).then_some(EPHEMERAL))
+        block(Cow::Borrowed(part.text.as_str()), ([first, last].contains(&Some(index))).then_some(EPHEMERAL))
     });
     let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
         name: &tool.name,
@@ -124,9 +125,17 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     });
     let turns = turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some()));
     let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider)).collect();
-    if breakpoint.is_some() || request.cache_key.is_some() {
+    if last.is_some() || request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(Message::mark);
+    }
+    // Behind the last mark: the next request does not have it there.
+    if let Some(text) = request.context() {
+        let context = Content::Plain(Plain::Text { text, cache_control: None });
+        match messages.last_mut().filter(|last| last.role == Role::User.as_str()) {
+            Some(last) => last.content.push(context),
+            None => messages.push(Message { role: Role::User.as_str(), content: vec![context] }),
+        }
     }
     let body = Body {
         model: &model.model,

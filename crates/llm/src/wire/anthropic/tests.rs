@@ -32,14 +32,15 @@ fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
 }
 
 #[test]
-fn the_cache_ends_after_the_last_stable_part() {
+fn the_cache_ends_after_the_last_stable_part_and_others_share_the_first() {
     let part = |text: &str, cached| SystemPart { text: text.into(), cached };
-    let system = [part("a", true), part("b", true), part(" ", false), part("now", false)];
+    let system = [part("a", true), part("m", true), part("b", true), part(" ", false), part("now", false)];
     let body = sent(&system, &[Entry::user(vec![Block::text("hi")])]);
     assert_eq!(
         body["system"],
         json!([
-            {"type": "text", "text": "a"},
+            {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": "m"},
             {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}},
             {"type": "text", "text": "now"},
         ])
@@ -184,6 +185,8 @@ fn the_cache_moves_on_with_the_conversation_and_its_marks_stay_few() {
     assert_eq!(marked(&entries, &stable, None), (vec![8, 10], 3));
     assert_eq!(marked(&entries[..3], &stable, None), (vec![0, 2], 3));
     assert_eq!(marked(&entries, &[], Some("goal_1")), (vec![8, 10], 2));
+    let stable = [part("a", true), part("b", true), part("c", true)];
+    assert_eq!(marked(&entries, &stable, Some("goal_1")), (vec![8, 10], 4), "Anthropic allows no more");
     // Who asks once would pay for a cache that nobody reads.
     assert_eq!(marked(&entries, &[part("a", false)], None), (vec![], 0));
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::conversation::{Turn, Use, append_context, is_blank, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
@@ -37,9 +37,9 @@ struct ResponseFormat<'a> {
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Message<'a> {
     System { content: String },
-    User { content: String },
+    User { content: Cow<'a, str> },
     Assistant(Assistant<'a>),
-    Tool { tool_call_id: Cow<'a, str>, content: &'a str },
+    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
 }
 
 #[derive(Default, Serialize)]
@@ -111,6 +111,13 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, &model.provider))),
         }
     }
+    match (request.context(), messages.last_mut()) {
+        (Some(context), Some(Message::User { content } | Message::Tool { content, .. })) => {
+            append_context(content, context);
+        }
+        (Some(context), _) => messages.push(Message::User { content: context.into() }),
+        (None, _) => {}
+    }
     messages
 }
 
@@ -124,13 +131,14 @@ fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
         match block {
             Block::ToolResult { tool_use_id, content, .. } => {
-                messages.push(Message::Tool { tool_call_id: call_id(tool_use_id, false), content });
+                let tool_call_id = call_id(tool_use_id, false);
+                messages.push(Message::Tool { tool_call_id, content: content.into() });
             }
             Block::Text { text, .. } => texts.push(user_text(text)),
             _ => {}
         }
     }
-    messages.extend(joined(texts.into_iter()).map(|content| Message::User { content }));
+    messages.extend(joined(texts.into_iter()).map(|content| Message::User { content: content.into() }));
 }
 
 fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {

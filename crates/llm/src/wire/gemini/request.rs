@@ -190,6 +190,11 @@ fn contents<'a>(model: &Description, generation: Generation, request: &Request<'
         };
         contents.push(Content { role: Some(role), parts });
     }
+    match (request.context(), contents.last_mut().filter(|last| last.role == Some("user"))) {
+        (Some(context), Some(last)) => last.parts.push(text(context)),
+        (Some(context), None) => contents.push(Content { role: Some("user"), parts: vec![text(context)] }),
+        (None, _) => {}
+    }
     contents
 }
 

@@ -7,7 +7,7 @@ use houston_domain::history::{Block, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::conversation::{Turn, Use, is_blank, turns, user_text};
+use super::super::conversation::{Turn, Use, append_context, is_blank, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
@@ -120,6 +120,14 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
                 messages.push(assistant(&turn));
             }
         }
+    }
+    let said_last = messages.last_mut().filter(|last| matches!(last.role, "user" | "tool"));
+    match (request.context(), said_last) {
+        (Some(context), Some(last)) => append_context(&mut last.content, context),
+        (Some(context), None) => {
+            messages.push(Message { role: "user", content: context.into(), ..Message::default() });
+        }
+        (None, _) => {}
     }
     messages
 }

@@ -6,7 +6,7 @@ use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, joined, system_text, turns, user_text};
+use super::super::conversation::{Turn, Use, append_context, joined, system_text, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
@@ -49,9 +49,9 @@ enum ResponseFormat<'a> {
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Message<'a> {
     System { content: String },
-    User { content: String },
+    User { content: Cow<'a, str> },
     Assistant(Assistant<'a>),
-    Tool { tool_call_id: Cow<'a, str>, content: &'a str },
+    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
 }
 
 #[derive(Default, Serialize)]
@@ -128,6 +128,13 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect, &model.provider))),
         }
     }
+    match (request.context(), messages.last_mut()) {
+        (Some(context), Some(Message::User { content } | Message::Tool { content, .. })) => {
+            append_context(content, context);
+        }
+        (Some(context), _) => messages.push(Message::User { content: context.into() }),
+        (None, _) => {}
+    }
     messages
 }
 
@@ -151,10 +158,11 @@ fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, .. } = block {
             let tool_call_id = call_id(tool_use_id, dialect.nine_character_ids);
-            messages.push(Message::Tool { tool_call_id, content });
+            messages.push(Message::Tool { tool_call_id, content: content.into() });
         }
     }
-    messages.extend(joined(texts(turn).map(user_text)).map(|content| Message::User { content }));
+    messages
+        .extend(joined(texts(turn).map(user_text)).map(|content| Message::User { content: content.into() }));
 }
 
 fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant<'a> {

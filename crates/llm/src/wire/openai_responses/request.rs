@@ -105,6 +105,9 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
         }
     }
+    if let Some(text) = request.context() {
+        push_context(text, &mut input);
+    }
     let body = Body {
         model: &model.model,
         stream: true,
@@ -154,6 +157,18 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
     if !parts.is_empty() {
         let content = Content::Parts(parts);
         input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
+    }
+}
+
+/// What is true now stands at the end of what was said last, so that all before it is what the next request begins with.
+fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
+    let part = InputText { kind: "input_text", text };
+    match input.last_mut() {
+        Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. })) => parts.push(part),
+        _ => {
+            let content = Content::Parts(vec![part]);
+            input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is said in the conversation: the same words in every measurement.
 
 use houston_testkit::model_server::{Call, Reply};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What the user says in a turn: about 60 words.
 pub(super) fn question(turn: usize) -> String {
@@ -49,7 +49,9 @@ pub(super) fn answer(call: &Call) -> Reply {
 fn user_spoke_last(call: &Call) -> bool {
     let last = call.json()["messages"].as_array().and_then(|messages| messages.last());
     let blocks = last.and_then(|last| last["content"].as_array());
-    blocks.is_none_or(|blocks| blocks.iter().any(|block| block["type"] == "text"))
+    let context = call.system_context();
+    let is_said = |block: &Value| block["type"] == "text" && block["text"].as_str() != context.as_deref();
+    blocks.is_none_or(|blocks| blocks.iter().any(is_said))
 }
 
 fn note(turn: usize) -> String {
