@@ -40,6 +40,10 @@ mod sessions;
 #[cfg(test)]
 mod sigterm;
 #[cfg(test)]
+mod task_cancel;
+#[cfg(test)]
+mod task_limits;
+#[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod teams;
