@@ -16,6 +16,8 @@ mod failure;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod goal_tools;
+#[cfg(test)]
 mod house;
 #[cfg(test)]
 mod kinds;
