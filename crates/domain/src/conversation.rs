@@ -42,6 +42,9 @@ pub struct Conversation {
     /// What it is about.
     #[serde(default)]
     pub description: String,
+    /// The tools it may call, of those of its kind; left out: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
     /// What the user saw, oldest first.
     #[serde(default)]
     pub messages: Vec<ThreadMessage>,

@@ -78,8 +78,8 @@ impl Driving<'_> {
     }
 }
 
-/// A setup as this run has it: the tools of a task are those it was given, and a run that no message opened need not
-/// answer.
+/// A setup as this run has it: the tools of an agentable that was told its own are those, and a run that no message
+/// opened need not answer.
 pub(crate) fn fitted(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     if setting.tools.is_none() && setting.mode.is_none() {
         return Arc::clone(setup);

@@ -27,6 +27,8 @@ pub struct NewAgentable<'a> {
     pub description: &'a str,
     /// Its first status.
     pub status: Option<&'a str>,
+    /// The tools it may call, of those of its kind; `None`: all of them.
+    pub tools: Option<&'a [String]>,
     /// When it is made.
     pub created_at: DateTime<Utc>,
 }
@@ -61,6 +63,8 @@ pub struct Agentable {
     pub cost: Cost,
     /// Who answers for it.
     pub served_by: ServedBy,
+    /// The tools it may call, of those of its kind; `None`: all of them.
+    pub tools: Option<Vec<String>>,
     /// Which agentable it works for, with the kind of that; none of one that nobody began.
     pub parent: Option<(String, AgentableId)>,
 }
@@ -82,6 +86,7 @@ macro_rules! agentable {
             run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
             cost: Cost::of(a.cost, a.unpriced_calls),
             served_by: ServedBy { agent: a.agent_id.map(AgentId), team: a.team_id.map(TeamId) },
+            tools: a.tools,
             parent: a.parent_kind.zip(a.parent_id).map(|(kind, id)| (kind, AgentableId(id))),
         }
     }};
@@ -97,8 +102,8 @@ pub(crate) async fn insert(
         "-- store::agentable::insert
         with made as (
             insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at,
-                                            made_with_user)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id, tenant_id, user_id)
+                                            made_with_user, tools)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id, tenant_id, user_id)
         insert into houston.run_locks (agentable_id, tenant_id, user_id) select id, tenant_id, user_id from made",
         agentable.id.0,
         tenant.0,
@@ -108,7 +113,8 @@ pub(crate) async fn insert(
         agentable.description,
         agentable.status,
         agentable.created_at,
-        made_with_user
+        made_with_user,
+        agentable.tools
     )
     .execute(connection)
     .await?;
@@ -175,7 +181,7 @@ impl Store {
         let a = sqlx::query!(
             r#"-- store::agentable::get
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?",
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
                    a.parent_id, p.kind as "parent_kind?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id
@@ -206,7 +212,7 @@ impl Store {
         let rows = sqlx::query!(
             r#"-- store::agentable::list
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?",
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
                    a.parent_id, p.kind as "parent_kind?"
               from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
               left join houston.runs r on r.id = l.run_id

@@ -3,12 +3,10 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{CustomInstructionId, TenantId, UserId};
 use houston_domain::knowledge::MAX_CUSTOM_INSTRUCTIONS;
-use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
-use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
+use crate::known::Known;
 
 /// A custom instruction about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -70,22 +68,19 @@ pub(crate) async fn all(
     Ok(rows.into_iter().map(|row| (CustomInstructionId(row.id), row.content)).collect())
 }
 
-impl Store {
-    /// Makes a custom instruction. `response` is what the client is answered, kept under the idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have too many.
-    pub async fn create_custom_instruction(
-        &self,
-        tenant: TenantId,
-        instruction: &NewCustomInstruction<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, instruction.id.0, response).await? {
-            return Ok(earlier);
-        }
+impl Known for CustomInstruction {
+    type Id = CustomInstructionId;
+    type Owner = UserId;
+    type New<'a> = NewCustomInstruction<'a>;
+    type Change<'a> = &'a str;
+
+    const NAME: &'static str = "custom instruction";
+
+    fn id(new: &Self::New<'_>) -> CustomInstructionId {
+        new.id
+    }
+
+    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
         let done = sqlx::query!(
             r#"-- store::custom_instruction::insert
             with owner as (select id, tenant_id from houston.users where tenant_id = $2 and id = $3),
@@ -95,56 +90,46 @@ impl Store {
                  where (select count(*) from houston.custom_instructions where user_id = $3) < $6
                 returning id)
             select exists (select from owner) as "found!", exists (select from made) as "made!""#,
-            instruction.id.0,
+            new.id.0,
             tenant.0,
-            instruction.user.0,
-            instruction.content,
-            instruction.created_at,
+            new.user.0,
+            new.content,
+            new.created_at,
             MAX_CUSTOM_INSTRUCTIONS
         )
-        .fetch_one(&mut *tx)
+        .fetch_one(connection)
         .await?;
         let what = "custom instructions of a user";
-        Error::unless_made("user", what, MAX_CUSTOM_INSTRUCTIONS, done.found, done.made)?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+        Error::unless_made("user", what, MAX_CUSTOM_INSTRUCTIONS, done.found, done.made)
     }
 
-    /// Custom instructions of a user of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn custom_instructions(
-        &self,
+    async fn list(
+        connection: &mut PgConnection,
         tenant: TenantId,
-        user: UserId,
+        owner: UserId,
         before: Option<CustomInstructionId>,
         limit: i64,
-    ) -> Result<Vec<CustomInstruction>> {
+    ) -> Result<Vec<Self>> {
         let rows = sqlx::query!(
             "-- store::custom_instruction::list
             select id, user_id, content, created_at, updated_at from houston.custom_instructions
              where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
              order by id desc limit $4",
             tenant.0,
-            user.0,
+            owner.0,
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(connection)
         .await?;
         Ok(rows.into_iter().map(|row| instruction!(row)).collect())
     }
 
-    /// A custom instruction of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn custom_instruction(
-        &self,
+    async fn find(
+        connection: &mut PgConnection,
         tenant: TenantId,
         id: CustomInstructionId,
-    ) -> Result<CustomInstruction> {
+    ) -> Result<Option<Self>> {
         let row = sqlx::query!(
             "-- store::custom_instruction::get
             select id, user_id, content, created_at, updated_at from houston.custom_instructions
@@ -152,21 +137,17 @@ impl Store {
             tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(connection)
         .await?;
-        row.map(|row| instruction!(row)).ok_or(Error::NotFound { what: "custom instruction" })
+        Ok(row.map(|row| instruction!(row)))
     }
 
-    /// Changes a custom instruction of the tenant, and returns it.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn change_custom_instruction(
-        &self,
+    async fn change(
+        connection: &mut PgConnection,
         tenant: TenantId,
         id: CustomInstructionId,
-        content: &str,
-    ) -> Result<CustomInstruction> {
+        content: Self::Change<'_>,
+    ) -> Result<Option<Self>> {
         let row = sqlx::query!(
             "-- store::custom_instruction::change
             update houston.custom_instructions set content = $3, updated_at = clock_timestamp()
@@ -176,24 +157,24 @@ impl Store {
             id.0,
             content
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(connection)
         .await?;
-        row.map(|row| instruction!(row)).ok_or(Error::NotFound { what: "custom instruction" })
+        Ok(row.map(|row| instruction!(row)))
     }
 
-    /// Deletes a custom instruction of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn delete_custom_instruction(&self, tenant: TenantId, id: CustomInstructionId) -> Result<()> {
+    async fn delete(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        id: CustomInstructionId,
+    ) -> Result<bool> {
         let done = sqlx::query!(
             "-- store::custom_instruction::delete
             delete from houston.custom_instructions where tenant_id = $1 and id = $2",
             tenant.0,
             id.0
         )
-        .execute(&self.pool)
+        .execute(connection)
         .await?;
-        if done.rows_affected() > 0 { Ok(()) } else { Err(Error::NotFound { what: "custom instruction" }) }
+        Ok(done.rows_affected() > 0)
     }
 }

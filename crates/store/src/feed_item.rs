@@ -3,13 +3,11 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, FeedItemId, RunId, TenantId, UserId};
 use houston_domain::knowledge::{Listing, MAX_FEED_ITEMS};
-use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
+use crate::known::Known;
 
 /// A feed item about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -165,72 +163,54 @@ pub(crate) async fn find(
     Ok(row.map(|row| feed_item!(row)))
 }
 
-impl Store {
-    /// Makes a feed item. `response` is what the client is answered, kept under the idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have too many.
-    pub async fn create_feed_item(
-        &self,
-        tenant: TenantId,
-        item: &NewFeedItem<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, item.id.0, response).await? {
-            return Ok(earlier);
-        }
-        insert(&mut tx, tenant, item).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+impl Known for FeedItem {
+    type Id = FeedItemId;
+    type Owner = UserId;
+    type New<'a> = NewFeedItem<'a>;
+    type Change<'a> = FeedItemChange<'a>;
+
+    const NAME: &'static str = "feed item";
+
+    fn id(new: &Self::New<'_>) -> FeedItemId {
+        new.id
     }
 
-    /// Feed items of a user of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn feed_items(
-        &self,
+    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
+        insert(connection, tenant, new).await
+    }
+
+    async fn list(
+        connection: &mut PgConnection,
         tenant: TenantId,
-        user: UserId,
+        owner: UserId,
         before: Option<FeedItemId>,
         limit: i64,
-    ) -> Result<Vec<FeedItem>> {
+    ) -> Result<Vec<Self>> {
         let rows = sqlx::query!(
             "-- store::feed_item::list
             select id, user_id, run_id, title, content, read_at, created_at, updated_at from houston.feed_items
              where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
              order by id desc limit $4",
             tenant.0,
-            user.0,
+            owner.0,
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(connection)
         .await?;
         Ok(rows.into_iter().map(|row| feed_item!(row)).collect())
     }
 
-    /// A feed item of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn feed_item(&self, tenant: TenantId, id: FeedItemId) -> Result<FeedItem> {
-        let found = find(&mut *self.pool.acquire().await?, tenant, None, id).await?;
-        found.ok_or(Error::NotFound { what: "feed item" })
+    async fn find(connection: &mut PgConnection, tenant: TenantId, id: FeedItemId) -> Result<Option<Self>> {
+        find(connection, tenant, None, id).await
     }
 
-    /// Changes what is given of a feed item of the tenant, and returns it. Read twice, it keeps the first time.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn change_feed_item(
-        &self,
+    async fn change(
+        connection: &mut PgConnection,
         tenant: TenantId,
         id: FeedItemId,
-        change: FeedItemChange<'_>,
-    ) -> Result<FeedItem> {
+        change: Self::Change<'_>,
+    ) -> Result<Option<Self>> {
         let row = sqlx::query!(
             "-- store::feed_item::change
             update houston.feed_items
@@ -246,24 +226,20 @@ impl Store {
             change.content,
             change.read
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(connection)
         .await?;
-        row.map(|row| feed_item!(row)).ok_or(Error::NotFound { what: "feed item" })
+        Ok(row.map(|row| feed_item!(row)))
     }
 
-    /// Deletes a feed item of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn delete_feed_item(&self, tenant: TenantId, id: FeedItemId) -> Result<()> {
+    async fn delete(connection: &mut PgConnection, tenant: TenantId, id: FeedItemId) -> Result<bool> {
         let done = sqlx::query!(
             "-- store::feed_item::delete
             delete from houston.feed_items where tenant_id = $1 and id = $2",
             tenant.0,
             id.0
         )
-        .execute(&self.pool)
+        .execute(connection)
         .await?;
-        if done.rows_affected() > 0 { Ok(()) } else { Err(Error::NotFound { what: "feed item" }) }
+        Ok(done.rows_affected() > 0)
     }
 }

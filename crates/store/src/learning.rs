@@ -3,12 +3,10 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, LearningId, TenantId};
 use houston_domain::knowledge::{Listing, MAX_LEARNINGS};
-use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
-use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
+use crate::known::Known;
 
 /// A learning about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -152,38 +150,29 @@ pub(crate) async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-impl Store {
-    /// Makes a learning. `response` is what the client is answered, kept under the idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when that has too many.
-    pub async fn create_learning(
-        &self,
-        tenant: TenantId,
-        learning: &NewLearning<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, learning.id.0, response).await? {
-            return Ok(earlier);
-        }
-        insert(&mut tx, tenant, learning).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+impl Known for Learning {
+    type Id = LearningId;
+    type Owner = AgentableId;
+    type New<'a> = NewLearning<'a>;
+    type Change<'a> = &'a str;
+
+    const NAME: &'static str = "learning";
+
+    fn id(new: &Self::New<'_>) -> LearningId {
+        new.id
     }
 
-    /// Learnings of an agentable of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn learnings(
-        &self,
+    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
+        insert(connection, tenant, new).await
+    }
+
+    async fn list(
+        connection: &mut PgConnection,
         tenant: TenantId,
-        agentable: AgentableId,
+        owner: AgentableId,
         before: Option<LearningId>,
         limit: i64,
-    ) -> Result<Vec<Learning>> {
+    ) -> Result<Vec<Self>> {
         let rows = sqlx::query!(
             "-- store::learning::list
             select l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at
@@ -191,20 +180,16 @@ impl Store {
              where l.tenant_id = $1 and l.agentable_id = $2 and ($3::uuid is null or l.id < $3)
              order by l.id desc limit $4",
             tenant.0,
-            agentable.0,
+            owner.0,
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(connection)
         .await?;
         Ok(rows.into_iter().map(|row| learning!(row)).collect())
     }
 
-    /// A learning of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn learning(&self, tenant: TenantId, id: LearningId) -> Result<Learning> {
+    async fn find(connection: &mut PgConnection, tenant: TenantId, id: LearningId) -> Result<Option<Self>> {
         let row = sqlx::query!(
             "-- store::learning::get
             select l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at
@@ -213,26 +198,21 @@ impl Store {
             tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(connection)
         .await?;
-        row.map(|row| learning!(row)).ok_or(Error::NotFound { what: "learning" })
+        Ok(row.map(|row| learning!(row)))
     }
 
-    /// Changes a learning of the tenant, and returns it.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn change_learning(&self, tenant: TenantId, id: LearningId, content: &str) -> Result<Learning> {
-        let changed = change(&mut *self.pool.acquire().await?, tenant, None, id, content).await?;
-        changed.ok_or(Error::NotFound { what: "learning" })
+    async fn change(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        id: LearningId,
+        content: Self::Change<'_>,
+    ) -> Result<Option<Self>> {
+        change(connection, tenant, None, id, content).await
     }
 
-    /// Deletes a learning of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn delete_learning(&self, tenant: TenantId, id: LearningId) -> Result<()> {
-        let done = delete(&mut *self.pool.acquire().await?, tenant, None, id).await?;
-        if done { Ok(()) } else { Err(Error::NotFound { what: "learning" }) }
+    async fn delete(connection: &mut PgConnection, tenant: TenantId, id: LearningId) -> Result<bool> {
+        delete(connection, tenant, None, id).await
     }
 }

@@ -17,7 +17,7 @@
 //! - No transaction stays open across a model or tool call.
 //!
 //! # Deliberately absent
-//! Traits (there is one Postgres), ORM, queries built from strings, caches.
+//! Traits in the place of Postgres (there is one), ORM, queries built from strings, caches.
 //!
 //! # Add a table
 //! A migration `migrations/<time>_<what>.sql` (one-way; expand, then contract); a file here named after its noun,
@@ -45,6 +45,7 @@ pub mod feed_item;
 pub mod health;
 pub mod history;
 pub mod idempotency;
+pub mod known;
 pub mod learning;
 pub mod lease;
 pub mod listen;

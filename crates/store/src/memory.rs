@@ -3,13 +3,11 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{MemoryId, RunId, TenantId, UserId};
 use houston_domain::knowledge::MAX_MEMORIES;
-use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
+use crate::known::Known;
 
 /// A memory about to be saved.
 #[derive(Debug, Clone, Copy)]
@@ -184,77 +182,58 @@ pub(crate) async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-impl Store {
-    /// Saves a memory. `response` is what the client is answered, kept under the idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have too many.
-    pub async fn create_memory(
-        &self,
-        tenant: TenantId,
-        memory: &NewMemory<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, memory.id.0, response).await? {
-            return Ok(earlier);
-        }
-        insert(&mut tx, tenant, memory).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+impl Known for Memory {
+    type Id = MemoryId;
+    type Owner = UserId;
+    type New<'a> = NewMemory<'a>;
+    type Change<'a> = &'a str;
+
+    const NAME: &'static str = "memory";
+
+    fn id(new: &Self::New<'_>) -> MemoryId {
+        new.id
     }
 
-    /// Memories of a user of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn memories(
-        &self,
+    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
+        insert(connection, tenant, new).await
+    }
+
+    async fn list(
+        connection: &mut PgConnection,
         tenant: TenantId,
-        user: UserId,
+        owner: UserId,
         before: Option<MemoryId>,
         limit: i64,
-    ) -> Result<Vec<Memory>> {
+    ) -> Result<Vec<Self>> {
         let rows = sqlx::query!(
             "-- store::memory::list
             select id, user_id, run_id, content, created_at, updated_at from houston.memories
              where tenant_id = $1 and user_id = $2 and ($3::uuid is null or id < $3)
              order by id desc limit $4",
             tenant.0,
-            user.0,
+            owner.0,
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(connection)
         .await?;
         Ok(rows.into_iter().map(|row| memory!(row)).collect())
     }
 
-    /// A memory of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn memory(&self, tenant: TenantId, id: MemoryId) -> Result<Memory> {
-        let found = find(&mut *self.pool.acquire().await?, tenant, None, id).await?;
-        found.ok_or(Error::NotFound { what: "memory" })
+    async fn find(connection: &mut PgConnection, tenant: TenantId, id: MemoryId) -> Result<Option<Self>> {
+        find(connection, tenant, None, id).await
     }
 
-    /// Changes a memory of the tenant, and returns it.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn change_memory(&self, tenant: TenantId, id: MemoryId, content: &str) -> Result<Memory> {
-        let changed = change(&mut *self.pool.acquire().await?, tenant, None, id, content).await?;
-        changed.ok_or(Error::NotFound { what: "memory" })
+    async fn change(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        id: MemoryId,
+        content: Self::Change<'_>,
+    ) -> Result<Option<Self>> {
+        change(connection, tenant, None, id, content).await
     }
 
-    /// Forgets a memory of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn delete_memory(&self, tenant: TenantId, id: MemoryId) -> Result<()> {
-        let done = delete(&mut *self.pool.acquire().await?, tenant, None, id).await?;
-        if done { Ok(()) } else { Err(Error::NotFound { what: "memory" }) }
+    async fn delete(connection: &mut PgConnection, tenant: TenantId, id: MemoryId) -> Result<bool> {
+        delete(connection, tenant, None, id).await
     }
 }

@@ -3,13 +3,11 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, NoteId, RunId, TenantId};
 use houston_domain::knowledge::{Listing, MAX_NOTES};
-use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::pool::Store;
+use crate::known::Known;
 
 /// A note about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +45,15 @@ pub struct Note {
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
+}
+
+/// What changes in a note.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoteChange<'a> {
+    /// Another title.
+    pub title: Option<&'a str>,
+    /// Another content.
+    pub content: Option<&'a str>,
 }
 
 macro_rules! note {
@@ -199,38 +206,29 @@ pub(crate) async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-impl Store {
-    /// Makes a note. `response` is what the client is answered, kept under the idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when that has too many notes.
-    pub async fn create_note(
-        &self,
-        tenant: TenantId,
-        note: &NewNote<'_>,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let mut tx = self.pool.begin().await?;
-        if let Some(earlier) = earlier(&mut tx, tenant, key, note.id.0, response).await? {
-            return Ok(earlier);
-        }
-        insert(&mut tx, tenant, note).await?;
-        tx.commit().await?;
-        Ok(Created::New(response.clone()))
+impl Known for Note {
+    type Id = NoteId;
+    type Owner = AgentableId;
+    type New<'a> = NewNote<'a>;
+    type Change<'a> = NoteChange<'a>;
+
+    const NAME: &'static str = "note";
+
+    fn id(new: &Self::New<'_>) -> NoteId {
+        new.id
     }
 
-    /// Notes of an agentable of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn notes(
-        &self,
+    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
+        insert(connection, tenant, new).await
+    }
+
+    async fn list(
+        connection: &mut PgConnection,
         tenant: TenantId,
-        agentable: AgentableId,
+        owner: AgentableId,
         before: Option<NoteId>,
         limit: i64,
-    ) -> Result<Vec<Note>> {
+    ) -> Result<Vec<Self>> {
         let rows = sqlx::query!(
             "-- store::note::list
             select n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at
@@ -238,45 +236,30 @@ impl Store {
              where n.tenant_id = $1 and n.agentable_id = $2 and ($3::uuid is null or n.id < $3)
              order by n.id desc limit $4",
             tenant.0,
-            agentable.0,
+            owner.0,
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
+        .fetch_all(connection)
         .await?;
         Ok(rows.into_iter().map(|row| note!(row)).collect())
     }
 
-    /// A note of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn note(&self, tenant: TenantId, id: NoteId) -> Result<Note> {
-        let found = find(&mut *self.pool.acquire().await?, tenant, None, id).await?;
-        found.ok_or(Error::NotFound { what: "note" })
+    async fn find(connection: &mut PgConnection, tenant: TenantId, id: NoteId) -> Result<Option<Self>> {
+        find(connection, tenant, None, id).await
     }
 
-    /// Changes what is given of a note of the tenant, and returns it.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn change_note(
-        &self,
+    async fn change(
+        connection: &mut PgConnection,
         tenant: TenantId,
         id: NoteId,
-        title: Option<&str>,
-        content: Option<&str>,
-    ) -> Result<Note> {
-        let changed = change(&mut *self.pool.acquire().await?, tenant, None, id, title, content).await?;
-        changed.ok_or(Error::NotFound { what: "note" })
+        change: Self::Change<'_>,
+    ) -> Result<Option<Self>> {
+        let NoteChange { title, content } = change;
+        self::change(connection, tenant, None, id, title, content).await
     }
 
-    /// Deletes a note of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn delete_note(&self, tenant: TenantId, id: NoteId) -> Result<()> {
-        let done = delete(&mut *self.pool.acquire().await?, tenant, None, id).await?;
-        if done { Ok(()) } else { Err(Error::NotFound { what: "note" }) }
+    async fn delete(connection: &mut PgConnection, tenant: TenantId, id: NoteId) -> Result<bool> {
+        delete(connection, tenant, None, id).await
     }
 }

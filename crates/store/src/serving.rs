@@ -19,6 +19,15 @@ pub struct ServedBy {
     pub team: Option<TeamId>,
 }
 
+/// What changes of who answers for an agentable and with what; the rest stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServingChange {
+    /// Who answers.
+    pub served_by: Option<ServedBy>,
+    /// The tools it may call, of those of its kind; `Some(None)`: all of them.
+    pub tools: Option<Option<Vec<String>>>,
+}
+
 /// An agent as a run reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServingAgent {
@@ -124,13 +133,32 @@ pub(crate) async fn assign(
     agentable: AgentableId,
     served_by: ServedBy,
 ) -> Result<bool> {
+    let change = ServingChange { served_by: Some(served_by), tools: None };
+    set(connection, tenant, agentable, &change).await
+}
+
+/// Whether there is such an agentable.
+async fn set(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    agentable: AgentableId,
+    change: &ServingChange,
+) -> Result<bool> {
+    let served_by = change.served_by.unwrap_or_default();
     let done = sqlx::query!(
-        "-- store::serving::assign
-        update houston.agentables set agent_id = $3, team_id = $4 where tenant_id = $1 and id = $2",
+        "-- store::serving::set
+        update houston.agentables
+           set agent_id = case when $3 then $4 else agent_id end,
+               team_id = case when $3 then $5 else team_id end,
+               tools = case when $6 then $7 else tools end
+         where tenant_id = $1 and id = $2",
         tenant.0,
         agentable.0,
+        change.served_by.is_some(),
         served_by.agent.map(|agent| agent.0),
-        served_by.team.map(|team| team.0)
+        served_by.team.map(|team| team.0),
+        change.tools.is_some(),
+        change.tools.as_ref().and_then(Option::as_deref)
     )
     .execute(connection)
     .await
@@ -147,7 +175,21 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is no such agentable, or the agent or team is gone.
     pub async fn assign(&self, tenant: TenantId, agentable: AgentableId, served_by: ServedBy) -> Result<()> {
-        let found = assign(&mut *self.pool.acquire().await?, tenant, agentable, served_by).await?;
+        self.change_serving(tenant, agentable, &ServingChange { served_by: Some(served_by), tools: None })
+            .await
+    }
+
+    /// Says who answers for an agentable of the tenant, and with what, from its next run on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such agentable, or the agent or team is gone.
+    pub async fn change_serving(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        change: &ServingChange,
+    ) -> Result<()> {
+        let found = set(&mut *self.pool.acquire().await?, tenant, agentable, change).await?;
         if found { Ok(()) } else { Err(Error::NotFound { what: "agentable" }) }
     }
 }

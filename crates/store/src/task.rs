@@ -188,7 +188,7 @@ impl Store {
         let rows = sqlx::query!(
             r#"-- store::task::list
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, l.run_open, r.status as "run_status?",
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
                    p.kind as parent_kind
               from houston.agentables p
               join houston.agentables a on a.parent_id = p.id
@@ -208,6 +208,7 @@ impl Store {
             .map(|a| Agentable {
                 parent: Some((a.parent_kind, parent)),
                 served_by: ServedBy { agent: a.agent_id.map(AgentId), team: a.team_id.map(TeamId) },
+                tools: a.tools,
                 id: AgentableId(a.id),
                 user: houston_domain::id::UserId(a.user_id),
                 kind: a.kind,

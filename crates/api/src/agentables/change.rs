@@ -1,5 +1,6 @@
-//! `PATCH /v1/{kinds}/{id}`: says who answers from the next run on. `agent_id` puts an agent in the place of whoever
-//! answered, `team_id` a team; null means the default agent of the kind.
+//! `PATCH /v1/{kinds}/{id}`: says who answers from the next run on, and with what. `agent_id` puts an agent in the place
+//! of whoever answered, `team_id` a team; null means the default agent of the kind. `tools` are those of its kind that
+//! it may call; null means all of them.
 
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{AgentId, TeamId};
+use houston_store::serving::ServingChange;
 use serde::{Deserialize, Deserializer};
 
-use super::{Shown, serving};
+use super::{Shown, serving, tools};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
@@ -23,6 +25,8 @@ pub(crate) struct Body {
     agent_id: Option<Option<AgentId>>,
     #[serde(default, deserialize_with = "given")]
     team_id: Option<Option<TeamId>>,
+    #[serde(default, deserialize_with = "given")]
+    tools: Option<Option<Vec<String>>>,
 }
 
 /// Tells null from nothing.
@@ -37,13 +41,27 @@ pub(crate) async fn change(
     // Sent twice, it changes nothing twice: a key has nothing to add.
     Creation { value: body, key: _ }: Creation<Body>,
 ) -> Result<impl IntoResponse, ApiError> {
-    if body.agent_id.is_none() && body.team_id.is_none() {
-        return Err(ApiError::field("", "nothing changes: give agent_id or team_id"));
+    let answers = body.agent_id.is_some() || body.team_id.is_some();
+    if !answers && body.tools.is_none() {
+        return Err(ApiError::field("", "nothing changes: give agent_id, team_id or tools"));
     }
-    app.confirm(caller, &place).await?;
+    let before = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    if let Some(names) = &body.tools {
+        // It has what its creator let it have: widened here, it could do what the agent above it may not.
+        if let Some((kind, parent)) = before.parent {
+            let told =
+                format!("were given by {}, which it works for, and stay: change those", parent.shown(&kind));
+            return Err(ApiError::field("/tools", told));
+        }
+        tools::check(&app, &place.kind, "/tools", names.as_deref().unwrap_or_default())?;
+    }
     let named = (body.agent_id.flatten(), body.team_id.flatten());
-    let served_by = serving::check(&app, caller, &place.kind, named).await?;
-    app.store().assign(caller.tenant, place.id, served_by).await?;
+    let served_by = match answers {
+        true => Some(serving::check(&app, caller, &place.kind, named).await?),
+        false => None,
+    };
+    let change = ServingChange { served_by, tools: body.tools };
+    app.store().change_serving(caller.tenant, place.id, &change).await?;
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
     let kind = app.state.agent_types.get(&agentable.kind);
     Ok(Json(Shown::new(agentable, kind)))

@@ -11,7 +11,7 @@ use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_store::agentable::NewAgentable;
 use serde::Deserialize;
 
-use crate::agentables::{Shown, serving};
+use crate::agentables::{Shown, serving, tools};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line, check_size, check_text};
 use crate::error::ApiError;
@@ -31,6 +31,8 @@ pub(crate) struct Body {
     description: String,
     agent_id: Option<AgentId>,
     team_id: Option<TeamId>,
+    /// Of those of its kind; all of them when left out.
+    tools: Option<Vec<String>>,
 }
 
 /// # Errors
@@ -58,6 +60,9 @@ pub(crate) async fn create(
     check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
     let named = (body.agent_id, body.team_id);
     let served_by = serving::check(&app, caller, &kind.name, named).await?;
+    if let Some(names) = &body.tools {
+        tools::check(&app, &kind.name, "/tools", names)?;
+    }
     let id: AgentableId = app.state.ids.next();
     let new = NewAgentable {
         id,
@@ -66,6 +71,7 @@ pub(crate) async fn create(
         title,
         description: &body.description,
         status: kind.initial_status.as_deref(),
+        tools: body.tools.as_deref(),
         created_at: app.now(),
     };
     let shown = Shown {
@@ -79,6 +85,7 @@ pub(crate) async fn create(
         run_id: None,
         agent_id: served_by.agent,
         team_id: served_by.team,
+        tools: body.tools.clone(),
         created_at: Time(new.created_at),
     };
     let response = serde_json::to_value(shown).unwrap_or_default();

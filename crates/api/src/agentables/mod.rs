@@ -8,6 +8,7 @@ pub(crate) mod get;
 pub(crate) mod list;
 mod serving;
 pub(crate) mod tasks;
+pub(crate) mod tools;
 
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, UserId};
@@ -34,6 +35,9 @@ pub(crate) struct Shown {
     /// The agent that answers, or the team; neither: the default agent of its kind.
     pub(crate) agent_id: Option<AgentId>,
     pub(crate) team_id: Option<TeamId>,
+    /// The tools it may call, of those of its kind; null: all of them. Answers kept by older Houstons have none.
+    #[serde(default)]
+    pub(crate) tools: Option<Vec<String>>,
     #[serde(flatten)]
     pub(crate) cost: Cost,
     pub(crate) created_at: Time,
@@ -57,6 +61,7 @@ impl Shown {
             run_id: agentable.run,
             agent_id: agentable.served_by.agent,
             team_id: agentable.served_by.team,
+            tools: agentable.tools,
             cost: agentable.cost.into(),
             created_at: Time(agentable.created_at),
         }

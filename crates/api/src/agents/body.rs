@@ -9,6 +9,7 @@ use houston_domain::agentable::AgentType;
 use serde::Deserialize;
 
 use super::sources::{AgentSources, like, short};
+use crate::agentables::tools::check_of_kind;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 
@@ -92,7 +93,7 @@ impl Body {
             settings.guidelines = guidelines;
         }
         if let Some(tools) = self.tools {
-            check_tools(&tools, kind, &sources.tools)?;
+            check_of_kind(&tools, kind, &sources.tools, "/tools")?;
             settings.tools = tools;
         }
         if let Some(use_case) = self.use_case {
@@ -111,28 +112,6 @@ impl Body {
         }
         Ok(settings)
     }
-}
-
-fn check_tools(tools: &[String], kind: &AgentType, all: &[String]) -> Result<(), ApiError> {
-    for (place, tool) in tools.iter().enumerate() {
-        let pointer = format!("/tools/{place}");
-        if tools[..place].contains(tool) {
-            return Err(ApiError::field(&pointer, format!("`{}` stands there twice", short(tool))));
-        }
-        if kind.tools.contains(tool) {
-            continue;
-        }
-        let allowed: Vec<&str> = kind.tools.iter().map(String::as_str).collect();
-        let (given, what) = (short(tool), &kind.kind);
-        let why = if all.contains(tool) {
-            format!("`{given}` is not among the tools of the kind `{what}`")
-        } else {
-            format!("there is no tool `{given}`")
-        };
-        let told = format!("{why}; an agent of it may have: {}{}", allowed.join(", "), like(tool, &allowed));
-        return Err(ApiError::field(&pointer, told));
-    }
-    Ok(())
 }
 
 fn check_use_case(use_case: &str, kind: &AgentType, known: &[String]) -> Result<(), ApiError> {

@@ -10,6 +10,7 @@ use houston_domain::id::UserId;
 use serde::Deserialize;
 
 use super::{check_kind, make};
+use crate::agentables::tools;
 use crate::auth::Caller;
 use crate::body::{Creation, Document};
 use crate::error::ApiError;
@@ -45,5 +46,8 @@ pub(crate) async fn import(
     conversation
         .check()
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
+    if let Some(names) = &conversation.tools {
+        tools::check(&app, &kind.name, "/conversation/tools", names)?;
+    }
     make(&app, caller, &kind, user_id, &conversation, None, key).await
 }

@@ -40,6 +40,7 @@ async fn make(
         title: &conversation.title,
         description: &conversation.description,
         status: kind.initial_status.as_deref(),
+        tools: conversation.tools.as_deref(),
         created_at: app.now(),
     };
     let served_by = origin.map(|origin| origin.served_by).unwrap_or_default();
@@ -54,6 +55,7 @@ async fn make(
         parent_id: None,
         agent_id: served_by.agent,
         team_id: served_by.team,
+        tools: conversation.tools.clone(),
         created_at: Time(agentable.created_at),
     };
     let response = serde_json::to_value(shown).unwrap_or_default();

@@ -21,5 +21,6 @@ pub(crate) async fn change<N: Noun>(
     Creation { value: change, key: _ }: Creation<N::Change>,
 ) -> Result<impl IntoResponse, ApiError> {
     N::check(&change)?;
-    Ok(Json(N::change(app.store(), caller.tenant, id, change).await?))
+    let changed = app.store().change_known::<N::Stored>(caller.tenant, id, N::change(&change)).await?;
+    Ok(Json(N::Shown::from(changed)))
 }

@@ -26,8 +26,9 @@ pub(crate) async fn create<N: Noun>(
     owner.confirm(&app, caller).await?;
     let response = serde_json::to_value(&item).unwrap_or_default();
     let key = key.as_ref().map(Key::as_stored);
-    let (stored, replayed) =
-        made(N::insert(app.store(), caller.tenant, &owner, &item, key, &response).await?)?;
+    let new = N::new(&owner, &item);
+    let done = app.store().create_known::<N::Stored>(caller.tenant, &new, key, &response).await?;
+    let (stored, replayed) = made(done)?;
     let shown: N::Shown = stored_answer(stored)?;
     let location = [(header::LOCATION, format!("/v1/{}/{}", N::PATH, N::id(&shown)))];
     Ok(answer((StatusCode::CREATED, location, Json(shown)), replayed))

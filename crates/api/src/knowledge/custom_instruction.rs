@@ -1,13 +1,11 @@
 //! `/v1/users/{id}/custom-instructions`: rules of a user, which each of their agents follows.
 
-use houston_domain::id::{CustomInstructionId, TenantId, UserId};
+use houston_domain::id::{CustomInstructionId, UserId};
 use houston_store::custom_instruction::{CustomInstruction, NewCustomInstruction};
-use houston_store::idempotency::{Created, IdempotencyKey};
-use houston_store::{Result, Store};
+use houston_store::known::Known;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Noun, Sentence};
+use super::{Noun, Owner, Sentence};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place;
@@ -39,6 +37,7 @@ impl From<CustomInstruction> for Shown {
 }
 
 impl Noun for CustomInstructions {
+    type Stored = CustomInstruction;
     type Id = CustomInstructionId;
     type Owner = place::Id<UserId>;
     type New = Sentence;
@@ -67,48 +66,16 @@ impl Noun for CustomInstructions {
         change.check()
     }
 
-    async fn insert(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        item: &Shown,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let new = NewCustomInstruction {
+    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+        NewCustomInstruction {
             id: item.id,
-            user: owner.0,
+            user: owner.id(),
             content: &item.content,
             created_at: item.created_at.0,
-        };
-        store.create_custom_instruction(tenant, &new, key, response).await
+        }
     }
 
-    async fn list(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        before: Option<CustomInstructionId>,
-        limit: i64,
-    ) -> Result<Vec<Shown>> {
-        let items = store.custom_instructions(tenant, owner.0, before, limit).await?;
-        Ok(items.into_iter().map(Shown::from).collect())
-    }
-
-    async fn get(store: &Store, tenant: TenantId, id: CustomInstructionId) -> Result<Shown> {
-        store.custom_instruction(tenant, id).await.map(Shown::from)
-    }
-
-    async fn change(
-        store: &Store,
-        tenant: TenantId,
-        id: CustomInstructionId,
-        change: Sentence,
-    ) -> Result<Shown> {
-        store.change_custom_instruction(tenant, id, &change.content).await.map(Shown::from)
-    }
-
-    async fn delete(store: &Store, tenant: TenantId, id: CustomInstructionId) -> Result<()> {
-        store.delete_custom_instruction(tenant, id).await
+    fn change(change: &Sentence) -> <Self::Stored as Known>::Change<'_> {
+        &change.content
     }
 }

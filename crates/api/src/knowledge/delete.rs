@@ -16,6 +16,6 @@ pub(crate) async fn delete<N: Noun>(
     caller: Caller,
     Id(id): Id<N::Id>,
 ) -> Result<StatusCode, ApiError> {
-    N::delete(app.store(), caller.tenant, id).await?;
+    app.store().delete_known::<N::Stored>(caller.tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,13 +1,11 @@
 //! `/v1/users/{id}/feed`: what agents put before a user without being asked.
 
-use houston_domain::id::{FeedItemId, RunId, TenantId, UserId};
+use houston_domain::id::{FeedItemId, RunId, UserId};
 use houston_store::feed_item::{FeedItem, FeedItemChange, NewFeedItem};
-use houston_store::idempotency::{Created, IdempotencyKey};
-use houston_store::{Result, Store};
+use houston_store::known::Known;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Noun, check_document, check_title, nothing_changes};
+use super::{Noun, Owner, check_document, check_title, nothing_changes};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place;
@@ -65,6 +63,7 @@ impl From<FeedItem> for Shown {
 }
 
 impl Noun for FeedItems {
+    type Stored = FeedItem;
     type Id = FeedItemId;
     type Owner = place::Id<UserId>;
     type New = New;
@@ -95,50 +94,22 @@ impl Noun for FeedItems {
         change.content.as_deref().map_or(Ok(()), check_document)
     }
 
-    async fn insert(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        item: &Shown,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let new = NewFeedItem {
+    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+        NewFeedItem {
             id: item.id,
-            user: owner.0,
+            user: owner.id(),
             author: None,
             title: &item.title,
             content: &item.content,
             created_at: Some(item.created_at.0),
-        };
-        store.create_feed_item(tenant, &new, key, response).await
+        }
     }
 
-    async fn list(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        before: Option<FeedItemId>,
-        limit: i64,
-    ) -> Result<Vec<Shown>> {
-        let items = store.feed_items(tenant, owner.0, before, limit).await?;
-        Ok(items.into_iter().map(Shown::from).collect())
-    }
-
-    async fn get(store: &Store, tenant: TenantId, id: FeedItemId) -> Result<Shown> {
-        store.feed_item(tenant, id).await.map(Shown::from)
-    }
-
-    async fn change(store: &Store, tenant: TenantId, id: FeedItemId, change: Change) -> Result<Shown> {
-        let change = FeedItemChange {
+    fn change(change: &Change) -> <Self::Stored as Known>::Change<'_> {
+        FeedItemChange {
             title: change.title.as_deref(),
             content: change.content.as_deref(),
             read: change.read,
-        };
-        store.change_feed_item(tenant, id, change).await.map(Shown::from)
-    }
-
-    async fn delete(store: &Store, tenant: TenantId, id: FeedItemId) -> Result<()> {
-        store.delete_feed_item(tenant, id).await
+        }
     }
 }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use houston_domain::id::{LearningId, TenantId};
-use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_domain::id::LearningId;
+use houston_store::known::Known;
 use houston_store::learning::{Learning, NewLearning};
-use houston_store::{Result, Store};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Noun, Sentence, owner_id};
+use super::{Noun, Owner, Sentence, owner_id};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place::Place;
@@ -43,6 +41,7 @@ impl From<Learning> for Shown {
 }
 
 impl Noun for Learnings {
+    type Stored = Learning;
     type Id = LearningId;
     type Owner = Place;
     type New = Sentence;
@@ -66,43 +65,16 @@ impl Noun for Learnings {
         change.check()
     }
 
-    async fn insert(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        item: &Shown,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let new = NewLearning {
+    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+        NewLearning {
             id: item.id,
-            agentable: owner.id,
+            agentable: owner.id(),
             content: &item.content,
             created_at: Some(item.created_at.0),
-        };
-        store.create_learning(tenant, &new, key, response).await
+        }
     }
 
-    async fn list(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        before: Option<LearningId>,
-        limit: i64,
-    ) -> Result<Vec<Shown>> {
-        let items = store.learnings(tenant, owner.id, before, limit).await?;
-        Ok(items.into_iter().map(Shown::from).collect())
-    }
-
-    async fn get(store: &Store, tenant: TenantId, id: LearningId) -> Result<Shown> {
-        store.learning(tenant, id).await.map(Shown::from)
-    }
-
-    async fn change(store: &Store, tenant: TenantId, id: LearningId, change: Sentence) -> Result<Shown> {
-        store.change_learning(tenant, id, &change.content).await.map(Shown::from)
-    }
-
-    async fn delete(store: &Store, tenant: TenantId, id: LearningId) -> Result<()> {
-        store.delete_learning(tenant, id).await
+    fn change(change: &Sentence) -> <Self::Stored as Known>::Change<'_> {
+        &change.content
     }
 }

@@ -1,13 +1,11 @@
 //! `/v1/users/{id}/memories`: what all agents of a user should still know another day.
 
-use houston_domain::id::{MemoryId, RunId, TenantId, UserId};
-use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_domain::id::{MemoryId, RunId, UserId};
+use houston_store::known::Known;
 use houston_store::memory::{Memory, NewMemory};
-use houston_store::{Result, Store};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Noun, Sentence};
+use super::{Noun, Owner, Sentence};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place;
@@ -42,6 +40,7 @@ impl From<Memory> for Shown {
 }
 
 impl Noun for Memories {
+    type Stored = Memory;
     type Id = MemoryId;
     type Owner = place::Id<UserId>;
     type New = Sentence;
@@ -65,44 +64,17 @@ impl Noun for Memories {
         change.check()
     }
 
-    async fn insert(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        item: &Shown,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let new = NewMemory {
+    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+        NewMemory {
             id: item.id,
-            user: owner.0,
+            user: owner.id(),
             run: None,
             content: &item.content,
             created_at: Some(item.created_at.0),
-        };
-        store.create_memory(tenant, &new, key, response).await
+        }
     }
 
-    async fn list(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        before: Option<MemoryId>,
-        limit: i64,
-    ) -> Result<Vec<Shown>> {
-        let items = store.memories(tenant, owner.0, before, limit).await?;
-        Ok(items.into_iter().map(Shown::from).collect())
-    }
-
-    async fn get(store: &Store, tenant: TenantId, id: MemoryId) -> Result<Shown> {
-        store.memory(tenant, id).await.map(Shown::from)
-    }
-
-    async fn change(store: &Store, tenant: TenantId, id: MemoryId, change: Sentence) -> Result<Shown> {
-        store.change_memory(tenant, id, &change.content).await.map(Shown::from)
-    }
-
-    async fn delete(store: &Store, tenant: TenantId, id: MemoryId) -> Result<()> {
-        store.delete_memory(tenant, id).await
+    fn change(change: &Sentence) -> <Self::Stored as Known>::Change<'_> {
+        &change.content
     }
 }

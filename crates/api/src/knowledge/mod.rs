@@ -3,7 +3,7 @@
 //! The five verbs are the same for all; a [`Noun`] says what differs.
 //!
 //! # Add a noun
-//! A file here that implements [`Noun`], its table in the store, its mark in `page::List`, its two lines in `router`.
+//! A file here that implements [`Noun`], its table and [`Known`] in the store, its mark in `page::List`, its two lines in `router`.
 
 pub(crate) mod change;
 pub(crate) mod create;
@@ -21,13 +21,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use houston_domain::id::{AgentableId, TenantId, UserId};
+use houston_domain::id::{AgentableId, UserId};
 use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
-use houston_store::Store;
-use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_store::known::Known;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 pub(crate) use self::custom_instruction::CustomInstructions;
@@ -45,16 +43,18 @@ use crate::state::App;
 
 /// One sort of what agents know.
 pub(crate) trait Noun: 'static {
+    /// How the store knows it.
+    type Stored: Known<Id = Self::Id>;
     /// Ids of its items.
     type Id: Copy + Send + From<Uuid> + Into<Uuid> + FromStr + std::fmt::Display;
     /// What a list of them belongs to.
-    type Owner: Owner;
+    type Owner: Owner<Id = <Self::Stored as Known>::Owner>;
     /// The body of a POST.
     type New: DeserializeOwned + Send;
     /// The body of a PATCH.
-    type Change: DeserializeOwned + Send;
+    type Change: DeserializeOwned + Send + Sync;
     /// An item as clients see it.
-    type Shown: Serialize + DeserializeOwned + Send + Sync;
+    type Shown: Serialize + DeserializeOwned + From<Self::Stored> + Send + Sync;
 
     /// What its cursors begin with.
     const LIST: List;
@@ -70,61 +70,44 @@ pub(crate) trait Noun: 'static {
     /// Checks a change.
     fn check(change: &Self::Change) -> Result<(), ApiError>;
 
-    /// Stores an item that was made.
-    fn insert(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        item: &Self::Shown,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> impl Future<Output = houston_store::Result<Created<Value>>> + Send;
+    /// What the store makes of an item that was made here.
+    fn new<'a>(owner: &Self::Owner, item: &'a Self::Shown) -> <Self::Stored as Known>::New<'a>;
 
-    /// Items of `owner` before this one, newest first.
-    fn list(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        before: Option<Self::Id>,
-        limit: i64,
-    ) -> impl Future<Output = houston_store::Result<Vec<Self::Shown>>> + Send;
-
-    /// One item.
-    fn get(
-        store: &Store,
-        tenant: TenantId,
-        id: Self::Id,
-    ) -> impl Future<Output = houston_store::Result<Self::Shown>> + Send;
-
-    /// Changes an item.
-    fn change(
-        store: &Store,
-        tenant: TenantId,
-        id: Self::Id,
-        change: Self::Change,
-    ) -> impl Future<Output = houston_store::Result<Self::Shown>> + Send;
-
-    /// Deletes an item.
-    fn delete(
-        store: &Store,
-        tenant: TenantId,
-        id: Self::Id,
-    ) -> impl Future<Output = houston_store::Result<()>> + Send;
+    /// What the store changes.
+    fn change(change: &Self::Change) -> <Self::Stored as Known>::Change<'_>;
 }
 
 /// What a list belongs to, as a path names it.
 pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send + Sync {
+    /// How the store names it.
+    type Id: Copy + Send;
+
+    /// Its id.
+    fn id(&self) -> Self::Id;
+
     /// Whether the caller has it.
     fn confirm(&self, app: &App, caller: Caller) -> impl Future<Output = Result<(), ApiError>> + Send;
 }
 
 impl Owner for Place {
+    type Id = AgentableId;
+
+    fn id(&self) -> AgentableId {
+        self.id
+    }
+
     async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
         app.confirm(caller, self).await
     }
 }
 
 impl Owner for Id<UserId> {
+    type Id = UserId;
+
+    fn id(&self) -> UserId {
+        self.0
+    }
+
     async fn confirm(&self, app: &App, caller: Caller) -> Result<(), ApiError> {
         app.store().user(caller.tenant, self.0).await?;
         Ok(())

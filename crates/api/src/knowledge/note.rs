@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use houston_domain::id::{NoteId, RunId, TenantId};
-use houston_store::idempotency::{Created, IdempotencyKey};
-use houston_store::note::{NewNote, Note};
-use houston_store::{Result, Store};
+use houston_domain::id::{NoteId, RunId};
+use houston_store::known::Known;
+use houston_store::note::{NewNote, Note, NoteChange};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Noun, check_document, check_title, nothing_changes, owner_id};
+use super::{Noun, Owner, check_document, check_title, nothing_changes, owner_id};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place::Place;
@@ -64,6 +62,7 @@ impl From<Note> for Shown {
 }
 
 impl Noun for Notes {
+    type Stored = Note;
     type Id = NoteId;
     type Owner = Place;
     type New = New;
@@ -93,48 +92,18 @@ impl Noun for Notes {
         change.content.as_deref().map_or(Ok(()), check_document)
     }
 
-    async fn insert(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        item: &Shown,
-        key: Option<IdempotencyKey<'_>>,
-        response: &Value,
-    ) -> Result<Created<Value>> {
-        let new = NewNote {
+    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+        NewNote {
             id: item.id,
-            agentable: owner.id,
+            agentable: owner.id(),
             run: None,
             title: &item.title,
             content: &item.content,
             created_at: Some(item.created_at.0),
-        };
-        store.create_note(tenant, &new, key, response).await
+        }
     }
 
-    async fn list(
-        store: &Store,
-        tenant: TenantId,
-        owner: &Self::Owner,
-        before: Option<NoteId>,
-        limit: i64,
-    ) -> Result<Vec<Shown>> {
-        let items = store.notes(tenant, owner.id, before, limit).await?;
-        Ok(items.into_iter().map(Shown::from).collect())
-    }
-
-    async fn get(store: &Store, tenant: TenantId, id: NoteId) -> Result<Shown> {
-        store.note(tenant, id).await.map(Shown::from)
-    }
-
-    async fn change(store: &Store, tenant: TenantId, id: NoteId, change: Change) -> Result<Shown> {
-        store
-            .change_note(tenant, id, change.title.as_deref(), change.content.as_deref())
-            .await
-            .map(Shown::from)
-    }
-
-    async fn delete(store: &Store, tenant: TenantId, id: NoteId) -> Result<()> {
-        store.delete_note(tenant, id).await
+    fn change(change: &Change) -> <Self::Stored as Known>::Change<'_> {
+        NoteChange { title: change.title.as_deref(), content: change.content.as_deref() }
     }
 }

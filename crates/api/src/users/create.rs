@@ -65,6 +65,7 @@ pub(crate) async fn create(
             title: &user.name,
             description: "",
             status: kind.initial_status(),
+            tools: None,
             created_at: user.created_at,
         })
         .collect();

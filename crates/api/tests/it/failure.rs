@@ -171,6 +171,7 @@ async fn a_task_pauses_while_its_run_waits() {
         title: "Look it up",
         description: "",
         status: Some("active"),
+        tools: None,
         created_at: ids.clock().now(),
     };
     app.state.store.create_agentable(tenant, &task, None, &Value::Null).await.unwrap();

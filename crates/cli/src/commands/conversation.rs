@@ -36,6 +36,7 @@ pub(crate) async fn make(
         title: &conversation.title,
         description: &conversation.description,
         status: kind.initial_status(),
+        tools: conversation.tools.as_deref(),
         created_at: ids.clock().now(),
     };
     let new = NewConversation { agentable, conversation, run: ids.next(), origin };

@@ -189,6 +189,7 @@ fn new<'a>(
         title,
         description,
         status: kind.initial_status(),
+        tools: None,
         created_at: ids.clock().now(),
     }
 }

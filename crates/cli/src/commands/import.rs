@@ -46,6 +46,12 @@ impl Import {
         let shown = self.file.display();
         conversation.check().map_err(|invalid| Failure::Usage(anyhow!("{shown}: {invalid}")))?;
         let kind: AgentType = agent_type(&context.loaded, &conversation.kind)?.clone();
+        let unknown = conversation.tools.iter().flatten().find(|name| !kind.tools.contains(name));
+        if let Some(name) = unknown {
+            let (kind, allowed) = (&kind.kind, kind.tools.join(", "));
+            let told = format!("/tools: a {kind} cannot have `{name}`; it may have: {allowed}");
+            return Err(Failure::Usage(anyhow!("{shown}: {told}")));
+        }
         self.database.with(context, async |_, store| {
             let tenant = store.tenant_of(user).await.map_err(|error| match error {
                 houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),

@@ -16,6 +16,8 @@ mod failure;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod goal_tools;
+#[cfg(test)]
 mod house;
 #[cfg(test)]
 mod kinds;
@@ -39,6 +41,10 @@ mod scripted;
 mod sessions;
 #[cfg(test)]
 mod sigterm;
+#[cfg(test)]
+mod task_cancel;
+#[cfg(test)]
+mod task_limits;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]

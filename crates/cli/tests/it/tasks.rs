@@ -1,11 +1,10 @@
 //! Tasks from beginning to end: a goal creates one, it works, its note and its result reach the goal, which tells its
-//! user. What is too much is refused, what is cancelled goes with all below it, and no kill loses or doubles any of it.
+//! user; no kill and no second attempt loses or doubles any of it.
 
 use std::sync::Mutex;
 
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use houston_testkit::process::Process;
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::house::{House, PATIENCE};
@@ -60,7 +59,8 @@ fn one_task(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     }
 }
 
-async fn tasks(house: &House, goal: &str) -> Vec<Value> {
+/// Its tasks, newest first.
+pub(crate) async fn tasks(house: &House, goal: &str) -> Vec<Value> {
     let page = house.get(&format!("/v1/goals/{goal}/tasks")).await;
     page["data"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
 }
@@ -75,7 +75,7 @@ async fn until_said(house: &House, goal: &str, text: &str) {
 }
 
 /// Messages that Houston itself wrote into a thread.
-async fn told(house: &House, path: &str) -> Vec<Value> {
+pub(crate) async fn told(house: &House, path: &str) -> Vec<Value> {
     let page = house.get(&format!("{path}/messages?limit=100")).await;
     page["data"].as_array().unwrap().iter().filter(|message| message["source"] == "system").cloned().collect()
 }
@@ -225,156 +225,6 @@ async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task()
     let said = house.said(&goal).await;
     assert_eq!(said.iter().filter(|said| *said == "Your task is done.").count(), 1, "{said:?}");
     assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
-}
-
-/// What the calls of all agents answered.
-type Heard = std::sync::Arc<Mutex<Vec<String>>>;
-
-/// A goal that creates too many tasks, and a researcher that goes too deep.
-fn too_many(gate: &Gate, heard: &Heard) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
-    let (held, heard) = (gate.clone(), Heard::clone(heard));
-    move |call: &Call| {
-        let new = |title: &str, more: Value| {
-            let mut task = json!({"title": title, "instructions": "Do it."});
-            task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            ("create_task".to_owned(), task)
-        };
-        heard.lock().unwrap().extend(call.tool_results().into_iter().map(|result| result.content));
-        let calls = |calls: Vec<(String, Value)>| {
-            let mut calls = calls.into_iter();
-            let (name, input) = calls.next().unwrap();
-            calls.fold(Reply::tool(name, input), |reply, (name, input)| reply.then_tool(name, input))
-        };
-        if is_task(call) {
-            return Reply::text("done").held_by(&held);
-        }
-        match (call.system().contains("You research"), tools_answered(call)) {
-            (true, false) => calls(vec![new("deeper", json!({}))]),
-            (true, true) => Reply::text("I did it myself.").held_by(&held),
-            (false, _) if call.last_user_text().contains("<task_ended") => says("ok"),
-            (false, false) => calls(vec![
-                new("one", json!({"kind": "researcher"})),
-                new("two", json!({"tools": ["list_notes"]})),
-                new("three", json!({})),
-                new("wrong kind", json!({"kind": "goal"})),
-                new("wrong tool", json!({"tools": ["send_message"]})),
-            ]),
-            (false, true) => says("begun"),
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() {
-    let house = House::start();
-    // A kind that may create tasks, and is one itself.
-    let researcher = include_str!("../../../../jobs/agents/task.toml")
-        .replace("kind = \"task\"", "kind = \"researcher\"")
-        .replace("tools = [", "creates = [\"task\"]\ntools = [\"create_task\", ")
-        .replace("You carry out one task", "You research");
-    std::fs::write(house.folder.path().join("agents/researcher.toml"), researcher).unwrap();
-    let goal_file = house.folder.path().join("agents/goal.toml");
-    let text = std::fs::read_to_string(&goal_file).unwrap();
-    let text = text.replace("creates = [\"task\"]", "creates = [\"task\", \"researcher\"]");
-    std::fs::write(&goal_file, text).unwrap();
-
-    let results = Heard::default();
-    let gate = Gate::new();
-    let server = ModelServer::start(too_many(&gate, &results)).await.unwrap();
-    let _worker = worker(&house, &server, &[("HOUSTON_ORCHESTRATOR__TASKS__MAX_OPEN", "2")]);
-    let goal = house.goal("limits").await;
-    let message = house.post(&goal, "1", "go").await;
-    house.answered(&message).await;
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while results.lock().unwrap().len() < 6 {
-        assert!(std::time::Instant::now() < deadline, "{:?}", results.lock().unwrap());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    let results = results.lock().unwrap().clone();
-    let has = |part: &str| results.iter().filter(|result| result.contains(part)).count();
-    assert_eq!(has("Created researcher_"), 1, "{results:?}");
-    assert_eq!(has("Created task_"), 1, "{results:?}");
-    assert_eq!(has("2 of your tasks are open, and 2 may be: wait until one has ended"), 1, "{results:?}");
-    assert_eq!(has("you cannot create a `goal`; there are: task, researcher"), 1, "{results:?}");
-    assert_eq!(has("a task cannot have `send_message`; there are:"), 1, "{results:?}");
-    assert_eq!(has("tasks may go 1 deep, and you are 1 deep: do it yourself"), 1, "{results:?}");
-    assert_eq!(tasks(&house, &goal).await.len(), 2);
-    let offered = server.journal().exchanges().into_iter().find_map(|exchange| {
-        let body: Value = serde_json::from_slice(&exchange.body).ok()?;
-        let is_two = body["messages"][0]["content"].to_string().contains("<title>two</title>");
-        is_two.then(|| body["tools"].clone())
-    });
-    let offered = offered.unwrap();
-    let offered: Vec<&str> =
-        offered.as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
-    assert_eq!(offered, ["list_notes"], "of its tools, those it was given");
-    gate.open();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn cancelling_a_goal_cancels_all_below_it_once_and_wakes_nobody() {
-    let house = House::start();
-    let gate = Gate::new();
-    let held = gate.clone();
-    let server = ModelServer::start(move |call: &Call| {
-        let new = |title: &str| json!({"title": title, "instructions": "Do it."});
-        match (is_task(call), tools_answered(call)) {
-            (true, _) => Reply::text("never").held_by(&held),
-            (false, false) if call.last_user_text() == "go" => {
-                Reply::tool("create_task", new("one")).then_tool("create_task", new("two"))
-            }
-            (false, _) => says("ok"),
-        }
-    })
-    .await
-    .unwrap();
-    let _worker = worker(&house, &server, &[]);
-    let goal = house.goal("cancel").await;
-    let path = format!("/v1/goals/{goal}");
-    let message = house.post(&goal, "1", "go").await;
-    house.answered(&message).await;
-    assert_eq!(tasks(&house, &goal).await.len(), 2);
-    let (status, first) = house.ask(Method::POST, &format!("{path}/cancel")).await;
-    assert_eq!((status, first["data"].as_array().unwrap().len()), (202, 2), "{first}");
-    house.ask(Method::POST, &format!("{path}/cancel")).await;
-    let are_cancelled =
-        |page: &Value| page["data"].as_array().unwrap().iter().all(|task| task["status"] == "cancelled");
-    house.until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
-    assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
-    assert!(told(&house, &path).await.is_empty(), "nobody is woken");
-    assert_eq!(house.get(&path).await["run_id"], message["run_id"], "no run was opened");
-
-    // What it should know, it knows when it runs again.
-    let next = house.post(&goal, "2", "and now?").await;
-    house.answered(&next).await;
-    let history = house.get(&format!("{path}/history?limit=100")).await.to_string();
-    assert_eq!(history.matches("<tasks_cancelled>").count(), 1, "{history}");
-    assert!(history.contains("<item>one</item>") && history.contains("<item>two</item>"), "{history}");
-
-    // A task that is cancelled alone is told of.
-    house.answered(&house.post(&goal, "3", "go").await).await;
-    let one = tasks(&house, &goal).await[0]["id"].as_str().unwrap().to_owned();
-    let (status, _) = house.ask(Method::POST, &format!("/v1/tasks/{one}/cancel")).await;
-    assert_eq!(status, 202);
-    house
-        .until(&format!("{path}/messages?limit=100"), "told", |page| {
-            page["data"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(|message| message["metadata"]["status"] == "cancelled")
-        })
-        .await;
-
-    // What is put away is cancelled too.
-    let (status, archived) = house.ask(Method::POST, &format!("{path}/archive")).await;
-    assert_eq!((status, &archived["status"]), (200, &json!("archived")), "{archived}");
-    house.until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
-    let (_, back) = house.ask(Method::POST, &format!("{path}/unarchive")).await;
-    assert_ne!(back["status"], "archived");
-    let (status, refused) = house.ask(Method::POST, &format!("/v1/tasks/{one}/archive")).await;
-    assert_eq!((status, &refused["code"]), (409, &json!("not_archivable")));
-    gate.open();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,7 @@ use houston_store::Store;
 use houston_store::agentable::Agentable;
 use houston_store::history::RunContext;
 use houston_store::serving::Serving;
+use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry, Situation};
 use serde::Serialize;
 use uuid::Uuid;
@@ -270,11 +271,17 @@ fn reason(next: &Next, name: &str, offered: bool) -> String {
         }
         _ => format!("under `tools` in agents/{}.toml", agent_type.kind),
     };
+    if name == READ_RESULT && offered {
+        return "offered as soon as a result is too long to stand in the history".to_owned();
+    }
     if !agent_type.tools.iter().any(|tool| tool == name) {
         return format!("not named {place}");
     }
     if offered {
         return format!("named {place}");
+    }
+    if next.context.setting.tools.as_ref().is_some_and(|tools| !tools.iter().any(|tool| tool == name)) {
+        return format!("named {place}, but not under its own `tools`: switched off for it alone");
     }
     if offer.get(name).is_some() {
         return format!("named {place}, but there is nothing yet that it could find");

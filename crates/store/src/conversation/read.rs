@@ -89,6 +89,7 @@ impl Store {
             kind: agentable.kind.clone(),
             title: agentable.title.clone(),
             description: agentable.description.clone(),
+            tools: agentable.tools.clone(),
             messages,
             history: history.into_iter().map(|placed| placed.entry).collect(),
             closed_entries,

@@ -114,6 +114,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             kind: "goal".to_owned(),
             title: "Tokyo".to_owned(),
             description: String::new(),
+            tools: Some(vec!["create_note".to_owned()]),
             messages,
             history: turns.into_iter().flatten().collect(),
             closed_entries,
@@ -137,6 +138,7 @@ async fn through(fresh: &Fresh, document: &Conversation) -> Conversation {
         title: &document.title,
         description: &document.description,
         status: None,
+        tools: document.tools.as_deref(),
         created_at: fresh.ids.clock().now(),
     };
     let new = NewConversation { agentable, conversation: document, run: fresh.ids.next(), origin: None };

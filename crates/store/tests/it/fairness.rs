@@ -27,6 +27,7 @@ pub(crate) async fn goals_of(fresh: &Fresh, of: AgentableId, count: usize) -> Ve
             title: "Tokyo",
             description: "",
             status: None,
+            tools: None,
             created_at: fresh.ids.clock().now(),
         };
         fresh.store.create_agentable(fresh.tenant, &new, None, &Value::Null).await.unwrap();

@@ -143,6 +143,7 @@ pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> Agentabl
         title: "Tokyo",
         description: "",
         status: None,
+        tools: None,
         created_at: now,
     };
     store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();

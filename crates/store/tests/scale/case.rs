@@ -291,9 +291,9 @@ fn agents() -> Vec<Case> {
         case("store::team::list", "one", &[&tenant, &team, "null", "1"], &["teams_by_tenant"], [230, 60]),
         case("store::team::users", "", &[&tenant, &team], &["agentables_by_team"], [20, 30]),
         case(
-            "store::serving::assign",
+            "store::serving::set",
             "",
-            &[&tenant, &id("goal", IDLE), &agent, "null"],
+            &[&tenant, &id("goal", IDLE), "true", &agent, "null", "true", "array['create_note']"],
             &["agentables_pkey"],
             [10, 80],
         ),

@@ -102,6 +102,7 @@ impl Rig {
             title: "Find hotels",
             description: "",
             status: None,
+            tools: None,
             created_at: self.ids.clock().now(),
         };
         self.store.create_agentable(self.tenant, &task, None, &Value::Null).await.unwrap();
@@ -125,6 +126,7 @@ impl Rig {
                 title: "Tokyo",
                 description: "",
                 status: None,
+                tools: None,
                 created_at: self.ids.clock().now(),
             };
             self.store.create_agentable(self.tenant, &new, None, &Value::Null).await.unwrap();
@@ -268,6 +270,7 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
         title: "Tokyo",
         description: "",
         status: None,
+        tools: None,
         created_at: now,
     };
     store.create_user(tenant, &user, &[new(ids.next(), "user_agent")], None, &Value::Null).await.unwrap();
