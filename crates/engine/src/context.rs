@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
 use houston_domain::compression;
 use houston_domain::id::MessageId;
+use houston_domain::local_time::zone;
 use houston_domain::model::Usage;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::{ContextBudget, Description, Switch, SystemPart};
@@ -43,6 +45,8 @@ pub(crate) struct Driving<'e> {
     pub(crate) system: Vec<SystemPart>,
     /// What is true now: sent after the history.
     pub(crate) system_context: Option<String>,
+    /// Where its user lives.
+    pub(crate) zone: Tz,
     /// The id a message of the open iteration will have: streams were told of it.
     pub(crate) next_message: MessageId,
     /// The iteration that is open in the streams, from 1.
@@ -107,6 +111,7 @@ impl<'e> Driving<'e> {
             setup,
             system: Vec::new(),
             system_context: None,
+            zone: Tz::UTC,
             watchdog: claimed_at + most,
             claimed_at,
         };
@@ -156,6 +161,7 @@ impl<'e> Driving<'e> {
         }
         self.system = composed.parts();
         self.system_context = composed.system_context();
+        self.zone = zone(&context.user.time_zone);
         self.budget = ContextBudget::default();
         self.sizes = Sizes::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);

@@ -56,6 +56,7 @@ impl Driving<'_> {
             run: claimed.run,
             idempotency_key: call.idempotency_key(claimed.fence.agentable, claimed.run),
             now: self.now(),
+            zone: self.zone,
             // A child: what a tool does with it stays with the tool.
             stop: self.entered.live.cancel.child_token(),
         }

@@ -46,8 +46,8 @@ pub struct RunContext {
     pub sessions: Vec<KnownSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
-    /// When it wakes itself, and why, a line each, the next first: as many as may be set.
-    pub check_ins: Vec<String>,
+    /// When it wakes itself, and why, the next first: as many as may be set.
+    pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
 
 /// A closed session as a prompt has it.
@@ -88,6 +88,8 @@ pub struct Parent {
 pub struct KnownUser {
     /// What agents call them.
     pub name: String,
+    /// Where they live: an IANA name.
+    pub time_zone: String,
     /// Their profile: the lists that have entries.
     pub profile: Vec<(ProfileList, Shortened<()>)>,
     /// Their rules, oldest first.
@@ -102,6 +104,7 @@ impl KnownUser {
         let PromptLimits { custom_instructions, memories, profile_entries, .. } = *limits;
         match what {
             "user" => self.name = text,
+            "time_zone" => self.time_zone = text,
             "instruction" => {
                 let text = cut(text, limits.custom_instruction_chars);
                 self.custom_instructions.push(custom_instructions, CustomInstructionId(id), text);
@@ -138,7 +141,6 @@ impl RunContext {
             "learning" => self.learnings.push((LearningId(id), cut(text, limits.learning_chars))),
             "session" => self.know(archive, id, &text),
             "result" => self.has_results = true,
-            "check_in" => self.check_ins.push(text),
             what if Serving::is_of(what) => self.serving.take(what, id, &text),
             other => self.user.take(limits, other, id, text),
         }
@@ -244,7 +246,9 @@ impl Store {
             (select 'learning', row_number() over (order by id), left(content, $3 + 1), id, null
                from houston.learnings where agentable_id = $1 order by id limit $2)
             union all
-            (select 'user', 0, name, id, null from houston.users where id = (select user_id from l))
+            (select u.what, 0, u.text, id, null
+               from houston.users cross join lateral (values ('user', name), ('time_zone', time_zone)) as u (what, text)
+              where id = (select user_id from l))
             union all
             (select p.name, e.place, left(e.entry, $5 + 1), user_id, null
                from houston.profiles cross join lateral (values ('facts', facts), ('preferences', preferences),
@@ -265,8 +269,7 @@ impl Store {
                     to_char(started_at, 'YYYY-MM-DD') || left(summary, $12 + 1), id, null
                from houston.sessions where agentable_id = $1 order by number desc limit greatest($11, 1))
             union all
-            (select 'check_in', row_number() over (order by wanted_at, id),
-                    to_char(wanted_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "(UTC): "') || reason, id, null
+            (select 'check_in', extract(epoch from wanted_at)::bigint, reason, id, null
                from houston.check_ins where agentable_id = $1)
             union all
             (select 'setting', 0,
@@ -296,6 +299,11 @@ impl Store {
         for row in rows {
             if row.what == "compression" {
                 (through, context.summary) = (row.place, Some(row.text));
+                continue;
+            }
+            if row.what == "check_in" {
+                let wanted_at = DateTime::from_timestamp(row.place, 0).unwrap_or_default();
+                context.check_ins.push((wanted_at, row.text));
                 continue;
             }
             if row.what == "setting" {

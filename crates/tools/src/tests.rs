@@ -21,16 +21,21 @@ fn offer() -> Offer {
 }
 
 fn plan(name: &str, input: Value) -> Plan {
+    offer().plan(&ToolCall { id: "c".into(), name: name.into(), input, malformed: None }, &context())
+}
+
+/// A user in Berlin calls, at the beginning of 1970 in London.
+fn context() -> CallContext {
     let nil = uuid();
-    let context = CallContext {
+    CallContext {
         agentable: AgentableId(nil),
         user: UserId(nil),
         run: RunId(nil),
         idempotency_key: String::new(),
         now: DateTime::UNIX_EPOCH,
+        zone: chrono_tz::Europe::Berlin,
         stop: tokio_util::sync::CancellationToken::new(),
-    };
-    offer().plan(&ToolCall { id: "c".into(), name: name.into(), input, malformed: None }, &context)
+    }
 }
 
 fn uuid() -> uuid::Uuid {
@@ -222,32 +227,27 @@ fn bad_arguments_and_unknown_tools_become_answers_a_model_can_act_on() {
 }
 
 #[test]
-fn the_time_is_told_in_the_zone_asked_for() {
-    match plan("get_current_time", json!({"time_zone": "Asia/Tokyo"})) {
-        Plan::Answer(ToolResponse::Success { observation }) => {
-            assert_eq!(observation, "1970-01-01T09:00:00+09:00 (Thursday, 09:00 JST)");
+fn the_time_is_told_in_the_zone_asked_for_else_where_the_user_lives() {
+    for (input, told) in [
+        (json!({"time_zone": "Asia/Tokyo"}), "1970-01-01T09:00:00+09:00 (Thursday, 09:00 JST)"),
+        (json!({}), "1970-01-01T01:00:00+01:00 (Thursday, 01:00 CET)"),
+    ] {
+        match plan("get_current_time", input) {
+            Plan::Answer(ToolResponse::Success { observation }) => assert_eq!(observation, told),
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn arguments_that_were_no_json_are_shown_back() {
-    let context = CallContext {
-        agentable: AgentableId(uuid()),
-        user: UserId(uuid()),
-        run: RunId(uuid()),
-        idempotency_key: String::new(),
-        now: DateTime::UNIX_EPOCH,
-        stop: tokio_util::sync::CancellationToken::new(),
-    };
     let call = ToolCall {
         id: "c".into(),
         name: "send_message".into(),
         input: json!({}),
         malformed: Some("{\"content\": \"hi".into()),
     };
-    assert!(error(offer().plan(&call, &context)).1.contains("{\"content\": \"hi"));
+    assert!(error(offer().plan(&call, &context())).1.contains("{\"content\": \"hi"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use futures_util::future::BoxFuture;
 use houston_domain::capability::Capability;
 use houston_domain::id::{AgentableId, RunId, UserId};
@@ -24,6 +25,8 @@ pub struct CallContext {
     pub idempotency_key: String,
     /// The time of the call.
     pub now: DateTime<Utc>,
+    /// Where the user lives.
+    pub zone: Tz,
     /// Cancelled when the run is: a tool that has a stop of its own begins it, see [`Tool::stop_within`].
     pub stop: CancellationToken,
 }

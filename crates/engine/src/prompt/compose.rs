@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::local_time::zone;
 use houston_llm::SystemPart;
 use houston_store::history::{KnownUser, RunContext};
 use houston_tools::Offer;
@@ -77,6 +78,8 @@ impl Composing<'_> {
     pub fn sections(&self) -> Vec<Section> {
         let nobody = KnownUser::default();
         let about_user = self.agent_type.prompt.about_user;
+        // Not about them: about what "tomorrow" is.
+        let zone = zone(&self.context.user.time_zone);
         let user = if about_user { &self.context.user } else { &nobody };
         let parent = self.context.setting.parent.as_ref();
         let sections = [
@@ -84,13 +87,13 @@ impl Composing<'_> {
             Some(profile(user)),
             Some(custom_instructions(&user.custom_instructions)),
             Some(tools(self.offer)),
-            Some(automation(&self.context.check_ins)),
+            Some(automation(&self.context.check_ins, zone)),
             Some(workspace(self.agent_type)),
             Some(capabilities(self.offer)),
             Some(autonomy(self.agent_type.autonomy)),
             parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)),
             Some(aim(&self.agent_type.kind, self.title, self.description)),
-            Some(time(self.now)),
+            Some(time(self.now, zone)),
             Some(earlier(self.context, self.agent_type.archives)),
             Some(kept(self.context, about_user)),
         ];

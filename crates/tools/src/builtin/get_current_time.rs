@@ -1,4 +1,4 @@
-//! `get_current_time`: the time, in the time zone asked for.
+//! `get_current_time`: the time, in the time zone asked for, else in the user's.
 
 use chrono::SecondsFormat;
 use houston_domain::capability::Capability;
@@ -29,8 +29,8 @@ impl Default for GetCurrentTime {
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "time_zone": {"type": "string", "description": "IANA name such as Europe/Berlin; UTC when \
-                                                                    left out."},
+                    "time_zone": {"type": "string", "description": "IANA name such as Europe/Berlin; the \
+                                                                    user's when left out."},
                 },
                 "additionalProperties": false,
             }),
@@ -50,12 +50,14 @@ impl Tool for GetCurrentTime {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let name = input::read::<Input>(NAME, input)?.time_zone.unwrap_or_else(|| "UTC".to_owned());
-        let zone: chrono_tz::Tz = name.parse().map_err(|_| {
-            InvalidInput(format!(
-                "{NAME}: `{name}` is no time zone; use an IANA name such as Europe/Berlin or UTC"
-            ))
-        })?;
+        let zone = match input::read::<Input>(NAME, input)?.time_zone {
+            Some(name) => name.parse().map_err(|_| {
+                InvalidInput(format!(
+                    "{NAME}: `{name}` is no time zone; use an IANA name such as Europe/Berlin or UTC"
+                ))
+            })?,
+            None => context.zone,
+        };
         let now = context.now.with_timezone(&zone);
         let text =
             format!("{} ({})", now.to_rfc3339_opts(SecondsFormat::Secs, true), now.format("%A, %H:%M %Z"));

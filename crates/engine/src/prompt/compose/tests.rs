@@ -81,6 +81,7 @@ fn known(items: usize, chars: usize) -> RunContext {
     let entries = |more| Shortened { items: (0..items).map(|nth| ((), text(nth))).collect(), more };
     let user = KnownUser {
         name: "Ada".into(),
+        time_zone: String::new(),
         profile: vec![(ProfileList::Facts, entries(true)), (ProfileList::Aims, entries(false))],
         custom_instructions: Shortened {
             items: (0..items).map(|nth| (CustomInstructionId(id), text(nth))).collect(),
@@ -103,7 +104,7 @@ fn the_ten_sections_come_in_order_and_what_is_empty_is_left_out() {
     kind.prompt.workspace = "Files lie in /work.".into();
     let offer = offer();
     let context =
-        RunContext { check_ins: vec!["2026-11-23 08:00 (UTC): look at prices".into()], ..known(1, 1) };
+        RunContext { check_ins: vec![(DateTime::UNIX_EPOCH, "look at <prices>".into())], ..known(1, 1) };
     let composing = Composing {
         agent_type: &kind,
         reply: Reply::SendMessage,
@@ -159,6 +160,17 @@ fn two_goals_share_their_first_part_byte_for_byte_and_days_change_only_what_come
 }
 
 #[test]
+fn days_and_times_are_those_of_where_the_user_lives() {
+    let user = KnownUser { time_zone: "Pacific/Auckland".into(), ..KnownUser::default() };
+    let noon = DateTime::UNIX_EPOCH + chrono::TimeDelta::hours(12);
+    let context = RunContext { user, check_ins: vec![(noon, "buy <milk>".into())], ..RunContext::default() };
+    let composed = composed(&goal(), "Tokyo", &context, noon, 16_000);
+    let text: String = composed.sections.iter().map(|section| section.text.as_str()).collect();
+    assert!(text.contains("Today is Friday, 1970-01-02 (Pacific/Auckland)."), "{text}");
+    assert!(text.contains("- 1970-01-02 00:00 (Pacific/Auckland): buy &lt;milk&gt;"), "{text}");
+}
+
+#[test]
 fn what_is_true_now_stands_in_one_element_of_which_the_base_says_whose_it_is() {
     let composed = composed(&goal(), "Tokyo", &known(1, 5), DateTime::UNIX_EPOCH, 16_000);
     let context = composed.system_context().unwrap();
@@ -192,6 +204,7 @@ fn the_user_is_told_with_what_they_always_want_and_where_the_rest_is() {
     let id = Uuid::nil();
     let user = KnownUser {
         name: "Ada <3".into(),
+        time_zone: String::new(),
         profile: vec![
             (ProfileList::Facts, entries(&["lives in Graz"], true)),
             (ProfileList::CommunicationStyle, entries(&["short answers"], false)),

@@ -1,14 +1,21 @@
 //! 5: when the agentable wakes up by itself.
 
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+
 use crate::prompt::section::{List, Section, Stability};
 use crate::prompt::xml::escape;
 
-/// Its check-ins (when, and what for, a line each, the next first); nothing when there are none.
+/// Its check-ins (when, where the user lives, and what for, a line each, the next first); nothing when there are none.
 #[must_use]
-pub fn automation(check_ins: &[String]) -> Section {
+pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
+    let line = |(wanted_at, reason): &(DateTime<Utc>, String)| {
+        let at = wanted_at.with_timezone(&zone).format("%Y-%m-%d %H:%M");
+        format!("- {at} ({zone}): {}", escape(reason))
+    };
     let list = List {
         head: "What you set to happen without a message:".to_owned(),
-        items: check_ins.iter().map(|told| format!("- {}", escape(told))).collect(),
+        items: check_ins.iter().map(line).collect(),
         others: "- …",
         ..List::default()
     };
