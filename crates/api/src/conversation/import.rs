@@ -45,5 +45,5 @@ pub(crate) async fn import(
     conversation
         .check()
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
-    make(&app, caller, &kind, user_id, &conversation, None, key).await
+    make(&app, caller, &kind, user_id, &conversation.upgraded(), None, key).await
 }

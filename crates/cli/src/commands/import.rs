@@ -44,6 +44,7 @@ impl Import {
         }
         let shown = self.file.display();
         conversation.check().map_err(|invalid| Failure::Usage(anyhow!("{shown}: {invalid}")))?;
+        let conversation = conversation.upgraded();
         let kind: AgentType = agent_type(&context.loaded, &conversation.kind)?.clone();
         self.database.with(context, async |_, store| {
             let tenant = store.tenant_of(user).await.map_err(|error| match error {

@@ -18,6 +18,8 @@ mod faults;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod imported_sessions;
+#[cfg(test)]
 mod kinds;
 #[cfg(test)]
 mod large_results;
