@@ -195,6 +195,12 @@ pub enum ApiError {
         /// Which kind.
         kind: String,
     },
+    /// The kind does not wake.
+    #[error("a {kind} is not woken by check-ins: a kind with `modes = [\"agent_check_in\"]` is")]
+    NoCheckIns {
+        /// Which kind.
+        kind: String,
+    },
     /// No kind of agent the user has writes feeds.
     #[error("this user has no agent that writes feeds: a kind with `modes = [\"feed_generation\"]` does")]
     NoFeedAgent,
@@ -268,6 +274,7 @@ impl ApiError {
             Self::TooLarge { .. } => "too_large",
             Self::InvalidState { .. } => "invalid_state",
             Self::NotArchivable { .. } => "not_archivable",
+            Self::NoCheckIns { .. } => "no_check_ins",
             Self::NoFeedAgent => "no_feed_agent",
             Self::FeedAgentBusy { .. } => "run_in_progress",
             Self::TooManyPending { .. } => "too_many_pending",
@@ -307,6 +314,7 @@ impl ApiError {
             | Self::RunInProgress { .. }
             | Self::RunOpen { .. }
             | Self::NotArchivable { .. }
+            | Self::NoCheckIns { .. }
             | Self::NoFeedAgent
             | Self::FeedAgentBusy { .. }
             | Self::InvalidState { .. } => StatusCode::CONFLICT,

@@ -99,7 +99,7 @@ fn of_kinds() -> Router<Arc<App>> {
         .route("/v1/{kinds}/{id}/archive", post(agentables::archive::archive))
         .route("/v1/{kinds}/{id}/unarchive", post(agentables::archive::unarchive))
         .route("/v1/{kinds}/{id}/tasks", get(agentables::tasks::list))
-        .route("/v1/{kinds}/{id}/check-ins", get(check_ins::list::list))
+        .route("/v1/{kinds}/{id}/check-ins", get(check_ins::list::list).post(check_ins::create::create))
         .route("/v1/{kinds}/{id}/messages", get(messages::list::list).post(messages::post::post))
         .route("/v1/{kinds}/{id}/notes", list::<Notes>())
         .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId};
 use houston_domain::schedule::FeedConfig;
@@ -43,6 +44,8 @@ pub struct State {
     pub explain: Explain,
     /// `jobs/feed_generation.toml`.
     pub feed: Arc<FeedConfig>,
+    /// `[limits]` of `jobs/agent_check_in.toml`.
+    pub check_ins: CheckInLimits,
     /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
     /// clients come back elsewhere; everything else is served on.
     pub draining: CancellationToken,

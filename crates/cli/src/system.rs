@@ -121,6 +121,7 @@ impl System {
             agents: Arc::new(self.loaded.agent_sources()),
             explain,
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
+            check_ins: self.loaded.settings.agent_check_in.limits,
             draining: self.stop.clone(),
         }
     }

@@ -78,7 +78,42 @@ pub enum InvalidMoment {
     },
 }
 
+/// A wish that names no moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnclearMoment {
+    /// `at` is no time.
+    #[error("`at` is `{given}`: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z")]
+    Unreadable {
+        /// As given, shortened.
+        given: String,
+    },
+    /// None of both, or both.
+    #[error("give either `at` or `in_minutes`, and not both")]
+    NotOne,
+}
+
 impl Moment {
+    /// The moment somebody asks for: `at`, where the user lives unless it has an offset, or in so many minutes.
+    ///
+    /// # Errors
+    /// [`UnclearMoment`]: what is wrong, and what is allowed.
+    pub fn asked(at: Option<&str>, in_minutes: Option<u32>) -> Result<Self, UnclearMoment> {
+        match (at, in_minutes) {
+            (Some(at), None) => {
+                let local = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
+                let local = local.iter().find_map(|form| NaiveDateTime::parse_from_str(at, form).ok());
+                let instant =
+                    || DateTime::parse_from_rfc3339(at).ok().map(|at| Self::At(at.with_timezone(&Utc)));
+                local
+                    .map(Self::Local)
+                    .or_else(instant)
+                    .ok_or_else(|| UnclearMoment::Unreadable { given: at.chars().take(40).collect() })
+            }
+            (None, Some(minutes)) => Ok(Self::InMinutes(minutes)),
+            _ => Err(UnclearMoment::NotOne),
+        }
+    }
+
     /// When that is for a user in `zone`, moved to the morning if it falls into their night.
     ///
     /// # Errors
@@ -110,6 +145,21 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_local_or_has_an_offset_and_anything_else_is_told_both() {
+        let at = |text: &str| Moment::asked(Some(text), None);
+        assert_eq!(at("2026-11-23T09:00").unwrap(), Moment::Local("2026-11-23T09:00:00".parse().unwrap()));
+        assert_eq!(
+            at("2026-11-23T09:00:00+01:00").unwrap(),
+            Moment::At("2026-11-23T08:00:00Z".parse().unwrap())
+        );
+        assert_eq!(Moment::asked(None, Some(5)).unwrap(), Moment::InMinutes(5));
+        assert!(at("tomorrow").unwrap_err().to_string().contains("2026-11-23T09:00:00Z"));
+        for (given, minutes) in [(None, None), (Some("2026-11-23T09:00"), Some(5))] {
+            assert_eq!(Moment::asked(given, minutes).unwrap_err(), UnclearMoment::NotOne);
+        }
+    }
 
     #[test]
     fn a_moment_is_where_the_user_lives_neither_too_soon_nor_too_far_and_not_at_night() {

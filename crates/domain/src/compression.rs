@@ -27,6 +27,12 @@ impl Reason {
             Self::ContextLength => "context_length",
         }
     }
+
+    /// The reason of that name; the budget for a name nobody knows.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        if name == Self::ContextLength.as_str() { Self::ContextLength } else { Self::Budget }
+    }
 }
 
 /// About how many tokens an entry has.

@@ -1,31 +1,37 @@
-//! A conversation as a document: what is exported, forked and imported. One agentable whole: its thread, its history,
-//! its notes and learnings; no ids, so that what was imported is exported as the same document again.
+//! A conversation as a document: what is exported, forked and imported. One agentable whole: its thread, its history
+//! with the sessions that are closed, its notes and learnings. No ids but those of long results, which its texts name;
+//! so what was imported is exported as the same document again.
 //!
 //! # Invariants
-//! - What [`Conversation::check`] accepts can be stored and gone on with: no call of its history is open.
+//! - What [`Conversation::check`] accepts can be stored and gone on with: no call of its history is open, no session
+//!   ends between a call and its result.
 //! - Blocks that only a provider understands are texts in it, byte for byte as the provider sent them.
 //! - With `digests`, any change to an entry, and any entry that is missing, added or moved, is found and named.
 //!
 //! # Change the format
-//! A field with a default may be added. Anything else is [`VERSION`] + 1, and reading the older version stays.
+//! A field with a default may be added. Anything else is a [`Version`] more, and reading the older ones stays:
+//! [`Conversation::upgraded`].
 
 mod check;
+mod closed_session;
 mod digest;
+mod kept_compression;
+mod kept_result;
+mod version;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::history::{Block, Entry, Role};
 use crate::message::{MessageType, Source};
 
 pub use self::check::Invalid;
+pub use self::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 pub use self::digest::digest;
-
-/// What the documents call themselves.
-pub const FORMAT: &str = "houston.conversation";
-/// The version that is written, and the only one there is so far.
-pub const VERSION: u32 = 1;
+pub use self::kept_compression::KeptCompression;
+pub use self::kept_result::KeptResult;
+pub use self::version::{FORMAT, Format, Version};
 
 /// A conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,7 +39,7 @@ pub const VERSION: u32 = 1;
 pub struct Conversation {
     /// Always [`FORMAT`].
     pub format: Format,
-    /// Always [`VERSION`].
+    /// What it may hold.
     pub version: Version,
     /// The name of its agent type.
     pub kind: String,
@@ -48,12 +54,12 @@ pub struct Conversation {
     /// What the user saw, oldest first.
     #[serde(default)]
     pub messages: Vec<ThreadMessage>,
-    /// What the model saw, oldest first.
+    /// What the model saw, oldest first. Positions in it count from 1.
     #[serde(default)]
     pub history: Vec<HistoryEntry>,
-    /// How many of the first entries belong to sessions that are closed: models no longer see them.
-    #[serde(default)]
-    pub closed_entries: usize,
+    /// In [`Version::One`], which knew no sessions: how many of the first entries models no longer see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_entries: Option<usize>,
     /// Of each entry of the history, its [`digest`]. Whoever writes a document by hand leaves them out; those that
     /// are there are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,53 +70,15 @@ pub struct Conversation {
     /// Learnings, oldest first.
     #[serde(default)]
     pub learnings: Vec<KeptLearning>,
-    /// Closed sessions, oldest first.
+    /// Closed sessions, oldest first: together they are the beginning of the history.
     #[serde(default)]
     pub sessions: Vec<ClosedSession>,
-}
-
-/// The name of the format: no other can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "&'static str")]
-pub struct Format;
-
-impl From<Format> for &'static str {
-    fn from(_: Format) -> Self {
-        FORMAT
-    }
-}
-
-impl<'de> Deserialize<'de> for Format {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = String::deserialize(deserializer)?;
-        if given == FORMAT {
-            return Ok(Self);
-        }
-        let given: String = given.chars().take(80).collect();
-        Err(serde::de::Error::custom(format!("`{given}` is another format; only `{FORMAT}` can be imported")))
-    }
-}
-
-/// The version of the format: no other can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "u32")]
-pub struct Version;
-
-impl From<Version> for u32 {
-    fn from(_: Version) -> Self {
-        VERSION
-    }
-}
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = u64::deserialize(deserializer)?;
-        if given == u64::from(VERSION) {
-            return Ok(Self);
-        }
-        let told = format!("version {given} is not known here; version {VERSION} can be imported");
-        Err(serde::de::Error::custom(told))
-    }
+    /// What stands for the beginning of a long session, oldest first.
+    #[serde(default)]
+    pub compressions: Vec<KeptCompression>,
+    /// Long results of tools that the texts name, to be read on in.
+    #[serde(default)]
+    pub results: Vec<KeptResult>,
 }
 
 /// A message of the thread.
@@ -176,22 +144,6 @@ pub struct KeptLearning {
     pub updated_at: DateTime<Utc>,
 }
 
-/// A closed session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClosedSession {
-    /// How many entries it has; the first session begins with the first entry.
-    pub entries: usize,
-    /// What it was about, in two or three sentences.
-    pub summary: String,
-    /// Why it was closed.
-    pub completion_reason: String,
-    /// When it began.
-    pub started_at: DateTime<Utc>,
-    /// When it was closed.
-    pub completed_at: DateTime<Utc>,
-}
-
 impl Conversation {
     /// The same with the digests of its entries as they are.
     #[must_use]
@@ -200,13 +152,21 @@ impl Conversation {
         self
     }
 
-    /// Leaves out the end of the history that is not complete: the calls of its last turn while one of them is open,
-    /// with the results that are there.
+    /// The same in the version that is written. What an older one closed without a word becomes one session, whose
+    /// summary is still to be written.
     #[must_use]
-    pub fn completed(mut self) -> Self {
-        let entries: Vec<Entry> = self.history.iter().map(HistoryEntry::entry).collect();
-        self.history.truncate(crate::history::complete(&entries));
-        self.closed_entries = self.closed_entries.min(self.history.len());
+    pub fn upgraded(mut self) -> Self {
+        self.version = Version::WRITTEN;
+        let closed = self.closed_entries.take().unwrap_or(0).min(self.history.len());
+        if self.sessions.is_empty() && closed > 0 {
+            self.sessions.push(ClosedSession::unsummarised(1, &self.history[..closed]));
+        }
         self
+    }
+
+    /// How many of the first entries belong to closed sessions: models no longer see them.
+    #[must_use]
+    pub fn closed_until(&self) -> usize {
+        self.sessions.last().map_or(0, |session| session.last_position)
     }
 }

@@ -1,12 +1,16 @@
 //! Sessions: stretches of the LLM history between two closings. A closed session with its summary is the agent's
 //! history, its episodic memory.
 
+mod searched;
+
 use std::time::Duration;
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::id::SessionId;
+
+pub use self::searched::Searched;
 
 /// Sessions a search finds at most.
 pub const MAX_FOUND_SESSIONS: u32 = 5;

@@ -4,15 +4,12 @@ use std::collections::VecDeque;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::session::Searched;
 use houston_llm::tokens;
 
 use crate::prompt::xml::escape;
 
-/// Characters of what a search looks at: a hundred pages. A tsvector has at most a megabyte.
-const SEARCHED_CHARS: usize = 200_000;
-/// Characters of what a tool was given, or answered, that a search looks at: a web page is not what was said.
-const TOOL_CHARS: usize = 2_000;
-/// The same, for the summary.
+/// Characters of what a tool was given, or answered, that a summary is made of.
 const SUMMARISED_TOOL_CHARS: usize = 300;
 /// Characters of a token, for the part that is kept: few, so that it is rather too short.
 const CHARS_PER_TOKEN: u64 = 3;
@@ -24,7 +21,7 @@ pub(crate) struct Conversation {
     pub(crate) messages: i32,
     /// Of all entries, about.
     pub(crate) tokens: i64,
-    searched: String,
+    searched: Searched,
     /// How many characters there is room for.
     room: usize,
     /// The first lines and the last ones, each up to its share of the room.
@@ -45,6 +42,7 @@ impl Conversation {
     pub(crate) fn add(&mut self, entry: &Entry) {
         let counted = tokens::of_entries(std::slice::from_ref(entry));
         self.tokens = self.tokens.saturating_add(i64::try_from(counted).unwrap_or(i64::MAX));
+        self.searched.add(entry);
         let calls = entry.tool_uses().next().is_some();
         for block in &entry.content {
             match block {
@@ -68,21 +66,11 @@ impl Conversation {
     }
 
     fn say(&mut self, who: &str, text: &str) {
-        self.search(text, usize::MAX);
         self.keep(format!("{who}: {}\n", escape(text.trim())));
     }
 
     fn work(&mut self, what: &str, text: &str) {
-        self.search(text, TOOL_CHARS);
         self.keep(format!("({what}: {})\n", escape(beginning(text, SUMMARISED_TOOL_CHARS))));
-    }
-
-    fn search(&mut self, text: &str, most: usize) {
-        let left = SEARCHED_CHARS.saturating_sub(self.searched.len()).min(most);
-        if left > 0 {
-            self.searched.push_str(beginning(text, left));
-            self.searched.push('\n');
-        }
     }
 
     /// Keeps a line: a third of the room is for the first ones, the rest for the last.
@@ -113,7 +101,7 @@ impl Conversation {
 
     /// What a search looks at.
     pub(crate) fn searched(&self) -> &str {
-        &self.searched
+        self.searched.text()
     }
 
     /// What the model is asked to summarise.

@@ -2,16 +2,17 @@
 //! takes it away tells its agent, so it comes once, whoever looks.
 
 use chrono::{DateTime, Utc};
-use houston_domain::check_in::{CheckInLimits, WantedCheckIn};
-use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId};
+use houston_domain::check_in::{CheckInLimits, InvalidMoment, WantedCheckIn};
+use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, UserId};
 use houston_domain::local_time::zone;
 use houston_domain::mode::Mode;
 use houston_domain::schedule::{CheckInConfig, check_in_message};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
+use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 use crate::record::{FencedTx, Owner};
 use crate::tell::{Telling, tell};
@@ -56,48 +57,90 @@ impl FencedTx {
         wanted: &WantedCheckIn,
         limits: &CheckInLimits,
     ) -> Result<ToolResponse> {
-        let now = sqlx::query!(
-            r#"-- store::check_in::before
-            select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
-                   (select count(*) from houston.check_ins where agentable_id = $2) as "pending!"
-              from houston.users u where u.id = $1"#,
-            owner.user.0,
-            owner.agentable.0
-        )
-        .fetch_one(self.connection())
-        .await?;
-        if now.pending >= limits.max_pending {
-            return Ok(ToolResponse::failure(
+        let set = set(
+            self.connection(),
+            owner.tenant,
+            (owner.user, owner.agentable),
+            Some(owner.run),
+            id,
+            wanted,
+            limits,
+        );
+        Ok(match set.await? {
+            Ok(set) => ToolResponse::success(format!("Set {id} for {}.", set.local)),
+            Err(Unset::Full { pending, most }) => ToolResponse::failure(
                 ToolErrorCode::RateLimited,
                 format!(
-                    "{} check-ins are set, and {} may be: cancel one with manage_check_ins first",
-                    now.pending, limits.max_pending
+                    "{pending} check-ins are set, and {most} may be: cancel one with manage_check_ins first"
                 ),
-            ));
-        }
-        let zone = zone(&now.time_zone);
-        let due_at = match wanted.when.resolve(limits, zone, now.now) {
-            Ok(due_at) => due_at,
-            Err(invalid) => {
-                return Ok(ToolResponse::failure(ToolErrorCode::ValidationError, invalid.to_string()));
+            ),
+            Err(Unset::Invalid(invalid)) => {
+                ToolResponse::failure(ToolErrorCode::ValidationError, invalid.to_string())
             }
-        };
-        sqlx::query!(
-            "-- store::check_in::insert
-            insert into houston.check_ins (id, tenant_id, user_id, agentable_id, run_id, reason, wanted_at, due_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $7)",
-            id.0,
-            owner.tenant.0,
-            owner.user.0,
-            owner.agentable.0,
-            owner.run.0,
-            wanted.reason,
-            due_at
-        )
-        .execute(self.connection())
-        .await?;
-        Ok(ToolResponse::success(format!("Set {id} for {}.", due_at.with_timezone(&zone).to_rfc3339())))
+        })
     }
+}
+
+/// One that was set.
+struct Set {
+    due_at: DateTime<Utc>,
+    /// The same where its user lives.
+    local: String,
+    created_at: DateTime<Utc>,
+}
+
+/// Why none was set.
+enum Unset {
+    /// There are as many as may be.
+    Full { pending: i64, most: i64 },
+    /// It cannot be then.
+    Invalid(InvalidMoment),
+}
+
+/// Sets a check-in, unless `limits` forbid it. The caller holds the agentable's lock row: nobody sets one meanwhile.
+async fn set(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    (user, agentable): (UserId, AgentableId),
+    run: Option<RunId>,
+    id: CheckInId,
+    wanted: &WantedCheckIn,
+    limits: &CheckInLimits,
+) -> Result<std::result::Result<Set, Unset>> {
+    let now = sqlx::query!(
+        r#"-- store::check_in::before
+        select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
+               (select count(*) from houston.check_ins where agentable_id = $2) as "pending!"
+          from houston.users u where u.id = $1"#,
+        user.0,
+        agentable.0
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let most = limits.max_pending;
+    if now.pending >= most {
+        return Ok(Err(Unset::Full { pending: now.pending, most }));
+    }
+    let zone = zone(&now.time_zone);
+    let due_at = match wanted.when.resolve(limits, zone, now.now) {
+        Ok(due_at) => due_at,
+        Err(invalid) => return Ok(Err(Unset::Invalid(invalid))),
+    };
+    let created_at = sqlx::query_scalar!(
+        "-- store::check_in::insert
+        insert into houston.check_ins (id, tenant_id, user_id, agentable_id, run_id, reason, wanted_at, due_at)
+        values ($1, $2, $3, $4, $5, $6, $7, $7) returning created_at",
+        id.0,
+        tenant.0,
+        user.0,
+        agentable.0,
+        run.map(|run| run.0),
+        wanted.reason,
+        due_at
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(Ok(Set { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
 }
 
 /// The agentable's own, as a model reads them.
@@ -159,6 +202,57 @@ async fn delete(
 }
 
 impl Store {
+    /// Sets a check-in of an agentable of the tenant, unless `limits` forbid it. `answer` says what is kept under the
+    /// key, for whoever asks once more.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Full`], [`Error::InvalidMoment`].
+    pub async fn set_check_in(
+        &self,
+        tenant: TenantId,
+        (agentable, kind): (AgentableId, &str),
+        (id, wanted): (CheckInId, &WantedCheckIn),
+        limits: &CheckInLimits,
+        key: Option<IdempotencyKey<'_>>,
+        answer: impl FnOnce(&CheckIn) -> Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        let user = sqlx::query_scalar!(
+            "-- store::check_in::owner
+            select l.user_id from houston.run_locks l join houston.agentables a on a.id = l.agentable_id
+             where l.tenant_id = $1 and l.agentable_id = $2 and a.kind = $3 for no key update of l",
+            tenant.0,
+            agentable.0,
+            kind
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        // What is answered is known only at the end, and what may be set no longer may have been set before.
+        if let Some(earlier) = earlier(&mut tx, tenant, key, id.0, &Value::Null).await? {
+            return Ok(earlier);
+        }
+        let owner = (UserId(user), agentable);
+        let set = match set(&mut tx, tenant, owner, None, id, wanted, limits).await? {
+            Ok(set) => set,
+            Err(Unset::Full { most, .. }) => {
+                return Err(Error::Full { what: "check-ins of an agentable", limit: most });
+            }
+            Err(Unset::Invalid(invalid)) => return Err(Error::InvalidMoment(invalid)),
+        };
+        let response = answer(&CheckIn {
+            id,
+            agentable,
+            kind: kind.to_owned(),
+            reason: wanted.reason.clone(),
+            due_at: set.due_at,
+            created_at: set.created_at,
+        });
+        idempotency::answer(&mut tx, tenant, key, &response).await?;
+        tx.commit().await?;
+        Ok(Created::New(response))
+    }
+
     /// Check-ins of an agentable of the tenant that wait, newest first, older than `before` if given.
     ///
     /// # Errors

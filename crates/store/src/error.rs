@@ -1,5 +1,6 @@
 //! What can go wrong with Postgres, and who acts next.
 
+use houston_domain::check_in::InvalidMoment;
 use houston_domain::id::RunId;
 use sqlx::postgres::PgDatabaseError;
 
@@ -70,6 +71,9 @@ pub enum Error {
         /// How many may.
         limit: u32,
     },
+    /// No check-in can be then.
+    #[error(transparent)]
+    InvalidMoment(#[from] InvalidMoment),
     /// The database was migrated by a newer Houston.
     #[error(
         "the database schema is at {found}, newer than this binary knows ({known}): install the newer \

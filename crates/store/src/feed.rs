@@ -7,21 +7,14 @@ use houston_domain::local_time::{next_after, zone};
 use houston_domain::mode::Mode;
 use houston_domain::run::RunStatus;
 use houston_domain::schedule::{FeedConfig, FeedLimits, Happening, feed_message};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
+use crate::fairness::Fairness;
+use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 use crate::tell::{Telling, tell};
-
-/// Who wants a feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Occasion {
-    /// It is due.
-    Scheduled,
-    /// Somebody asked.
-    Asked,
-}
 
 /// What became of a feed that was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +43,17 @@ pub enum Begun {
     NoAgent,
     /// It is not due, or somebody else has it.
     NotDue,
+}
+
+/// What became of a feed that somebody asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// This, now.
+    Now(Begun),
+    /// It was asked for before, under the same key, and answered so.
+    Before(Value),
+    /// The key was used for another request.
+    KeyReused,
 }
 
 /// The ids of what a feed begins with.
@@ -93,70 +97,113 @@ impl Store {
         Ok(rows.into_iter().map(|row| (TenantId(row.tenant_id), UserId(row.user_id))).collect())
     }
 
-    /// Begins the feed of a user of the tenant: their agent, of one of `kinds`, is told what happened since the
-    /// latest feed that was written. When nothing did, nobody is told. A scheduled one that finds its agent busy is
-    /// put off; of several that were missed, one begins.
+    /// Begins the feed of a user of the tenant, if it is due: their agent, of one of `kinds`, is told what happened
+    /// since the latest feed that was written. When nothing did, nobody is told. One that finds its agent busy is put
+    /// off; of several that were missed, one begins.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user.
+    /// What the database says.
     pub async fn begin_feed(
         &self,
-        (tenant, user): (TenantId, UserId),
-        occasion: Occasion,
+        whose: (TenantId, UserId),
         kinds: &[String],
         config: &FeedConfig,
         ids: FeedIds,
     ) -> Result<Begun> {
-        let scheduled = occasion == Occasion::Scheduled;
         let mut tx = self.pool.begin().await?;
-        let Some(feed) = lock(&mut tx, tenant, user, scheduled).await? else {
-            return if scheduled { Ok(Begun::NotDue) } else { Err(Error::NotFound { what: "user" }) };
-        };
-        let zone = zone(&feed.time_zone);
-        let next = next_after(zone, &config.times, feed.now).filter(|_| scheduled);
-        if feed.is_new && scheduled {
-            // Its first time is worked out, no more.
-            set_due(&mut tx, user, next).await?;
-            tx.commit().await?;
-            return Ok(Begun::NotDue);
-        }
-        let Some(writer) = writer(&mut tx, user, kinds).await? else {
-            set_due(&mut tx, user, next).await?;
-            tx.commit().await?;
-            return Ok(Begun::NoAgent);
-        };
-        let (agentable, kind) = (AgentableId(writer.id), writer.kind);
-        if let Some(run) = writer.run {
-            let again = std::time::Duration::from_secs(config.looking.again_s);
-            set_due(&mut tx, user, Some(feed.now + again).filter(|_| scheduled)).await?;
-            tx.commit().await?;
-            return Ok(Begun::Busy { agentable, kind, run: RunId(run), is_feed: writer.is_feed });
-        }
-        let happened = happenings(&mut tx, user, agentable, (feed.from_at, feed.now), &config.told).await?;
-        if happened.is_empty() {
-            set_due(&mut tx, user, next).await?;
-            tx.commit().await?;
-            return Ok(Begun::NothingHappened);
-        }
-        let content = feed_message(&config.prompt, zone, feed.from_at, feed.now, &happened);
-        let telling = Telling {
-            agentable,
-            message: ids.message,
-            run: ids.run,
-            mode: Mode::FeedGeneration,
-            content: &content,
-            metadata: &json!({"type": Mode::FeedGeneration}),
-        };
-        if !tell(&mut tx, &telling, self.fairness).await? {
-            // It has begun something this instant: the next look finds it busy.
-            return Ok(Begun::NotDue);
-        }
-        told(&mut tx, user, next, ids.run, (feed.from_at, feed.now)).await?;
-        crate::fault!("C17")?;
-        tx.commit().await?;
-        crate::fault!("C18")?;
-        Ok(Begun::Told { agentable, kind })
+        let begun = begin(&mut tx, whose, true, kinds, config, ids, self.fairness).await?;
+        commit(tx, &begun).await?;
+        Ok(begun)
     }
+
+    /// Begins the feed of a user of the tenant, whatever is due when. `answer` says what is kept under the key, for
+    /// whoever asks once more; without an answer nothing is kept, and the key may be used again.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user.
+    pub async fn ask_for_feed(
+        &self,
+        whose: (TenantId, UserId),
+        kinds: &[String],
+        config: &FeedConfig,
+        ids: FeedIds,
+        key: Option<IdempotencyKey<'_>>,
+        answer: impl FnOnce(&Begun) -> Option<Value>,
+    ) -> Result<Asked> {
+        let mut tx = self.pool.begin().await?;
+        match earlier(&mut tx, whose.0, key, ids.run.0, &Value::Null).await? {
+            Some(Created::Replayed(answered) | Created::New(answered)) => return Ok(Asked::Before(answered)),
+            Some(Created::KeyReused) => return Ok(Asked::KeyReused),
+            None => {}
+        }
+        let begun = begin(&mut tx, whose, false, kinds, config, ids, self.fairness).await?;
+        if let Some(response) = answer(&begun) {
+            idempotency::answer(&mut tx, whose.0, key, &response).await?;
+            commit(tx, &begun).await?;
+        }
+        Ok(Asked::Now(begun))
+    }
+}
+
+async fn commit(tx: sqlx::Transaction<'_, sqlx::Postgres>, begun: &Begun) -> Result<()> {
+    if !matches!(begun, Begun::Told { .. }) {
+        return Ok(tx.commit().await?);
+    }
+    crate::fault!("C17")?;
+    tx.commit().await?;
+    crate::fault!("C18")
+}
+
+async fn begin(
+    connection: &mut PgConnection,
+    (tenant, user): (TenantId, UserId),
+    scheduled: bool,
+    kinds: &[String],
+    config: &FeedConfig,
+    ids: FeedIds,
+    fairness: Fairness,
+) -> Result<Begun> {
+    let Some(feed) = lock(&mut *connection, tenant, user, scheduled).await? else {
+        return if scheduled { Ok(Begun::NotDue) } else { Err(Error::NotFound { what: "user" }) };
+    };
+    let zone = zone(&feed.time_zone);
+    let next = next_after(zone, &config.times, feed.now).filter(|_| scheduled);
+    if feed.is_new && scheduled {
+        // Its first time is worked out, no more.
+        set_due(connection, user, next).await?;
+        return Ok(Begun::NotDue);
+    }
+    let Some(writer) = writer(&mut *connection, user, kinds).await? else {
+        set_due(connection, user, next).await?;
+        return Ok(Begun::NoAgent);
+    };
+    let (agentable, kind) = (AgentableId(writer.id), writer.kind);
+    if let Some(run) = writer.run {
+        let again = std::time::Duration::from_secs(config.looking.again_s);
+        set_due(connection, user, Some(feed.now + again).filter(|_| scheduled)).await?;
+        return Ok(Begun::Busy { agentable, kind, run: RunId(run), is_feed: writer.is_feed });
+    }
+    let (from, to) = (feed.from_at, feed.now);
+    let happened = happenings(&mut *connection, user, agentable, (from, to), &config.told).await?;
+    if happened.is_empty() {
+        set_due(connection, user, next).await?;
+        return Ok(Begun::NothingHappened);
+    }
+    let content = feed_message(&config.prompt, zone, from, to, &happened);
+    let telling = Telling {
+        agentable,
+        message: ids.message,
+        run: ids.run,
+        mode: Mode::FeedGeneration,
+        content: &content,
+        metadata: &json!({"type": Mode::FeedGeneration}),
+    };
+    if !tell(&mut *connection, &telling, fairness).await? {
+        // It has begun something this instant: the next look finds it busy.
+        return Ok(Begun::NotDue);
+    }
+    told(connection, user, next, ids.run, (from, to)).await?;
+    Ok(Begun::Told { agentable, kind })
 }
 
 async fn lock(

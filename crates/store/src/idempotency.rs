@@ -79,3 +79,23 @@ pub(crate) async fn earlier(
         earlier => Some(earlier),
     })
 }
+
+/// Says what is answered under a key that was taken in this transaction, if there is one.
+pub(crate) async fn answer(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    key: Option<IdempotencyKey<'_>>,
+    response: &Value,
+) -> Result<()> {
+    let Some(key) = key else { return Ok(()) };
+    sqlx::query!(
+        "-- store::idempotency::answer
+        update houston.idempotency_keys set response = $3 where tenant_id = $1 and key = $2",
+        tenant.0,
+        key.key,
+        response
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -70,7 +70,8 @@ impl Store {
     }
 }
 
-/// A result of the tenant that `agentable` may read: its own, its sub-agents', and that of the one it works for.
+/// A result of the tenant that `agentable` may read: its own, its sub-agents', and that of the one it works for. A copy
+/// of one of them has its results under the same ids: its own come first.
 async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -79,10 +80,17 @@ async fn find(
 ) -> Result<Option<String>> {
     let content = sqlx::query_scalar!(
         "-- store::tool_result::find
-        select r.content from houston.tool_results r
-         where r.tenant_id = $1 and r.id = $3
-           and (r.agentable_id = $2 or r.parent_id = $2
-                or r.agentable_id = (select a.parent_id from houston.agentables a where a.id = $2))",
+        select found.content as \"content!\" from (
+               select 1 as place, o.content from houston.tool_results o
+                where o.tenant_id = $1 and o.id = $3 and o.agentable_id = $2
+                union all
+               select 2, b.content from houston.tool_results b
+                where b.tenant_id = $1 and b.id = $3 and b.parent_id = $2
+                union all
+               select 3, p.content from houston.tool_results p
+                where p.tenant_id = $1 and p.id = $3
+                  and p.agentable_id = (select a.parent_id from houston.agentables a where a.id = $2)) as found
+         order by found.place limit 1",
         tenant.0,
         agentable.0,
         id.0

@@ -12,7 +12,7 @@ use houston_domain::schedule::Schedules;
 use houston_queue::DeltaBus;
 use houston_store::Store;
 use houston_store::check_in::Begun as CheckedIn;
-use houston_store::feed::{Begun, FeedIds, Occasion};
+use houston_store::feed::{Begun, FeedIds};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
@@ -86,8 +86,7 @@ impl Scheduler {
                 return Ok(false);
             }
             let ids = FeedIds { message: self.ids.next(), run: self.ids.next() };
-            let begun =
-                self.store.begin_feed(*whose, Occasion::Scheduled, &self.feed_kinds, config, ids).await?;
+            let begun = self.store.begin_feed(*whose, &self.feed_kinds, config, ids).await?;
             tracing::debug!(user = %whose.1, ?begun, "a feed was due");
             if let Begun::Told { agentable, .. } = begun {
                 self.announce(agentable);

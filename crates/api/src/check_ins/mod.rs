@@ -1,6 +1,7 @@
-//! Check-ins: times at which an agent has said it wants to be woken.
+//! Check-ins: times at which an agent is woken, as it said or as somebody asked.
 
 pub(crate) mod cancel;
+pub(crate) mod create;
 pub(crate) mod list;
 
 use houston_domain::id::CheckInId;

@@ -49,5 +49,5 @@ pub(crate) async fn import(
     if let Some(names) = &conversation.tools {
         tools::check(&app, &kind.name, "/conversation/tools", names)?;
     }
-    make(&app, caller, &kind, user_id, &conversation, None, key).await
+    make(&app, caller, &kind, user_id, &conversation.upgraded(), None, key).await
 }

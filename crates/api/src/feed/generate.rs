@@ -1,30 +1,68 @@
 //! `POST /v1/users/{id}/feed/generate`: a feed now, whatever is due when. 202 with the run that writes it, be it one
-//! that is writing already; 200 when nothing happened since the latest, and nothing is written.
+//! that is writing already; 200 when nothing happened since the latest, and nothing is written. Under an
+//! `Idempotency-Key` that was answered so, the same again, whatever has happened since.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use axum::response::Response;
 use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
 use houston_domain::mode::Mode;
-use houston_store::feed::{Begun, FeedIds, Occasion};
-use serde::Serialize;
+use houston_store::feed::{Asked, Begun, FeedIds};
+use serde::{Deserialize, Serialize};
 
 use crate::auth::Caller;
+use crate::body::{Creation, Wish};
 use crate::error::ApiError;
+use crate::idempotency::{Key, answer, stored_answer};
 use crate::place::{Id, Owner};
 use crate::state::App;
 
-/// What became of the request.
+/// Nothing can be said but that one is wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Body {}
+
+/// What became of the request, as it is kept under its key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Outcome {
+    /// It is being written; `message_id`: what its agent was told, if this is the feed it began with.
+    Accepted { run_id: RunId, message_id: Option<MessageId>, kind: String, agentable: AgentableId },
+    /// Nothing is.
+    NothingHappened,
+}
+
+impl Outcome {
+    /// None of what is no answer to come back to.
+    fn of(begun: &Begun, ids: FeedIds) -> Option<Self> {
+        match begun {
+            Begun::Told { agentable, kind } => Some(Self::Accepted {
+                run_id: ids.run,
+                message_id: Some(ids.message),
+                kind: kind.clone(),
+                agentable: *agentable,
+            }),
+            Begun::Busy { agentable, kind, run, is_feed: true } => Some(Self::Accepted {
+                run_id: *run,
+                message_id: None,
+                kind: kind.clone(),
+                agentable: *agentable,
+            }),
+            Begun::NothingHappened => Some(Self::NothingHappened),
+            Begun::Busy { .. } | Begun::NoAgent | Begun::NotDue => None,
+        }
+    }
+}
+
+/// The same as clients see it.
 #[derive(Debug, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Shown {
-    /// It is being written.
     Accepted {
         run_id: RunId,
-        /// What its agent was told; none of a feed that was begun before.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<MessageId>,
         #[serde(flatten)]
@@ -32,14 +70,19 @@ enum Shown {
         /// Where it is streamed.
         events_url: String,
     },
-    /// Nothing is.
     NothingHappened,
 }
 
-impl Shown {
-    fn accepted(run_id: RunId, message_id: Option<MessageId>, kind: String, id: AgentableId) -> Self {
-        let events_url = format!("/v1/{kind}s/{}/events", id.shown(&kind));
-        Self::Accepted { run_id, message_id, owner: Owner { kind, id }, events_url }
+impl From<Outcome> for (StatusCode, Json<Shown>) {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Accepted { run_id, message_id, kind, agentable: id } => {
+                let events_url = format!("/v1/{kind}s/{}/events", id.shown(&kind));
+                let shown = Shown::Accepted { run_id, message_id, owner: Owner { kind, id }, events_url };
+                (StatusCode::ACCEPTED, Json(shown))
+            }
+            Outcome::NothingHappened => (StatusCode::OK, Json(Shown::NothingHappened)),
+        }
     }
 }
 
@@ -47,7 +90,9 @@ pub(crate) async fn generate(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user): Id<UserId>,
-) -> Result<impl IntoResponse, ApiError> {
+    Wish(request): Wish<Body>,
+) -> Result<Response, ApiError> {
+    let Creation { value: Body {}, key } = request;
     let kinds: Vec<String> = app
         .state
         .agent_types
@@ -56,25 +101,32 @@ pub(crate) async fn generate(
         .map(|kind| kind.kind.clone())
         .collect();
     let ids = FeedIds { message: app.state.ids.next(), run: app.state.ids.next() };
-    let whose = (caller.tenant, user);
+    let ask = async || {
+        let kept = |begun: &Begun| serde_json::to_value(Outcome::of(begun, ids)?).ok();
+        let key = key.as_ref().map(Key::as_stored);
+        app.store().ask_for_feed((caller.tenant, user), &kinds, &app.state.feed, ids, key, kept).await
+    };
     // A run that began in the same instant is found at the second try.
-    let mut begun = app.store().begin_feed(whose, Occasion::Asked, &kinds, &app.state.feed, ids).await?;
-    if begun == Begun::NotDue {
-        begun = app.store().begin_feed(whose, Occasion::Asked, &kinds, &app.state.feed, ids).await?;
+    let mut asked = ask().await?;
+    if asked == Asked::Now(Begun::NotDue) {
+        asked = ask().await?;
     }
-    match begun {
-        Begun::Told { agentable, kind } => {
-            app.nudge(agentable);
-            app.ring(agentable, app.urgency(&kind));
-            let shown = Shown::accepted(ids.run, Some(ids.message), kind, agentable);
-            Ok((StatusCode::ACCEPTED, Json(shown)))
+    let begun = match asked {
+        Asked::Now(begun) => begun,
+        Asked::Before(answered) => {
+            let outcome: Outcome = stored_answer(answered)?;
+            return Ok(answer(<(StatusCode, Json<Shown>)>::from(outcome), true));
         }
-        Begun::Busy { agentable, kind, run, is_feed: true } => {
-            Ok((StatusCode::ACCEPTED, Json(Shown::accepted(run, None, kind, agentable))))
-        }
-        Begun::Busy { run, .. } => Err(ApiError::FeedAgentBusy { run }),
-        Begun::NothingHappened => Ok((StatusCode::OK, Json(Shown::NothingHappened))),
-        Begun::NoAgent => Err(ApiError::NoFeedAgent),
-        Begun::NotDue => Err(ApiError::Unavailable(None)),
+        Asked::KeyReused => return Err(ApiError::IdempotencyKeyReused),
+    };
+    if let Begun::Told { agentable, kind } = &begun {
+        app.nudge(*agentable);
+        app.ring(*agentable, app.urgency(kind));
+    }
+    match (Outcome::of(&begun, ids), begun) {
+        (Some(outcome), _) => Ok(answer(<(StatusCode, Json<Shown>)>::from(outcome), false)),
+        (None, Begun::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
+        (None, Begun::NoAgent) => Err(ApiError::NoFeedAgent),
+        (None, _) => Err(ApiError::Unavailable(None)),
     }
 }

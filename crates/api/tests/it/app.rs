@@ -11,6 +11,7 @@ use houston_domain::agentable::AgentType;
 use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
+use houston_domain::schedule::CheckInConfig;
 use houston_queue::{DeltaBus, HintSender, Redis};
 use houston_store::Store;
 use houston_testkit::servers::TestServers;
@@ -63,6 +64,8 @@ impl App {
         let mut config = Config { poll_ms: 50, ..Config::default() };
         change(&mut config);
         let bus = DeltaBus::start(Some(redis.clone()), ids.next(), &tasks, stop.clone());
+        let check_ins: CheckInConfig =
+            toml::from_str(include_str!("../../../../jobs/agent_check_in.toml")).unwrap();
         let state = State {
             config,
             store,
@@ -77,6 +80,7 @@ impl App {
                 Box::pin(std::future::ready(Ok(told)))
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
+            check_ins: check_ins.limits,
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;

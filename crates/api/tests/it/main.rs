@@ -33,6 +33,8 @@ mod resources;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod texting;
 #[cfg(test)]
 mod worker;

@@ -45,6 +45,7 @@ impl Import {
         }
         let shown = self.file.display();
         conversation.check().map_err(|invalid| Failure::Usage(anyhow!("{shown}: {invalid}")))?;
+        let conversation = conversation.upgraded();
         let kind: AgentType = agent_type(&context.loaded, &conversation.kind)?.clone();
         let unknown = conversation.tools.iter().flatten().find(|name| !kind.tools.contains(name));
         if let Some(name) = unknown {

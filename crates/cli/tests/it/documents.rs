@@ -14,7 +14,7 @@ async fn a_conversation_is_exported_imported_and_goes_on_and_exports_are_equal()
     people.house.create(&format!("/v1/goals/{goal}/learnings"), "l", &learning).await;
 
     let exported = people.of(&goal, "export").await;
-    assert_eq!((&exported["format"], &exported["version"]), (&json!("houston.conversation"), &json!(1)));
+    assert_eq!((&exported["format"], &exported["version"]), (&json!("houston.conversation"), &json!(2)));
     assert_eq!(exported["history"].as_array().unwrap().len(), 8, "{exported}");
     assert_eq!(people.json(&["export", &goal, "--json"]), exported, "both ways are one");
 
@@ -137,7 +137,9 @@ async fn of_a_run_that_is_open_what_is_complete_is_copied_and_a_reset_waits() {
     let sent: Value = serde_json::from_slice(&people.model.journal().last().unwrap().body).unwrap();
     assert_eq!(sent["messages"].as_array().unwrap().len(), 1, "it begins anew: {}", sent["messages"]);
     let after = people.of(&goal, "export").await;
-    assert_eq!(after["closed_entries"], 8);
+    let session = &after["sessions"][0];
+    assert_eq!((&session["first_position"], &session["last_position"]), (&json!(1), &json!(8)), "{after}");
+    assert_eq!(session["completion_reason"], "reset");
     assert_eq!(after["history"].as_array().unwrap()[..8], before["history"].as_array().unwrap()[..]);
     assert_eq!(after["notes"].as_array().unwrap().len(), 1);
     let body = json!({"user_id": people.user(&goal).await, "conversation": after});
@@ -154,7 +156,7 @@ fn foreign() -> Value {
     let at = "2026-11-20T10:00:00.123456Z";
     let raw = |json: &str| json!({"wire": "anthropic", "provider": "anthropic", "json": json});
     json!({
-        "format": "houston.conversation", "version": 1, "kind": "goal", "title": "Tokyo", "description": "Spring",
+        "format": "houston.conversation", "version": 2, "kind": "goal", "title": "Tokyo", "description": "Spring",
         "messages": [
             {"source": "user", "message_type": "text", "content": "Book it", "created_at": at,
              "metadata": {"client": {"b": 1, "a": [true, null]}}},
@@ -173,7 +175,6 @@ fn foreign() -> Value {
                 {"type": "tool_result", "tool_use_id": "a", "content": "ok", "is_error": true}]},
             {"role": "assistant", "created_at": at, "content": [{"type": "text", "text": "Done"}]},
         ],
-        "closed_entries": 0,
         "notes": [
             {"title": "B", "content": "first", "created_at": at, "updated_at": at},
             {"title": "A", "content": "second", "created_at": at, "updated_at": at},
@@ -182,7 +183,7 @@ fn foreign() -> Value {
             {"content": "z", "created_at": at, "updated_at": at},
             {"content": "a", "created_at": at, "updated_at": at},
         ],
-        "sessions": [],
+        "sessions": [], "compressions": [], "results": [],
     })
 }
 
@@ -203,7 +204,7 @@ async fn whatever_is_wrong_with_a_document_is_named_and_changes_nothing() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str, &str); 16] = [
         (|d| d["format"] = json!("openai.thread"), "/format", "houston.conversation"),
-        (|d| d["version"] = json!(2), "/version", "version 1"),
+        (|d| d["version"] = json!(3), "/version", "versions 1 and 2"),
         (|d| d["surprise"] = json!(1), "/surprise", "unknown field"),
         (|d| d["kind"] = json!("project"), "/kind", "/v1/projects/import"),
         (|d| drop(d["history"].as_array_mut().unwrap().remove(0)), "/history/0", "begins with the model"),

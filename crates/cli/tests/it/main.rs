@@ -20,6 +20,8 @@ mod goal_tools;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod imported_sessions;
+#[cfg(test)]
 mod kinds;
 #[cfg(test)]
 mod large_results;

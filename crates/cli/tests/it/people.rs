@@ -96,26 +96,34 @@ impl People {
         serde_json::from_str(&self.told(arguments).0).unwrap()
     }
 
-    /// How many rows there are in all that an import could touch.
     pub(crate) fn rows(&self) -> String {
-        let tables = [
-            "agentables",
-            "run_locks",
-            "runs",
-            "messages",
-            "events",
-            "history",
-            "notes",
-            "learnings",
-            "idempotency_keys",
-        ];
-        let counts = tables.map(|table| format!("(select count(*) from houston.{table})"));
-        self.house.sql(&format!("select concat_ws(' ', {})", counts.join(", ")))
+        rows(&self.house)
     }
 
     pub(crate) async fn user(&self, goal: &str) -> Value {
         self.house.get(&format!("/v1/goals/{goal}")).await["user_id"].clone()
     }
+}
+
+/// How many rows there are in all that an import could touch.
+pub(crate) fn rows(house: &House) -> String {
+    let tables = [
+        "agentables",
+        "run_locks",
+        "runs",
+        "messages",
+        "events",
+        "history",
+        "notes",
+        "learnings",
+        "sessions",
+        "session_states",
+        "compressions",
+        "tool_results",
+        "idempotency_keys",
+    ];
+    let counts = tables.map(|table| format!("(select count(*) from houston.{table})"));
+    house.sql(&format!("select concat_ws(' ', {})", counts.join(", ")))
 }
 
 /// The bytes up to the end of each mark of the cache, without the marks; a provider finds again what one of them ended.

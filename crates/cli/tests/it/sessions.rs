@@ -14,25 +14,25 @@ use crate::house::{House, PATIENCE};
 const SUMMARISER: &str = "You write the summary";
 
 /// What a model was asked, in order.
-type Asked = std::sync::Arc<Mutex<Vec<Seen>>>;
+pub(crate) type Asked = std::sync::Arc<Mutex<Vec<Seen>>>;
 
 #[derive(Debug, Clone)]
-struct Seen {
-    system: String,
-    tools: Vec<String>,
-    texts: Vec<String>,
+pub(crate) struct Seen {
+    pub(crate) system: String,
+    pub(crate) tools: Vec<String>,
+    pub(crate) texts: Vec<String>,
 }
 
 fn is_summary(call: &Call) -> bool {
     call.system().contains(SUMMARISER)
 }
 
-fn says(text: &str) -> Reply {
+pub(crate) fn says(text: &str) -> Reply {
     Reply::tool("send_message", json!({"content": text})).usage(100, 10)
 }
 
 /// A model that answers each message with `Re: `, searches when it is asked to, and of whose summaries `summary` decides.
-async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> (ModelServer, Asked) {
+pub(crate) async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> (ModelServer, Asked) {
     let asked = Asked::default();
     let heard = std::sync::Arc::clone(&asked);
     let server = ModelServer::start(move |call: &Call| {
@@ -55,7 +55,7 @@ async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> (Mod
 }
 
 /// A worker that asks `server` and looks for what is over ten times a second.
-fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process {
+pub(crate) fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process {
     let url = server.url();
     let mut variables = vec![
         ("HOUSTON_MODEL", "openai/scripted"),
@@ -69,14 +69,14 @@ fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process
 }
 
 /// Lets an hour pass since all that happened.
-fn an_hour_passes(house: &House) {
+pub(crate) fn an_hour_passes(house: &House) {
     house.sql(
         "update houston.history set created_at = created_at - interval '1 hour';
          update houston.session_states set look_at = look_at - interval '1 hour'",
     );
 }
 
-async fn exchange(house: &House, goal: &str, text: &str) -> Value {
+pub(crate) async fn exchange(house: &House, goal: &str, text: &str) -> Value {
     let message = house.post(goal, &format!("{goal} {text}"), text).await;
     let answered = house.answered(&message).await;
     assert_eq!(answered["status"], "answered", "{answered}");
@@ -84,7 +84,7 @@ async fn exchange(house: &House, goal: &str, text: &str) -> Value {
 }
 
 /// Closed sessions, newest first, once there are so many and none is pending.
-async fn summarised(house: &House, goal: &str, count: usize) -> Vec<Value> {
+pub(crate) async fn summarised(house: &House, goal: &str, count: usize) -> Vec<Value> {
     let is_it = |found: &Value| {
         let data = found["data"].as_array();
         data.is_some_and(|data| data.len() == count && data.iter().all(|one| one["pending"] == false))

@@ -1,9 +1,11 @@
 //! Whether a document can be stored and gone on with; if not, which part of it, and why.
 
+mod sessions;
+
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::Value;
 
-use super::{Conversation, HistoryEntry, digest};
+use super::{Conversation, HistoryEntry, Version, digest};
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS as MAX_AGENTABLE_TITLE_CHARS};
 use crate::history::{Block, Entry, validate_complete};
 use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_LEARNINGS, MAX_NOTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
@@ -46,11 +48,26 @@ impl Conversation {
             return Err(changed);
         }
         turns?;
-        self.check_knowledge()?;
-        if self.sessions.is_empty() {
-            return Ok(());
+        self.check_version()?;
+        self.check_sessions()?;
+        self.check_compressions()?;
+        self.check_results()?;
+        self.check_knowledge()
+    }
+
+    /// That there is nothing its version does not know.
+    fn check_version(&self) -> Checked {
+        if self.version != Version::One {
+            let told = "is of version 1: say which `sessions` these entries belong to";
+            return self.closed_entries.map_or(Ok(()), |_| wrong("/closed_entries", told));
         }
-        wrong("/sessions", "summaries of closed sessions cannot be imported: leave them out")
+        let counts = [
+            ("/sessions", self.sessions.len()),
+            ("/compressions", self.compressions.len()),
+            ("/results", self.results.len()),
+        ];
+        let told = "cannot be in a document of version 1: leave them out, or say version 2";
+        counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| wrong(*pointer, told))
     }
 
     fn check_messages(&self) -> Checked {
@@ -73,20 +90,19 @@ impl Conversation {
     /// That the history is one a provider accepts, as a whole and in the part that models still see.
     fn check_turns(&self) -> Checked {
         let entries: Vec<Entry> = self.history.iter().map(HistoryEntry::entry).collect();
-        if self.closed_entries > entries.len() {
+        let closed = self.closed_entries.unwrap_or(0);
+        let Some(open) = entries.get(closed..) else {
             let told = format!(
-                "is {}, and the history has {} entries: it can be as many at most",
-                self.closed_entries,
+                "is {closed}, and the history has {} entries: it can be as many at most",
                 entries.len()
             );
             return wrong("/closed_entries", told);
-        }
+        };
         let faulty = |fault: crate::history::Fault, begin: usize| {
             wrong(format!("/history/{}", begin + fault.index()), fault.to_string())
         };
         validate_complete(&entries).or_else(|fault| faulty(fault, 0))?;
-        let open = &entries[self.closed_entries..];
-        validate_complete(open).or_else(|fault| faulty(fault, self.closed_entries))
+        validate_complete(open).or_else(|fault| faulty(fault, closed))
     }
 
     fn check_digests(&self) -> Checked {

@@ -1,5 +1,7 @@
 //! Making an agentable of a document: its rows, and a run that stands for all that happened in it.
 
+mod past;
+
 use chrono::{DateTime, Utc};
 use houston_domain::conversation::Conversation;
 use houston_domain::event::Event;
@@ -25,7 +27,7 @@ const ROWS: usize = 500;
 pub struct NewConversation<'a> {
     /// The agentable.
     pub agentable: NewAgentable<'a>,
-    /// What it begins with, checked.
+    /// What it begins with, checked, and of the version that is written.
     pub conversation: &'a Conversation,
     /// Its first run: it is over, and all of the document belongs to it.
     pub run: RunId,
@@ -86,10 +88,16 @@ impl Store {
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
         owner.notes(&mut tx, conversation, ids).await?;
         owner.learnings(&mut tx, conversation, ids).await?;
+        owner.sessions(&mut tx, conversation, ids).await?;
+        owner.compressions(&mut tx, conversation, ids).await?;
+        owner.results(&mut tx, conversation).await?;
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         sqlx::query!(
             "-- store::conversation::make::begin
             with origin as (update houston.agentables set forked_from = $8 where id = $1),
+            states as (
+                insert into houston.session_states (agentable_id, tenant_id, last_number, told_number)
+                select $1, $3, $9, $9 where $9 > 0),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, created_at, ended_at)
                 values ($2, $3, $1, 'completed', 1, $4, $4))
@@ -102,8 +110,9 @@ impl Store {
             agentable.created_at,
             last_seq,
             position(conversation.history.len()),
-            position(conversation.closed_entries),
-            origin.map(|origin| origin.id.0)
+            position(conversation.closed_until()),
+            origin.map(|origin| origin.id.0),
+            i32::try_from(conversation.sessions.len()).unwrap_or(i32::MAX)
         )
         .execute(&mut *tx)
         .await?;

@@ -1,5 +1,7 @@
 //! Reading a conversation whole, in pages, as it stood at one instant.
 
+mod past;
+
 use chrono::{DateTime, Utc};
 use houston_domain::conversation::{
     Conversation, Format, HistoryEntry, KeptLearning, KeptNote, ThreadMessage, Version,
@@ -59,8 +61,10 @@ struct End {
 }
 
 impl Store {
-    /// A conversation of the tenant up to where `reading` says, sealed: thread, history, notes and learnings. Of a run
-    /// that is open, what is complete: no turn with an open call, no message that nobody has read.
+    /// A conversation of the tenant up to where `reading` says, sealed: thread, history with closed sessions,
+    /// compressions and long results, notes and learnings. Of a run that is open, what is complete: no turn with an
+    /// open call, no message that nobody has read. Up to an entry, it is what it was when that was the last one: the
+    /// session it belongs to is open.
     ///
     /// # Errors
     /// [`Error::NoSuchPosition`], [`Error::InsideTurn`] when it cannot end there, [`Error::TooLarge`].
@@ -81,24 +85,30 @@ impl Store {
             notes = reader.notes(end).await?;
             learnings = reader.learnings(end).await?;
         }
-        tx.commit().await?;
-        let closed_entries = history.iter().filter(|placed| placed.position <= session_position).count();
-        Ok(Conversation {
+        let places = past::Places::of(&history);
+        let history: Vec<HistoryEntry> = history.into_iter().map(|placed| placed.entry).collect();
+        let sessions = reader.sessions((reading.until, session_position), &places, &history).await?;
+        let compressions = reader.compressions(&places).await?;
+        let mut conversation = Conversation {
             format: Format,
-            version: Version,
+            version: Version::WRITTEN,
             kind: agentable.kind.clone(),
             title: agentable.title.clone(),
             description: agentable.description.clone(),
             tools: agentable.tools.clone(),
             messages,
-            history: history.into_iter().map(|placed| placed.entry).collect(),
-            closed_entries,
+            history,
+            closed_entries: None,
             digests: None,
             notes,
             learnings,
-            sessions: Vec::new(),
-        }
-        .sealed())
+            sessions,
+            compressions,
+            results: Vec::new(),
+        };
+        conversation.results = reader.results(&conversation).await?;
+        tx.commit().await?;
+        Ok(conversation.sealed())
     }
 }
 

@@ -2,12 +2,15 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
+use houston_domain::compression::Reason;
 use houston_domain::conversation::{
-    Conversation, Format, HistoryEntry, KeptLearning, KeptNote, ThreadMessage, Version,
+    ClosedSession, Conversation, Format, HistoryEntry, KeptCompression, KeptLearning, KeptNote, KeptResult,
+    SummarySource, ThreadMessage, Version,
 };
 use houston_domain::history::{Block, RawBlock, Role};
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, ResultId};
 use houston_domain::message::{MessageType, Source};
+use houston_domain::session::CompletionReason;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{NewConversation, Reading};
@@ -90,13 +93,97 @@ fn message() -> impl Strategy<Value = ThreadMessage> {
     })
 }
 
+/// What is known of the sessions a history is parted into: whether one ends with a turn, and is still to be summarised.
+#[derive(Debug, Clone)]
+struct Past {
+    ends: Vec<(bool, bool, String)>,
+    times: Vec<DateTime<Utc>>,
+    compressed: Vec<(bool, String, DateTime<Utc>)>,
+    results: Vec<(u128, String)>,
+}
+
+fn past() -> impl Strategy<Value = Past> {
+    let ends = proptest::collection::vec((any::<bool>(), any::<bool>(), text()), 6);
+    let times = proptest::collection::vec(time(), 12);
+    let compressed = proptest::collection::vec((any::<bool>(), text(), time()), 6);
+    let results = proptest::collection::vec((any::<u128>(), text()), 0..3);
+    (ends, times, compressed, results).prop_map(|(ends, mut times, compressed, mut results)| {
+        times.sort_unstable();
+        results.sort_unstable();
+        Past { ends, times, compressed, results }
+    })
+}
+
+impl Past {
+    /// Sessions that end with some of the turns.
+    fn sessions(&self, turns: &[Vec<HistoryEntry>]) -> Vec<ClosedSession> {
+        let (mut sessions, mut first, mut last) = (Vec::new(), 1, 0);
+        for (turn, (ends, pending, summary)) in turns.iter().zip(&self.ends) {
+            last += turn.len();
+            if !ends {
+                continue;
+            }
+            let known = |count: u32| (!pending).then_some(count);
+            let source = if *pending { SummarySource::Extract } else { SummarySource::Model };
+            sessions.push(ClosedSession {
+                first_position: first,
+                last_position: last,
+                completion_reason: CompletionReason::Reset,
+                summary: format!("They said: {summary}"),
+                summary_source: source,
+                pending: *pending,
+                message_count: known(1),
+                token_count: known(40).map(u64::from),
+                started_at: self.times[2 * sessions.len()],
+                completed_at: self.times[2 * sessions.len() + 1],
+            });
+            first = last + 1;
+        }
+        sessions
+    }
+
+    /// A summary after some of the turns.
+    fn compressions(&self, turns: &[Vec<HistoryEntry>]) -> Vec<KeptCompression> {
+        let mut through_position = 0;
+        let made = turns.iter().zip(&self.compressed).filter_map(|(turn, (is_made, summary, created_at))| {
+            through_position += turn.len();
+            is_made.then(|| KeptCompression {
+                through_position,
+                summary: format!("Before that: {summary}"),
+                reason: Reason::ContextLength,
+                entries_before: 40,
+                entries_after: 10,
+                tokens_before: 28_000,
+                tokens_after: 9_000,
+                model: Some("fake/model".to_owned()),
+                cost: Some("0.010".parse().unwrap()),
+                created_at: *created_at,
+            })
+        });
+        made.collect()
+    }
+
+    /// Long results, which the first entry names.
+    fn results(&self, history: &mut [HistoryEntry]) -> Vec<KeptResult> {
+        let Some(first) = history.first_mut() else { return Vec::new() };
+        let kept = |(id, content): &(u128, String)| KeptResult {
+            id: ResultId(uuid::Uuid::from_u128(*id)),
+            call_id: "call_0".to_owned(),
+            tool: "book".to_owned(),
+            content: content.clone(),
+            created_at: first.created_at,
+        };
+        let results: Vec<KeptResult> = self.results.iter().map(kept).collect();
+        first.content.extend(results.iter().map(|result| Block::text(format!("kept as {}.", result.id))));
+        results
+    }
+}
+
 fn conversation() -> impl Strategy<Value = Conversation> {
     let turns = proptest::collection::vec(turn(), 0..6);
     let messages = proptest::collection::vec(message(), 0..8);
     let kept = proptest::collection::vec((text(), time(), time()), 0..4);
-    (turns, messages, kept, any::<prop::sample::Index>()).prop_map(|(turns, messages, kept, closed)| {
-        let closed = if turns.is_empty() { 0 } else { closed.index(turns.len()) };
-        let closed_entries = turns[..closed].iter().map(Vec::len).sum();
+    (turns, messages, kept, past()).prop_map(|(turns, messages, kept, past)| {
         let note = |(content, created_at, updated_at): &(String, _, _)| KeptNote {
             title: "a note".to_owned(),
             content: content.clone(),
@@ -108,20 +195,25 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             created_at: *created_at,
             updated_at: *updated_at,
         };
+        let (sessions, compressions) = (past.sessions(&turns), past.compressions(&turns));
+        let mut history: Vec<HistoryEntry> = turns.into_iter().flatten().collect();
+        let results = past.results(&mut history);
         let unsealed = Conversation {
             format: Format,
-            version: Version,
+            version: Version::WRITTEN,
             kind: "goal".to_owned(),
             title: "Tokyo".to_owned(),
             description: String::new(),
             tools: Some(vec!["create_note".to_owned()]),
             messages,
-            history: turns.into_iter().flatten().collect(),
-            closed_entries,
+            history,
+            closed_entries: None,
             digests: None,
             notes: kept.iter().map(note).collect(),
             learnings: kept.iter().map(learning).collect(),
-            sessions: Vec::new(),
+            sessions,
+            compressions,
+            results,
         };
         unsealed.sealed()
     })
@@ -162,6 +254,15 @@ async fn whatever_is_imported_is_exported_as_the_same_document() {
     let events = "select count(*) from (select agentable_id, max(seq) - count(*) as gap from houston.events
                     group by 1) as e join houston.run_locks l using (agentable_id) where e.gap <> 0";
     assert_eq!(fresh.sql(events).trim(), "0", "their streams have no gap");
+    let lost = "select count(*) from houston.sessions s
+                 where summary_due_at is null and not s.id in (
+                       select session_id from houston.search_sessions(s.agentable_id, 'they said', null, null, 10))";
+    assert_eq!(fresh.sql(lost).trim(), "0", "each session that is summarised is found by its summary");
+    let sessions = "select count(*) > 20, count(summary_due_at) > 5 from houston.sessions";
+    assert_eq!(fresh.sql(sessions).trim(), "t|t", "and there were some");
+    let compressed = "select count(*) from houston.compressions c join houston.run_locks l using (agentable_id)
+                       where c.through_position > l.session_position and c.session_position <> l.session_position";
+    assert_eq!(fresh.sql(compressed).trim(), "0", "what stands for the open session belongs to it");
 }
 
 /// Ends the open run.

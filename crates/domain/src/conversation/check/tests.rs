@@ -4,12 +4,12 @@ use serde_json::json;
 use super::*;
 use crate::conversation::{Format, Version};
 
-fn exported() -> Conversation {
+pub(super) fn exported() -> Conversation {
     let at = "2026-11-20T10:00:00Z";
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     let raw = json!({"wire": "anthropic", "provider": "anthropic", "json": "{\"b\": 1.10,\"a\":2}"});
     let document = json!({
-        "format": "houston.conversation", "version": 1, "kind": "goal", "title": "Tokyo",
+        "format": "houston.conversation", "version": 2, "kind": "goal", "title": "Tokyo",
         "messages": [
             {"source": "user", "message_type": "text", "content": "Book it", "created_at": at},
             {"source": "agent", "message_type": "tool", "content": "Book", "created_at": at,
@@ -41,21 +41,32 @@ fn what_is_exported_is_accepted_and_reads_the_same() {
     assert_eq!(document.check(), Ok(()));
     let text = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
-    assert_eq!((Format, Version), (document.format, document.version));
-    assert_eq!(document.clone().completed(), document, "nothing is open");
-    let mut cut = document;
-    cut.history.truncate(3);
-    cut.history[2].content.pop();
-    cut.closed_entries = 3;
-    let cut = cut.completed();
-    assert_eq!((cut.history.len(), cut.closed_entries), (1, 1), "a turn with an open call is left out whole");
+    assert_eq!((Format, Version::WRITTEN), (document.format, document.version));
+    assert_eq!(document.clone().upgraded(), document, "there is nothing newer");
+}
+
+#[test]
+fn an_older_document_is_accepted_and_what_it_closed_becomes_a_session() {
+    let mut document = exported();
+    (document.version, document.closed_entries) = (Version::One, Some(4));
+    assert_eq!(document.check(), Ok(()));
+    let upgraded = document.clone().upgraded();
+    assert_eq!(upgraded.check(), Ok(()));
+    let [session] = &upgraded.sessions[..] else { panic!("{upgraded:#?}") };
+    assert_eq!((session.first_position, session.last_position, session.pending), (1, 4, true));
+    assert_eq!((upgraded.version, upgraded.closed_entries, upgraded.closed_until()), (Version::Two, None, 4));
+    document.closed_entries = Some(0);
+    assert_eq!(document.clone().upgraded().sessions, []);
+    document.sessions = upgraded.sessions;
+    let told = document.check().unwrap_err().to_string();
+    assert!(told.starts_with("/sessions: ") && told.contains("version 1"), "{told}");
 }
 
 #[test]
 fn another_format_or_version_says_which_can_be_read() {
     for (field, given, words) in [
         ("format", json!("openai.thread"), ["openai.thread", "houston.conversation"]),
-        ("version", json!(2), ["version 2", "version 1"]),
+        ("version", json!(3), ["version 3", "versions 1 and 2"]),
     ] {
         let mut document = serde_json::to_value(exported()).unwrap();
         document[field] = given;
@@ -67,15 +78,16 @@ fn another_format_or_version_says_which_can_be_read() {
 #[test]
 fn what_providers_would_refuse_is_named_entry_by_entry() {
     type Change = fn(&mut Conversation);
-    let cases: [(Change, &str, &str); 9] = [
+    let cases: [(Change, &str, &str); 10] = [
         (|c| drop(c.history.remove(0)), "/history/0", "begins with the model"),
         (|c| drop(c.history.remove(2)), "/history/2", "twice in a row"),
         (|c| drop(c.history[2].content.pop()), "/history/2", "no result"),
         (|c| c.history.truncate(2), "/history/1", "no result"),
         (|c| drop(c.history.remove(4)), "/history/4", "twice in a row"),
         (|c| c.history[3].content.clear(), "/history/3", "is empty"),
-        (|c| c.closed_entries = 3, "/history/3", "begins with the model"),
-        (|c| c.closed_entries = 7, "/closed_entries", "6 entries"),
+        (|c| (c.version, c.closed_entries) = (Version::One, Some(3)), "/history/3", "begins with the model"),
+        (|c| (c.version, c.closed_entries) = (Version::One, Some(7)), "/closed_entries", "6 entries"),
+        (|c| c.closed_entries = Some(4), "/closed_entries", "version 1"),
         (|c| c.title.clear(), "/title", "empty"),
     ];
     for (change, pointer, words) in cases {

@@ -1,0 +1,273 @@
+//! Conversations with a past, as documents: sessions that are closed, long results, what stands for a long beginning.
+//! Exported, imported, forked, over HTTP, with real processes and a scripted model.
+
+use houston_testkit::model_server::{Call, ModelServer, Reply};
+use houston_testkit::process::Process;
+use serde_json::{Value, json};
+
+use crate::house::House;
+use crate::people::rows;
+use crate::sessions::{Asked, Seen, an_hour_passes, exchange, says, summarised, worker};
+
+/// A house whose model rings bells, reads on in what that answered, searches, and else says back what it was told.
+struct Past {
+    house: House,
+    client: reqwest::Client,
+    asked: Asked,
+    _worker: Process,
+    _model: ModelServer,
+}
+
+fn reply(call: &Call) -> Reply {
+    if call.system().contains("You write the summary") {
+        let about = call.last_user_text();
+        let place = ["Tokyo", "Kyoto"].into_iter().find(|place| about.contains(place)).unwrap_or("nothing");
+        return Reply::text(format!("They talked of {place}."));
+    }
+    // What it sent before is no answer to what it asks now.
+    let results = call.tool_results();
+    if let Some(result) = results.iter().rfind(|result| !result.content.starts_with("Message sent")) {
+        return says(&format!("I found: {}", result.content.chars().take(400).collect::<String>()));
+    }
+    let said = call.last_user_text();
+    match said.split_once(": ") {
+        Some(("search", query)) => Reply::tool("search_agent_history", json!({"query": query})),
+        Some(("read", id)) => Reply::tool("read_result", json!({"result_id": id, "line": 5000})),
+        Some(("ring", _)) => Reply::tool("ring_bell", json!({"strokes": 5000})),
+        _ => says(&format!("Re: {said}")),
+    }
+}
+
+impl Past {
+    async fn start() -> Self {
+        let asked = Asked::default();
+        let heard = std::sync::Arc::clone(&asked);
+        let model = ModelServer::start(move |call: &Call| {
+            if !call.system().contains("You write the summary") {
+                let seen = Seen { system: call.system(), tools: call.tools(), texts: call.user_texts() };
+                heard.lock().unwrap().push(seen);
+            }
+            reply(call)
+        });
+        let (house, model) = (House::start(), model.await.unwrap());
+        let worker = worker(&house, &model, &[]);
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { house, client, asked, _worker: worker, _model: model }
+    }
+
+    /// A goal with two closed sessions, and an open one in which a bell was rung very often.
+    async fn travelled(&self) -> String {
+        let goal = self.house.goal("journey").await;
+        for (nth, text) in ["Tokyo in spring", "Kyoto in autumn, by night train"].into_iter().enumerate() {
+            exchange(&self.house, &goal, text).await;
+            an_hour_passes(&self.house);
+            summarised(&self.house, &goal, nth + 1).await;
+        }
+        exchange(&self.house, &goal, "ring: very often").await;
+        goal
+    }
+
+    async fn of(&self, goal: &str, what: &str) -> Value {
+        self.house.get(&format!("/v1/goals/{goal}/{what}")).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.client.post(self.house.url(path)).bearer_auth(&self.house.key);
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    }
+
+    async fn imported(&self, goal: &str, document: &Value) -> (u16, Value) {
+        let user = self.house.get(&format!("/v1/goals/{goal}")).await["user_id"].clone();
+        self.post("/v1/goals/import", &json!({"user_id": user, "conversation": document})).await
+    }
+
+    async fn copied(&self, goal: &str, document: &Value) -> String {
+        let (status, made) = self.imported(goal, document).await;
+        assert_eq!(status, 201, "{made}");
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    /// What the agent was asked by the latest call.
+    fn last(&self) -> Seen {
+        self.asked.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+/// Sessions without what is theirs alone.
+fn told(sessions: &Value) -> Vec<Value> {
+    let mut sessions = sessions["data"].as_array().unwrap().clone();
+    for session in &mut sessions {
+        let fields = session.as_object_mut().unwrap();
+        fields.retain(|name, _| !name.ends_with("id"));
+    }
+    sessions
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_sessions_are_exported_imported_shown_found_and_exported_as_they_were() {
+    let past = Past::start().await;
+    let goal = past.travelled().await;
+    let exported = past.of(&goal, "export").await;
+    let sessions = exported["sessions"].as_array().unwrap();
+    let ranges: Vec<_> = sessions.iter().map(|one| (&one["first_position"], &one["last_position"])).collect();
+    assert_eq!(ranges, [(&json!(1), &json!(3)), (&json!(4), &json!(6))], "{exported}");
+    assert_eq!(
+        (&sessions[1]["summary"], &sessions[1]["pending"]),
+        (&json!("They talked of Kyoto."), &json!(false))
+    );
+    assert_eq!((&sessions[1]["message_count"], &sessions[1]["summary_source"]), (&json!(2), &json!("model")));
+    let result = &exported["results"][0];
+    assert_eq!(result["tool"], "ring_bell");
+    assert!(
+        result["content"].as_str().unwrap().ends_with("stroke 5000: everybody heard it\n"),
+        "the whole of it"
+    );
+
+    let copy = past.copied(&goal, &exported).await;
+    assert_eq!(past.of(&copy, "export").await, exported, "and the same once more");
+    let again = past.copied(&goal, &past.of(&copy, "export").await).await;
+    assert_eq!(past.of(&again, "export").await, exported);
+    assert_eq!(told(&past.of(&copy, "sessions").await), told(&past.of(&goal, "sessions").await));
+    assert_eq!(past.of(&copy, "state").await["session"], past.of(&goal, "state").await["session"]);
+    let prompt = past.of(&copy, "prompt").await["system"].to_string();
+    assert!(prompt.contains(">They talked of Kyoto.</session>") && prompt.contains("of Tokyo."), "{prompt}");
+
+    // What was said word for word stands in no summary: the search looks at whole conversations.
+    exchange(&past.house, &copy, "search: night train").await;
+    let found = past.house.said(&copy).await.last().unwrap().clone();
+    let own = past.of(&copy, "sessions").await["data"][0]["id"].as_str().unwrap().to_owned();
+    assert!(found.contains(&own) && found.contains("They talked of Kyoto."), "{found}");
+    let sent = past.last();
+    let open = ["ring: very often", "search: night train"];
+    assert_eq!(sent.texts, open, "the open session begins after the last one that is closed");
+    assert!(sent.tools.contains(&"read_result".to_owned()));
+    exchange(&past.house, &copy, &format!("read: {}", result["id"].as_str().unwrap())).await;
+    let read = past.house.said(&copy).await.last().unwrap().clone();
+    assert!(read.contains("stroke 5000: everybody heard it"), "{read}");
+    let told_of = std::sync::Mutex::new(Vec::new());
+    let path = format!("/v1/goals/{copy}/events?after=0");
+    let watched = past.house.watch_with(&path, |event| {
+        told_of.lock().unwrap().push(event["name"].clone());
+    });
+    let texts = watched.await.texts.len();
+    let archived = told_of.lock().unwrap().iter().filter(|name| **name == "houston.session.archived").count();
+    assert_eq!((texts, archived), (5, 0), "the copy's stream tells of no session that was closed elsewhere");
+    assert_eq!(past.of(&goal, "export").await, exported, "the original is as it was");
+
+    // The next session of the copy goes on counting.
+    an_hour_passes(&past.house);
+    past.house.sql("update houston.session_states set look_at = now() where look_at is not null");
+    assert_eq!(summarised(&past.house, &copy, 3).await[0]["number"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_wrong_with_a_session_is_named_and_nothing_is_made() {
+    type Change = fn(&mut Value);
+    let past = Past::start().await;
+    let goal = past.travelled().await;
+    let exported = past.of(&goal, "export").await;
+    let cases: [(Change, &str, &str); 13] = [
+        (|d| d["sessions"][0]["first_position"] = json!(2), "/sessions/0/first_position", "first entry"),
+        (
+            |d| d["sessions"][1]["first_position"] = json!(3),
+            "/sessions/1/first_position",
+            "no entry belongs to two",
+        ),
+        (
+            |d| d["sessions"][1]["first_position"] = json!(5),
+            "/sessions/1/first_position",
+            "belong to no session",
+        ),
+        (|d| d["sessions"][1]["last_position"] = json!(99), "/sessions/1/last_position", "entries"),
+        (
+            |d| d["sessions"][1]["last_position"] = json!(5),
+            "/sessions/1/last_position",
+            "result of the tool call",
+        ),
+        (|d| d["sessions"][0]["summary"] = json!(""), "/sessions/0/summary", "empty"),
+        (|d| d["sessions"][0]["message_count"] = json!(-2), "/sessions/0/message_count", "-2"),
+        (
+            |d| d["sessions"][0]["summary_source"] = json!("rumour"),
+            "/sessions/0/summary_source",
+            "`extract` or `model`",
+        ),
+        (
+            |d| d["sessions"][1]["completion_reason"] = json!("boredom"),
+            "/sessions/1/completion_reason",
+            "`session_timeout`, `feed_generation_complete`, `reset`",
+        ),
+        (
+            |d| d["sessions"][1]["started_at"] = json!("2020-01-01T00:00:00Z"),
+            "/sessions/1/started_at",
+            "before the session before",
+        ),
+        (
+            |d| d["results"][0]["id"] = json!(format!("result_{}", "0".repeat(32))),
+            "/results/0/id",
+            "names it",
+        ),
+        (|d| d["version"] = json!(1), "/sessions", "version 1"),
+        (|d| d["closed_entries"] = json!(3), "/closed_entries", "version 1"),
+    ];
+    let before = rows(&past.house);
+    for (nth, (change, pointer, words)) in cases.into_iter().enumerate() {
+        let mut document = exported.clone();
+        change(&mut document);
+        let (status, refused) = past.imported(&goal, &document).await;
+        assert_eq!((status, &refused["code"]), (422, &json!("invalid_request")), "{nth}: {refused}");
+        let error = &refused["errors"][0];
+        assert_eq!(error["pointer"], json!(format!("/conversation{pointer}")), "{nth}: {refused}");
+        assert!(error["detail"].as_str().unwrap().contains(words), "{nth}: {refused}");
+    }
+    assert_eq!(rows(&past.house), before, "nothing was made of any of them");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_of_before_there_were_sessions_is_imported_and_what_it_closed_is_summarised() {
+    let past = Past::start().await;
+    let goal = past.travelled().await;
+    let mut old = past.of(&goal, "export").await;
+    let fields = old.as_object_mut().unwrap();
+    fields.retain(|name, _| !["sessions", "compressions", "results"].contains(&name.as_str()));
+    fields.insert("version".to_owned(), json!(1));
+    fields.insert("closed_entries".to_owned(), json!(3));
+    let copy = past.copied(&goal, &old).await;
+    let [session] = &summarised(&past.house, &copy, 1).await[..] else { panic!("one session") };
+    assert_eq!(
+        (&session["last_position"], &session["summary"]),
+        (&json!(3), &json!("They talked of Tokyo."))
+    );
+    exchange(&past.house, &copy, "hello").await;
+    assert_eq!(past.last().texts[0], "Kyoto in autumn, by night train");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_what_the_conversation_was_when_its_last_entry_was_written() {
+    let past = Past::start().await;
+    let goal = past.travelled().await;
+    let path = format!("/v1/goals/{goal}/fork");
+    let fork = async |body: Value| past.post(&path, &body).await.1["id"].as_str().unwrap().to_owned();
+
+    let whole = fork(json!({})).await;
+    assert_eq!(past.of(&whole, "export").await, past.of(&goal, "export").await);
+
+    // The entry at 6 ends the second session, which was open then; nobody had summarised it.
+    let early = fork(json!({"position": 6})).await;
+    let exported = past.of(&early, "export").await;
+    let sessions = exported["sessions"].as_array().unwrap();
+    assert_eq!((sessions.len(), &sessions[0]["summary"]), (1, &json!("They talked of Tokyo.")), "{exported}");
+    assert_eq!(exported["results"], json!([]), "the bell was rung later");
+    exchange(&past.house, &early, "and now?").await;
+    // All of it is an hour old, and the copy has only just been made.
+    assert_eq!(past.last().texts, ["Kyoto in autumn, by night train", "and now?"]);
+    assert!(past.last().system.contains(">They talked of Tokyo.</session>"));
+
+    let first = fork(json!({"position": 3})).await;
+    assert_eq!(past.of(&first, "sessions").await["data"], json!([]));
+    exchange(&past.house, &first, "and now?").await;
+    assert_eq!(past.last().texts, ["Tokyo in spring", "and now?"]);
+    let made = past.house.sql("select count(*) from houston.sessions where number > 2");
+    assert_eq!(made, "0", "and none was closed by its first message");
+}
