@@ -1,10 +1,12 @@
-//! The judge: counts violations of the invariants R1 to R9, from what stands outside the service and one reading of
+//! The judge: counts violations of the invariants R1 to R9 and R11, from what stands outside the service and one reading of
 //! its rows. It decides nothing by itself and knows no faults: it only compares.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use houston_testkit::history;
 use houston_testkit::model_server::Ending;
+
+mod sessions;
 
 use super::reader::plain;
 use super::recovery;
@@ -44,7 +46,8 @@ impl Finding {
 
 /// What may be looked at in the middle of it: violations that no later event mends.
 pub(crate) fn safety(evidence: &Evidence) -> Vec<Finding> {
-    vec![twice(evidence), orchestrators(evidence), effects(evidence), histories(evidence)]
+    let sessions = sessions::sessions(evidence);
+    vec![twice(evidence), orchestrators(evidence), effects(evidence), histories(evidence), sessions]
 }
 
 /// Everything, once it is quiet.
@@ -52,6 +55,8 @@ pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
     let mut findings = vec![lost(evidence)];
     findings.extend(safety(evidence));
     findings.extend([streams(evidence), recovery::times(evidence), waste(evidence), liveness(evidence)]);
+    // R11 is the last, wherever it was looked for.
+    findings.sort_by_key(|finding| finding.rule.len());
     findings
 }
 
@@ -364,6 +369,9 @@ fn liveness(evidence: &Evidence) -> Finding {
         if lock.holder_is_dead {
             finding.add(|| format!("goal {}: its holder is dead", lock.goal));
         }
+    }
+    for session in evidence.rows.sessions.iter().filter(|session| session.pending) {
+        finding.add(|| format!("goal {}: session {} has no summary yet", session.goal, session.number));
     }
     finding
 }
