@@ -65,7 +65,7 @@ pub struct WatchdogConfig {
 pub struct ContextConfig {
     /// Titles of notes, and learnings, in the prompt.
     pub notes: i64,
-    /// Characters of the system prompt.
+    /// Characters of the prompt: of the sections before the history and after it.
     pub prompt_chars: usize,
     /// What else stands in the prompt, and how much of each text.
     pub prompt: PromptLimits,

@@ -22,7 +22,7 @@
 //! | what of it enters the history | `context.results.aside_bytes`, 16 KiB | its beginning; `read_result` reads the rest |
 //! | tokens of a history | `context.budget_tokens`; what the model takes | its beginning is summarised (`compress`) |
 //! | a tool's time | its own time-out, 120 s by default | TIMEOUT |
-//! | the system prompt | `context.prompt_chars`, 16,000; role, guidelines and aim always stand | left out from its end |
+//! | the prompt, before and after the history | `context.prompt_chars`, 16,000; role, guidelines and aim always stand | left out from its end |
 //! | notes and learnings in the prompt | `context.notes`, 20 each; a title 200 characters, a learning `context.prompt.learning_chars`, 500 | fetched by tool |
 //! | profile, custom instructions, memories in the prompt | `context.prompt`: how many, and characters of each | fetched by tool |
 //! | a note, a feed item | 64 KiB | VALIDATION_ERROR |

@@ -39,7 +39,7 @@ async fn a_monitor_outside_the_workers_tells_that_nobody_works() {
     assert_eq!(due.status.code(), Some(1));
     assert_eq!(status_of(&found(&due), "workers"), "red");
     let shown = house.get("/v1/health").await;
-    assert_eq!((&shown["status"], shown["checks"].as_array().unwrap().len()), (&"red".into(), 17), "{shown}");
+    assert_eq!((&shown["status"], shown["checks"].as_array().unwrap().len()), (&"red".into(), 18), "{shown}");
     assert_eq!(shown["checks"], {
         let mut checks = found(&due)["checks"].as_array().unwrap().clone();
         checks.sort_by_key(|check| check["id"].as_str().unwrap().to_owned());
@@ -130,4 +130,75 @@ async fn monitors_killed_in_the_middle_leave_nothing_half_done() {
     assert!(history.to_string().contains("outcome unknown"), "{history}");
     let next = house.post(&goal, "2", "hello").await;
     assert_eq!(house.answered(&next).await["status"], "answered");
+}
+
+/// What is known of the closed sessions of a goal.
+async fn session(house: &House, goal: &str) -> Value {
+    house.get(&format!("/v1/goals/{goal}/sessions")).await["data"][0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn summaries_that_nobody_writes_are_told_of_and_put_right() {
+    let house = House::start();
+    let worker = house.worker();
+    let goals = [
+        house.goal("young").await,
+        house.goal("held").await,
+        house.goal("late").await,
+        house.goal("bad").await,
+    ];
+    for goal in &goals {
+        let message = house.post(goal, goal, "Where is Tokyo?").await;
+        assert_eq!(house.answered(&message).await["status"], "answered");
+    }
+    drop(worker);
+    house.sql(
+        "select houston.close_session(agentable_id, 'reset', gen_random_uuid()) from houston.session_states",
+    );
+    // Of those closed 20 minutes ago one is in somebody's hands, one in nobody's, and one in nobody's any more.
+    house.sql(
+        "update houston.sessions s
+            set closed_at = now() - interval '20 minutes',
+                summary_due_at = now() + case a.title when 'held' then 1 else -1 end * interval '5 minutes',
+                summary_attempts = case a.title when 'bad' then 6 else 1 end
+           from houston.agentables a where a.id = s.agentable_id and a.title <> 'young'",
+    );
+    let of = |output: &Output| {
+        let checks = found(output)["checks"].as_array().unwrap().clone();
+        let check = checks.into_iter().find(|check| check["id"] == "session_summaries").unwrap();
+        (check["status"].as_str().unwrap().to_owned(), check["detail"].as_str().unwrap().to_owned())
+    };
+    let (status, detail) = of(&monitor(&house, &["--json"], &[]));
+    assert_eq!(status, "warn", "{detail}");
+    assert!(
+        detail.starts_with("1 closed sessions have waited for their summary for more than 15 min"),
+        "{detail}"
+    );
+    let pending: Vec<bool> = [
+        session(&house, &goals[0]).await,
+        session(&house, &goals[1]).await,
+        session(&house, &goals[2]).await,
+        session(&house, &goals[3]).await,
+    ]
+    .map(|session| session["pending"] == true)
+    .to_vec();
+    assert_eq!(pending, [true, true, true, false], "what nobody could write keeps its extract");
+    let bad = session(&house, &goals[3]).await;
+    assert_eq!(bad["summary_source"], "extract", "{bad}");
+    assert!(bad["summary"].as_str().unwrap().contains("Where is Tokyo?"), "{bad}");
+    let found = "select count(*) from houston.sessions where search @@ 'tokyo'::tsquery";
+    assert_eq!(house.sql(found), "1", "and is found by it");
+
+    house.sql("update houston.sessions set closed_at = closed_at - interval '1 hour'");
+    let (status, detail) = of(&monitor(&house, &["--json"], &[]));
+    assert_eq!(status, "red", "{detail}");
+    assert!(detail.contains("do workers run"), "{detail}");
+
+    let _worker = house.worker_with(&[("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "100")]);
+    for goal in [&goals[0], &goals[2]] {
+        let is_written = |found: &Value| found["data"][0]["pending"] == false;
+        house.until(&format!("/v1/goals/{goal}/sessions"), "its summary", is_written).await;
+    }
+    let (status, detail) = of(&monitor(&house, &["--json"], &[]));
+    assert_eq!((status.as_str(), detail.as_str()), ("ok", "no closed session waits for its summary"));
 }

@@ -11,7 +11,7 @@ const RESERVE_PERCENT: u64 = 10;
 pub struct TokenBudget {
     /// A request and its answer together.
     pub total: u64,
-    /// System prompt and tools. What they have beyond it is taken from the history's share, and told in the log.
+    /// The prompt (before the history and after it) and tools. What they have beyond it is taken from the history's share, and told in the log.
     pub system: u64,
     /// The history; longer ones are compressed.
     pub history: u64,
@@ -69,7 +69,7 @@ impl TokenBudget {
         }
     }
 
-    /// What is left for the history beside system prompt and tools of `preamble` tokens and an answer of `answer`, at
+    /// What is left for the history beside prompt and tools of `preamble` tokens and an answer of `answer`, at
     /// a model that takes `window`, if that is known.
     #[must_use]
     pub fn room(&self, preamble: u64, answer: u64, window: Option<u64>) -> Room {

@@ -53,6 +53,8 @@ pub struct Dialect {
     pub nine_character_ids: bool,
     /// Whether it refuses a history whose tool calls come without `reasoning_content`, even an empty one.
     pub wants_reasoning_back: bool,
+    /// Whether it refuses what a user says right after a tool's answer.
+    pub assistant_after_tools: bool,
     /// Whether it accepts `prompt_cache_key`.
     pub prompt_cache_key: bool,
     /// How it is held to a form of the answer.
@@ -77,13 +79,21 @@ impl Dialect {
         stream_options: true,
         nine_character_ids: false,
         wants_reasoning_back: false,
+        assistant_after_tools: false,
         prompt_cache_key: false,
         answer_form: AnswerForm::JsonSchema,
     };
     /// OpenAI's reasoning models refuse `max_tokens`.
     pub const OPENAI: Self = Self { max_completion_tokens: true, prompt_cache_key: true, ..Self::COMPATIBLE };
-    /// Mistral refuses unknown fields and foreign call ids, and reports usage unasked.
-    pub const MISTRAL: Self = Self { stream_options: false, nine_character_ids: true, ..Self::COMPATIBLE };
+    /// Mistral refuses unknown fields and foreign call ids, and reports usage unasked. Between a tool and the user it wants
+    /// a word of the model (`Unexpected role 'user' after role 'tool'`, code 3230):
+    /// <https://github.com/datapizza-labs/datapizza-ai/issues/98>.
+    pub const MISTRAL: Self = Self {
+        stream_options: false,
+        nine_character_ids: true,
+        assistant_after_tools: true,
+        ..Self::COMPATIBLE
+    };
     /// DeepSeek thinks by default, and answers 400 when a tool call comes back without its reasoning. It refuses
     /// `json_schema`.
     pub const DEEPSEEK: Self =

@@ -18,6 +18,7 @@ pub mod server;
 pub mod stale;
 pub mod stuck;
 pub mod tick;
+pub mod unsummarised;
 pub mod waiting;
 pub mod zombie;
 

@@ -34,12 +34,15 @@ pub(crate) fn found() -> Vec<Case> {
     let (by_time, by_both) = (&["sessions_by_time"], &["sessions_by_time", "sessions_by_words"]);
     let (take, write) = ("store::session_summary::take", "store::session_summary::write");
     let back = "store::session_summary::give_back";
+    let (late, settle) = ("store::health::unsummarised::late", "store::health::unsummarised::settle");
     vec![
         case("store::session::list", "", &[&tenant, &idle, "null", "21"], list, [10, 30]),
         case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
         case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised"], [30, 400]),
         case(write, "", &written, &["sessions_pkey"], [10, 600]).after(waits.clone()),
         case(back, "200 wait", &[&given_back], &[], [250, 350]).after(waits),
+        case(late, "200 wait", &["900", "5000"], &["sessions_unsummarised"], [250, 250]),
+        case(settle, "nobody has begun", &["6", "500"], &["sessions_unsummarised"], [250, 250]),
         case(find, "words that all sessions have", &common, by_time, [80, 400]),
         case(find, "a slip of the pen", &slip, by_both, [30, 600]),
         case(read, "", &[&tenant, &idle, &session, "0", "20"], &["history_pkey"], [30, 60]),

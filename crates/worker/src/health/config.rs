@@ -14,6 +14,8 @@ pub struct MonitorConfig {
     pub runs: RunAges,
     /// How long work may wait for a worker.
     pub work: WorkAges,
+    /// How long a closed session may wait for its summary.
+    pub sessions: SessionAges,
     /// How long a lease may have been over.
     pub leases: LeaseAges,
     /// What is remembered of requests.
@@ -62,6 +64,18 @@ pub struct WorkAges {
     pub red_s: u64,
     /// Agentables in a long queue.
     pub long_queue: i64,
+}
+
+/// How long a closed session may wait for its summary, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionAges {
+    /// Until that is a warning.
+    pub late_s: u64,
+    /// Until it is red.
+    pub red_s: u64,
+    /// How many times somebody may begin with it until its extract stays.
+    pub attempts: i32,
 }
 
 /// How long a lease may have been over, in seconds.

@@ -19,6 +19,7 @@ mod paused_tasks;
 mod queue_depth;
 mod redis;
 mod schema;
+mod session_summaries;
 mod span;
 mod stale_goals;
 mod stale_tasks;
@@ -89,7 +90,7 @@ type Looked<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type Look = for<'m> fn(&'m Monitor) -> Looked<'m>;
 
 /// All checks. The servers first: what follows needs them; then what mends; then what counts what is left.
-const CHECKS: [(&str, Look); 17] = [
+const CHECKS: [(&str, Look); 18] = [
     ("schema", schema::look),
     ("clock", clock::look),
     ("connections", connections::look),
@@ -102,6 +103,7 @@ const CHECKS: [(&str, Look); 17] = [
     ("stale_tasks", stale_tasks::look),
     ("stale_goals", stale_goals::look),
     ("overdue_work", overdue_work::look),
+    ("session_summaries", session_summaries::look),
     ("queue_depth", queue_depth::look),
     ("dead_letters", dead_letters::look),
     ("failed_runs", failed_runs::look),

@@ -45,7 +45,7 @@ async fn workers_tick_by_themselves_and_never_twice_for_one_time() {
     let (all, distinct) = seen.await;
     assert_eq!(all, distinct, "a time is ticked once, whoever does it");
     let health = rig.store.health().await.unwrap();
-    assert_eq!(health.checks.len(), 17);
+    assert_eq!(health.checks.len(), 18);
     let workers = health.checks.iter().find(|check| check.id == "workers").unwrap();
     assert_eq!(workers.status, HealthStatus::Ok, "{workers:?}");
     one.drain().await;

@@ -1,10 +1,12 @@
-//! The judge: counts violations of the invariants R1 to R9, from what stands outside the service and one reading of
+//! The judge: counts violations of the invariants R1 to R9 and R11, from what stands outside the service and one reading of
 //! its rows. It decides nothing by itself and knows no faults: it only compares.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use houston_testkit::history;
 use houston_testkit::model_server::Ending;
+
+mod sessions;
 
 use super::reader::plain;
 use super::recovery;
@@ -52,6 +54,8 @@ pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
     let mut findings = vec![lost(evidence)];
     findings.extend(safety(evidence));
     findings.extend([streams(evidence), recovery::times(evidence), waste(evidence), liveness(evidence)]);
+    // Its rows are read one table after the other: in the middle of it they need not fit together.
+    findings.push(sessions::sessions(evidence));
     findings
 }
 
@@ -364,6 +368,9 @@ fn liveness(evidence: &Evidence) -> Finding {
         if lock.holder_is_dead {
             finding.add(|| format!("goal {}: its holder is dead", lock.goal));
         }
+    }
+    for session in evidence.rows.sessions.iter().filter(|session| session.pending) {
+        finding.add(|| format!("goal {}: session {} has no summary yet", session.goal, session.number));
     }
     finding
 }

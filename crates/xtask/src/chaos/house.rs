@@ -161,6 +161,12 @@ fn settings(folder: &Path) -> Vec<(String, String)> {
         // 10 s and doubled by default: five of them take five minutes.
         ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "500".to_owned()),
         ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__MAX_MS", "4000".to_owned()),
+        // Half an hour by default: each goal is spoken to every ten seconds, so that most sessions are closed, by the
+        // sweep or by the next message, while everything goes wrong.
+        ("HOUSTON_SESSION_ARCHIVE__QUIET_MS", "3000".to_owned()),
+        ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "500".to_owned()),
+        // 6 min by default: those whose writer was killed at last must be written before the quiet is over.
+        ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "36".to_owned()),
         // 60 s by default: a model that hangs would be most of what happens.
         ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "8".to_owned()),
         ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "8".to_owned()),

@@ -209,7 +209,7 @@ async fn look(house: &Arc<House>, options: &Options, stop: &CancellationToken) -
     false
 }
 
-/// Waits until everybody has stopped to post and no run is open, at most for so long.
+/// Waits until everybody has stopped to post, no run is open and no summary is missing, at most for so long.
 async fn calm(house: &Arc<House>, people: &mut JoinSet<()>) -> Result<Duration> {
     house.be_kind();
     tell("quiet: all faults are over");
@@ -220,7 +220,10 @@ async fn calm(house: &Arc<House>, people: &mut JoinSet<()>) -> Result<Duration> 
     while began.elapsed() < QUIET {
         let asked = Arc::clone(house);
         let open = spawn_blocking(move || {
-            asked.psql.ask("select count(*) from houston.run_locks where run_open or wake")
+            asked.psql.ask(
+                "select (select count(*) from houston.run_locks where run_open or wake)
+                      + (select count(*) from houston.sessions where summary_due_at is not null)",
+            )
         });
         if open.await?.is_ok_and(|open| open == "0") {
             break;

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use super::wish::{Wish, answer, wishes};
 
+/// How a request for a summary begins.
+const SUMMARISER: &str = "You write the summary";
+
 /// How the model behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Weather {
@@ -78,6 +81,9 @@ impl Mind {
 
     /// The script.
     pub(crate) fn reply(&self, call: &Call) -> Reply {
+        if call.system().starts_with(SUMMARISER) {
+            return self.summary(call);
+        }
         let messages = call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice);
         let standing = Standing::of(messages);
         let mut state = self.state();
@@ -93,20 +99,30 @@ impl Mind {
             is_faulted: weather != Weather::Fair,
         });
         drop(state);
-        let reply = standing.reply();
-        match weather {
-            Weather::Fair => reply,
-            Weather::RateLimited => Reply::status(429).header("retry-after", "1"),
-            Weather::Overloaded => Reply::status(529),
-            Weather::Hangs => reply.fault(Fault::Stall(1)),
-            Weather::Garbage => reply.fault(Fault::Garbage(1)),
-            Weather::Truncates if call.number.is_multiple_of(4) => reply.fault(Fault::EndEarly(1)),
-            Weather::Truncates => reply.fault(Fault::CutAfterBytes(300)),
-        }
+        under(weather, call, standing.reply())
+    }
+
+    /// A summary of a closed session: nobody's message is answered with it.
+    fn summary(&self, call: &Call) -> Reply {
+        let weather = if call.number.is_multiple_of(2) { self.state().weather } else { Weather::Fair };
+        under(weather, call, Reply::text("They talked, and it was answered."))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a reply.
+fn under(weather: Weather, call: &Call, reply: Reply) -> Reply {
+    match weather {
+        Weather::Fair => reply,
+        Weather::RateLimited => Reply::status(429).header("retry-after", "1"),
+        Weather::Overloaded => Reply::status(529),
+        Weather::Hangs => reply.fault(Fault::Stall(1)),
+        Weather::Garbage => reply.fault(Fault::Garbage(1)),
+        Weather::Truncates if call.number.is_multiple_of(4) => reply.fault(Fault::EndEarly(1)),
+        Weather::Truncates => reply.fault(Fault::CutAfterBytes(300)),
     }
 }
 

@@ -85,7 +85,16 @@ mod tests {
     use super::*;
 
     fn event(seq: i64, epoch: i64, kind: &str, at: f64) -> EventRow {
-        EventRow { goal: "g".into(), seq, epoch, run: "r".into(), kind: kind.into(), message: None, at }
+        EventRow {
+            goal: "g".into(),
+            seq,
+            epoch,
+            run: "r".into(),
+            kind: kind.into(),
+            message: None,
+            session: None,
+            at,
+        }
     }
 
     #[test]

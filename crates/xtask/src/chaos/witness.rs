@@ -26,6 +26,8 @@ pub(crate) struct EventRow {
     pub(crate) run: String,
     pub(crate) kind: String,
     pub(crate) message: Option<String>,
+    /// The number of the closed session it tells of.
+    pub(crate) session: Option<i64>,
     /// Seconds since 1970.
     pub(crate) at: f64,
 }
@@ -52,9 +54,24 @@ pub(crate) struct RunRow {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct EntryRow {
     pub(crate) goal: String,
+    pub(crate) position: i64,
+    pub(crate) run: String,
     pub(crate) epoch: i64,
     pub(crate) role: String,
     pub(crate) content: Value,
+}
+
+/// A closed session.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct SessionRow {
+    pub(crate) goal: String,
+    pub(crate) number: i64,
+    /// The positions of its entries.
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) by_model: bool,
+    /// Whether its summary is still to be written.
+    pub(crate) pending: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -68,6 +85,8 @@ pub(crate) struct LockRow {
     pub(crate) holder_is_dead: bool,
     /// User messages nobody has read.
     pub(crate) unread: i64,
+    /// The last entry that is in a closed session; 0 when none is.
+    pub(crate) session_position: i64,
 }
 
 /// Everything that is in the database; each table in the order of its positions.
@@ -77,6 +96,7 @@ pub(crate) struct Rows {
     pub(crate) messages: Vec<MessageRow>,
     pub(crate) runs: Vec<RunRow>,
     pub(crate) history: Vec<EntryRow>,
+    pub(crate) sessions: Vec<SessionRow>,
     pub(crate) locks: Vec<LockRow>,
     /// Titles of notes.
     pub(crate) notes: Vec<String>,
@@ -88,7 +108,8 @@ impl Rows {
             events: rows(
                 psql,
                 "select replace(agentable_id::text, '-', '') as goal, seq, epoch, run_id as run, data->>'type' as kind,
-                        message_id as message, extract(epoch from created_at) as at
+                        message_id as message,
+                        case when data->>'type' = 'session_archived' then (data->>'number')::bigint end as session, extract(epoch from created_at) as at
                    from houston.events order by agentable_id, seq",
             )?,
             messages: rows(
@@ -99,8 +120,14 @@ impl Rows {
             runs: rows(psql, "select id, replace(agentable_id::text, '-', '') as goal, status, attempt from houston.runs")?,
             history: rows(
                 psql,
-                "select replace(agentable_id::text, '-', '') as goal, epoch, role, content from houston.history
-                  order by agentable_id, position",
+                "select replace(agentable_id::text, '-', '') as goal, position, run_id as run, epoch, role, content
+                   from houston.history order by agentable_id, position",
+            )?,
+            sessions: rows(
+                psql,
+                "select replace(agentable_id::text, '-', '') as goal, number, first_position as first, last_position as last,
+                        summarised_by = 'model' as by_model, summary_due_at is not null as pending
+                   from houston.sessions order by agentable_id, first_position, number",
             )?,
             locks: rows(
                 psql,
@@ -111,7 +138,8 @@ impl Rows {
                              where w.id = l.holder and w.alive_until > clock_timestamp()) as holder_is_dead,
                         (select count(*) from houston.messages m
                           where m.agentable_id = l.agentable_id and m.source = 'user'
-                            and m.seq > l.read_seq) as unread
+                            and m.seq > l.read_seq) as unread,
+                        l.session_position
                    from houston.run_locks l left join houston.runs r on r.id = l.run_id",
             )?,
             notes: rows::<Value>(psql, "select title from houston.notes")?

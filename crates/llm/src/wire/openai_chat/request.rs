@@ -153,6 +153,9 @@ fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Kept<'a>> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
+/// What the model is taken to have said between a tool and the user, where it must have said something.
+const TAKEN_NOTE: &str = "OK.";
+
 /// Each result is a message of its own; what the user said comes after them.
 fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
@@ -161,8 +164,12 @@ fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'
             messages.push(Message::Tool { tool_call_id, content: content.into() });
         }
     }
-    messages
-        .extend(joined(texts(turn).map(user_text)).map(|content| Message::User { content: content.into() }));
+    let Some(content) = joined(texts(turn).map(user_text)) else { return };
+    if dialect.assistant_after_tools && matches!(messages.last(), Some(Message::Tool { .. })) {
+        let said = Assistant { content: Some(TAKEN_NOTE.to_owned()), ..Assistant::default() };
+        messages.push(Message::Assistant(said));
+    }
+    messages.push(Message::User { content: content.into() });
 }
 
 fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant<'a> {

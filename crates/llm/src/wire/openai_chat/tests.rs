@@ -217,6 +217,12 @@ fn each_dialect_is_sent_what_it_accepts() {
     assert!(mistral.get("stream_options").is_none());
     let id = mistral["messages"][2]["tool_calls"][0]["id"].as_str().unwrap();
     assert!(id.len() == 9 && mistral["messages"][3]["tool_call_id"] == id);
+    let roles: Vec<&Value> = mistral["messages"].as_array().unwrap().iter().map(|one| &one["role"]).collect();
+    assert_eq!(
+        roles,
+        ["system", "user", "assistant", "tool", "assistant", "user"],
+        "never a user after a tool"
+    );
 }
 
 #[test]

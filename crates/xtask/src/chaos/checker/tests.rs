@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::client::{Accepted, Post};
 use super::super::model::Asked;
 use super::super::reader::Seen;
-use super::super::witness::{EntryRow, LockRow, MessageRow, RunRow};
+use super::super::witness::{EntryRow, LockRow, MessageRow, RunRow, SessionRow};
 use super::*;
 
 /// An execution, at a time that does not matter.
@@ -23,6 +23,7 @@ fn event(seq: i64, kind: &str, epoch: i64, message: Option<&str>) -> EventRow {
         run: "r".into(),
         kind: kind.into(),
         message: message.map(str::to_owned),
+        session: None,
         at: 0.0,
     }
 }
@@ -31,8 +32,13 @@ fn message(id: &str, source: &str, content: String) -> MessageRow {
     MessageRow { id: id.into(), goal: "g".into(), source: source.into(), content, run: "r".into() }
 }
 
-fn entry(epoch: i64, role: &str, block: serde_json::Value) -> EntryRow {
-    EntryRow { goal: "g".into(), epoch, role: role.into(), content: json!([block]) }
+fn entry(position: i64, epoch: i64, role: &str, block: serde_json::Value) -> EntryRow {
+    let content = json!([block]);
+    EntryRow { goal: "g".into(), position, run: "r".into(), epoch, role: role.into(), content }
+}
+
+fn session(number: i64, first: i64, last: i64) -> SessionRow {
+    SessionRow { goal: "g".into(), number, first, last, by_model: true, pending: false }
 }
 
 /// One message, answered at the second attempt.
@@ -59,9 +65,10 @@ fn fine() -> Evidence {
     evidence.rows.runs =
         vec![RunRow { id: "r".into(), goal: "g".into(), status: "message_sent".into(), attempt: 2 }];
     evidence.rows.history = vec![
-        entry(1, "user", json!({"type": "text", "text": "hi"})),
-        entry(2, "assistant", json!({"type": "tool_use", "id": "c", "name": "send_message", "input": {}})),
+        entry(1, 1, "user", json!({"type": "text", "text": "hi"})),
+        entry(2, 2, "assistant", json!({"type": "tool_use", "id": "c", "name": "send_message", "input": {}})),
         entry(
+            4,
             2,
             "user",
             json!({"type": "tool_result", "tool_use_id": "c", "content": "", "is_error": false}),
@@ -74,7 +81,10 @@ fn fine() -> Evidence {
         open_for: 99.0,
         holder_is_dead: false,
         unread: 0,
+        session_position: 4,
     }];
+    evidence.rows.sessions = vec![session(1, 1, 4)];
+    evidence.rows.events[2].session = Some(1);
     let log = ["queued r", "posted 1", "said 2", "ended"].map(str::to_owned).to_vec();
     let texts = HashMap::from([("2".to_owned(), answer(&[7]))]);
     let mut seen = Seen::default();
@@ -102,12 +112,12 @@ fn what_is_fine_is_fine() {
     let wrong: Vec<_> = findings.iter().filter(|finding| finding.count > 0).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9"]);
+    assert_eq!(rules, ["R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11"]);
 }
 
 #[test]
 fn each_violation_is_found_by_its_rule() {
-    let cases: [Case; 17] = [
+    let cases: [Case; 25] = [
         (&["R1"], |evidence| evidence.posts[0].refused = Some("409".into())),
         (&["R1"], |evidence| evidence.rows.messages[0].content = "ho".into()),
         (&["R1"], |evidence| {
@@ -134,6 +144,19 @@ fn each_violation_is_found_by_its_rule() {
         (&["R8"], |evidence| evidence.rows.runs[0].attempt = 1),
         (&["R9"], |evidence| {
             evidence.rows.locks[0].run_open = true;
+        }),
+        (&["R9"], |evidence| evidence.rows.sessions[0].pending = true),
+        // Closed twice, torn, not from its beginning, not to its end, by a number that is not its own, told of twice or
+        // before it was closed.
+        (&["R11"], |evidence| evidence.rows.sessions.push(session(2, 1, 4))),
+        (&["R11"], |evidence| evidence.rows.sessions = vec![session(1, 1, 1), session(2, 2, 4)]),
+        (&["R11"], |evidence| evidence.rows.sessions[0].first = 2),
+        (&["R11"], |evidence| evidence.rows.locks[0].session_position = 5),
+        (&["R11"], |evidence| evidence.rows.sessions[0].number = 2),
+        (&["R11"], |evidence| evidence.rows.events[3].session = Some(1)),
+        (&["R11"], |evidence| {
+            evidence.rows.sessions.clear();
+            evidence.rows.locks[0].session_position = 0;
         }),
     ];
     for (number, (rules, violate)) in cases.into_iter().enumerate() {

@@ -1,0 +1,33 @@
+//! Closed sessions whose summary nobody writes: reported, and those that nobody could write keep their extract.
+
+use super::config::seconds;
+use super::span::Span;
+use super::{Finding, Looked, Monitor};
+
+pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+    Box::pin(async move {
+        let config = monitor.config.sessions;
+        let settled = monitor.sweep(|batch| monitor.store.settle_summaries(config.attempts, batch)).await?;
+        let late = monitor.store.unwritten_summaries(seconds(config.late_s)).await?;
+        let told = format!(
+            "{} closed sessions have waited for their summary for more than {}, the longest for {}",
+            late.sessions,
+            Span(config.late_s),
+            Span(u64::try_from(late.waited_s).unwrap_or(0))
+        );
+        Ok(if u64::try_from(late.waited_s).is_ok_and(|waited_s| waited_s > config.red_s) {
+            Finding::red(format!(
+                "{told}: do workers run, and does the model of the use case `summaries` answer?"
+            ))
+        } else if late.sessions > 0 {
+            Finding::warn(format!("{told}: the workers write them as soon as they can"))
+        } else {
+            Finding::none_or(settled.len(), "no closed session waits for its summary", |count| {
+                let attempts = config.attempts;
+                format!(
+                    "{count} summaries were begun {attempts} times and never written: what their users wrote first stays"
+                )
+            })
+        })
+    })
+}

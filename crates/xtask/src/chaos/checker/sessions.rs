@@ -1,0 +1,84 @@
+//! R11: what folding promises, whatever failed while a session was closed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::super::witness::{EntryRow, Evidence, SessionRow};
+use super::Finding;
+
+/// Closed sessions of one agentable follow each other without overlap or gap, none is closed twice, no run has entries
+/// on both sides of a border, and its stream was told of each at most once, in their order.
+pub(super) fn sessions(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("R11", "sessions torn, overlapping, closed twice");
+    let mut goals: BTreeMap<&str, Vec<&SessionRow>> = BTreeMap::new();
+    for session in &evidence.rows.sessions {
+        goals.entry(&session.goal).or_default().push(session);
+    }
+    let mut entries: HashMap<&str, Vec<&EntryRow>> = HashMap::new();
+    for entry in &evidence.rows.history {
+        entries.entry(&entry.goal).or_default().push(entry);
+    }
+    for lock in &evidence.rows.locks {
+        let closed = goals.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
+        let entries = entries.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
+        borders(&mut finding, &lock.goal, closed, entries, lock.session_position);
+        torn(&mut finding, &lock.goal, closed, entries);
+        told(&mut finding, &lock.goal, closed, evidence);
+    }
+    finding.of = evidence.rows.sessions.len();
+    let by_model = evidence.rows.sessions.iter().filter(|session| session.by_model).count();
+    finding.note = format!("{} goals folded, {by_model} sessions summarised by the model", goals.len());
+    finding
+}
+
+/// Numbers from 1; each begins with the first entry that is in none before it; the last one ends where the open one
+/// begins.
+fn borders(
+    finding: &mut Finding,
+    goal: &str,
+    closed: &[&SessionRow],
+    entries: &[&EntryRow],
+    open_after: i64,
+) {
+    let mut before = 0;
+    for (session, number) in closed.iter().zip(1..) {
+        let SessionRow { first, last, .. } = **session;
+        if session.number != number {
+            finding.add(|| format!("goal {goal}: session {} where {number} should be", session.number));
+        }
+        if last < first || first <= before {
+            finding.add(|| format!("goal {goal}: session {number} has {first} to {last}, after {before}"));
+        }
+        let next = entries.iter().map(|entry| entry.position).find(|position| *position > before);
+        if next != Some(first) {
+            finding.add(|| {
+                format!("goal {goal}: session {number} begins at {first}, its first entry is {next:?}")
+            });
+        }
+        before = last;
+    }
+    if before != open_after {
+        finding.add(|| {
+            format!("goal {goal}: the open session begins after {open_after}, the last ended at {before}")
+        });
+    }
+}
+
+/// A run is in one session, with all of its entries.
+fn torn(finding: &mut Finding, goal: &str, closed: &[&SessionRow], entries: &[&EntryRow]) {
+    let mut sessions: HashMap<&str, HashSet<usize>> = HashMap::new();
+    for entry in entries {
+        let session = closed.partition_point(|session| session.last < entry.position);
+        sessions.entry(&entry.run).or_default().insert(session);
+    }
+    for (run, sessions) in sessions.iter().filter(|(_, sessions)| sessions.len() > 1) {
+        finding.add(|| format!("goal {goal}: run {run} has entries in {} sessions", sessions.len()));
+    }
+}
+
+fn told(finding: &mut Finding, goal: &str, closed: &[&SessionRow], evidence: &Evidence) {
+    let events = evidence.rows.events.iter().filter(|event| event.goal == goal);
+    let told: Vec<i64> = events.filter_map(|event| event.session).collect();
+    if !told.iter().copied().eq((1..).take(told.len())) || told.len() > closed.len() {
+        finding.add(|| format!("goal {goal}: its stream was told of {told:?}, of {} sessions", closed.len()));
+    }
+}
