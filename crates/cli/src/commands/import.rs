@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::conversation::Conversation;
@@ -69,14 +69,14 @@ fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
     let source: Box<dyn std::io::Read> = if path.as_os_str() == "-" {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(path).with_context(|| format!("{shown} cannot be read"))?)
+        Box::new(std::fs::File::open(path).map_err(|error| anyhow!("{shown} cannot be read: {error}"))?)
     };
     let mut text = String::new();
     let most = u64::try_from(max_bytes).unwrap_or(u64::MAX);
     source
         .take(most.saturating_add(1))
         .read_to_string(&mut text)
-        .with_context(|| format!("{shown} cannot be read"))?;
+        .map_err(|error| anyhow!("{shown} cannot be read: {error}"))?;
     anyhow::ensure!(
         text.len() <= max_bytes,
         "{shown} has more than the {max_bytes} bytes that server.conversation.max_bytes allows"
