@@ -11,7 +11,7 @@ use super::agentable::Which;
 use super::{Context, Failure};
 use crate::output::{print, tell};
 
-/// Write a conversation down: thread, history, notes and learnings, for `houston import`.
+/// Write a conversation down: thread, history, closed sessions, notes and learnings, for `houston import`.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     #[command(flatten)]

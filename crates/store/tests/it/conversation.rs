@@ -9,6 +9,7 @@ use houston_domain::conversation::{
 };
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::id::{AgentableId, ResultId};
+use houston_domain::knowledge::PromptLimits;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::session::CompletionReason;
 use houston_store::Error;
@@ -219,8 +220,8 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     })
 }
 
-/// Makes a goal of it, and reads it again.
-async fn through(fresh: &Fresh, document: &Conversation) -> Conversation {
+/// Makes a goal of it.
+async fn imported(fresh: &Fresh, document: &Conversation) -> AgentableId {
     let (id, user): (AgentableId, _) =
         (fresh.ids.next(), { fresh.store.agentable(fresh.tenant, "goal", fresh.goal).await.unwrap().user });
     let agentable = NewAgentable {
@@ -235,6 +236,12 @@ async fn through(fresh: &Fresh, document: &Conversation) -> Conversation {
     };
     let new = NewConversation { agentable, conversation: document, run: fresh.ids.next(), origin: None };
     fresh.store.create_conversation(fresh.tenant, &new, &fresh.ids, None, &Value::Null).await.unwrap();
+    id
+}
+
+/// Makes a goal of it, and reads it again.
+async fn through(fresh: &Fresh, document: &Conversation) -> Conversation {
+    let id = imported(fresh, document).await;
     let agentable = fresh.store.agentable(fresh.tenant, "goal", id).await.unwrap();
     let reading = Reading { until: None, knowledge: true, max_bytes: usize::MAX };
     fresh.store.conversation(fresh.tenant, &agentable, &reading).await.unwrap()
@@ -263,6 +270,28 @@ async fn whatever_is_imported_is_exported_as_the_same_document() {
     let compressed = "select count(*) from houston.compressions c join houston.run_locks l using (agentable_id)
                        where c.through_position > l.session_position and c.session_position <> l.session_position";
     assert_eq!(fresh.sql(compressed).trim(), "0", "what stands for the open session belongs to it");
+}
+
+#[tokio::test]
+async fn an_import_goes_on_behind_what_stands_for_its_beginning() {
+    let fresh = Fresh::start().await;
+    let mut runner = TestRunner::deterministic();
+    let drawn = || conversation().new_tree(&mut runner).ok().map(|tree| tree.current());
+    // One whose open session has a summary behind a part of it.
+    let fits = |document: &Conversation| {
+        let newest = document.compressions.last().map_or(0, |newest| newest.through_position);
+        newest > document.closed_until() && newest < document.history.len() && document.closed_until() > 0
+    };
+    let document = std::iter::from_fn(drawn).take(2_000).find(fits).unwrap();
+    let agentable = imported(&fresh, &document).await;
+    let run = fresh.ids.next();
+    let context = fresh.store.run_context(agentable, run, 20, &PromptLimits::default()).await.unwrap();
+    let newest = document.compressions.last().unwrap();
+    assert_eq!(context.summary.as_deref(), Some(newest.summary.as_str()));
+    let behind: Vec<_> =
+        document.history[newest.through_position..].iter().map(HistoryEntry::entry).collect();
+    assert_eq!(context.history, behind, "models are sent the summary and what comes after it");
+    assert_eq!(context.sessions.len(), document.sessions.len().min(5));
 }
 
 /// Ends the open run.

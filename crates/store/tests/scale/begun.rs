@@ -4,6 +4,87 @@ use crate::case::{Case, IDLE, LAST_RUNS, USERS, case, id};
 
 /// Tasks, feeds and check-ins.
 pub(crate) fn all() -> Vec<Case> {
+    looked_for().into_iter().chain(put_away()).chain(fed()).chain(checked_in()).collect()
+}
+
+/// Putting one away, and taking it out again.
+fn put_away() -> Vec<Case> {
+    let (tenant, idle) = (id("tenant", 0), id("goal", IDLE));
+    let ids = format!("array[{idle}]::uuid[]");
+    let archived = format!("update houston.agentables set status = 'archived' where id = {idle};");
+    vec![
+        case(
+            "store::cancel::archive",
+            "with a check-in",
+            &[&idle, &ids, "'archived'"],
+            &["agentables_pkey", "check_ins_by_agentable"],
+            [10, 60],
+        ),
+        case(
+            "store::cancel::archive",
+            "once more",
+            &[&idle, &ids, "'archived'"],
+            &["agentables_pkey", "check_ins_by_agentable"],
+            [10, 60],
+        )
+        .after(archived.clone()),
+        case(
+            "store::cancel::unarchive",
+            "",
+            &[&tenant, "'goal'", &idle, "'archived'"],
+            &["agentables_pkey"],
+            [5, 60],
+        )
+        .after(archived),
+    ]
+}
+
+/// What a feed that begins leaves behind.
+fn fed() -> Vec<Case> {
+    let (tenant, user, run) = (id("tenant", 0), id("user", IDLE % USERS), id("run", LAST_RUNS + IDLE));
+    let tomorrow = "now() + interval '1 day'";
+    let told = [user.as_str(), tomorrow, run.as_str(), "now() - interval '1 day'", "now()"];
+    vec![
+        case("store::feed::ensure", "there is one", &[&tenant, &user], &["users_pkey"], [10, 40]),
+        case("store::feed::ensure", "there is none", &[&tenant, &user], &["users_pkey"], [10, 60])
+            .after(format!("delete from houston.feeds where user_id = {user};")),
+        case("store::feed::set_due", "", &[&user, tomorrow], &["feeds_pkey"], [5, 40]),
+        case("store::feed::set_due", "it stays", &[&user, "null"], &["feeds_pkey"], [5, 40]),
+        case("store::feed::told", "", &told, &["feeds_pkey"], [5, 40]),
+    ]
+}
+
+/// A check-in from its setting to its end.
+fn checked_in() -> Vec<Case> {
+    let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
+    let new = "gen_random_uuid()";
+    let found = format!("select id as check_in from houston.check_ins where agentable_id = {idle} \\gset\n");
+    let due = format!("{found}update houston.check_ins set due_at = now() where id = :'check_in';");
+    let set = ":'check_in'";
+    let wanted = [new, &tenant, &user, &idle, "null", "'Look at prices'", "now() + interval '1 day'"];
+    let uses = &["check_ins_pkey"];
+    vec![
+        case("store::check_in::owner", "", &[&tenant, &idle, "'goal'"], &["run_locks_pkey"], [10, 40]),
+        case("store::check_in::insert", "", &wanted, &[], [10, 60]),
+        case("store::check_in::delete", "over REST", &[&tenant, set, "null"], uses, [5, 40])
+            .after(found.clone()),
+        case("store::check_in::delete", "by its agent", &[&tenant, set, &idle], uses, [5, 40])
+            .after(found.clone()),
+        case("store::check_in::take", "it is due", &[set], uses, [10, 40]).after(due.clone()),
+        case("store::check_in::take", "it is not", &[set], &["users_pkey"], [10, 40]).after(found),
+        case("store::check_in::put_off", "", &[set, "60"], uses, [5, 60]).after(due),
+        case(
+            "store::idempotency::answer",
+            "",
+            &[&tenant, "'key 7'", "'{}'"],
+            &["idempotency_keys_pkey"],
+            [5, 40],
+        ),
+    ]
+}
+
+/// What is looked for, and what begins.
+fn looked_for() -> Vec<Case> {
     let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
     let new = "gen_random_uuid()";
     let run = id("run", LAST_RUNS + IDLE);

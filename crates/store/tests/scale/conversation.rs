@@ -23,7 +23,7 @@ fn grown() -> String {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Case> {
-    looked_at().into_iter().chain(whole()).collect()
+    looked_at().into_iter().chain(whole()).chain(past()).chain(made()).collect()
 }
 
 /// How one stands, and what it came to.
@@ -122,5 +122,97 @@ fn whole() -> Vec<Case> {
             [40, 150],
         ),
         case("store::conversation::reset::notes", "", &[&tenant, &idle], &["notes_by_agentable"], [5, 20]),
+    ]
+}
+
+/// What lies behind one.
+fn past() -> Vec<Case> {
+    let (tenant, idle) = (id("tenant", 0), id("goal", IDLE));
+    let named = format!("array[{}]::uuid[]", id("message", IDLE));
+    let first = "'00000000-0000-0000-0000-000000000000'";
+    vec![
+        case(
+            "store::conversation::read::sessions",
+            "",
+            &[&tenant, &idle, "0", "null", "1000"],
+            &["sessions_agentable_id_number_key"],
+            [10, 30],
+        ),
+        case(
+            "store::conversation::read::sessions",
+            "up to an entry",
+            &[&tenant, &idle, "0", "5", "1000"],
+            &["sessions_agentable_id_number_key"],
+            [10, 30],
+        ),
+        case(
+            "store::conversation::read::compressions",
+            "",
+            &[&tenant, &idle, first, "10", "1000"],
+            &["compressions_by_agentable"],
+            [10, 30],
+        ),
+        case(
+            "store::conversation::read::results",
+            "",
+            &[&tenant, &idle, &named],
+            &["tool_results_by_agentable", "tool_results_by_parent"],
+            [10, 40],
+        ),
+    ]
+}
+
+/// What a document leaves behind, beside one that has a past.
+fn made() -> Vec<Case> {
+    let (tenant, idle, run) = (id("tenant", 0), id("goal", IDLE), id("message", IDLE + 1));
+    let new = "array[gen_random_uuid()]";
+    let days = ["array[now() - interval '2 days']", "array[now() - interval '1 day']"];
+    let session = [
+        &idle,
+        &tenant,
+        "1",
+        new,
+        "array[2]",
+        "array[10]",
+        days[0],
+        days[1],
+        "array['reset']",
+        "array['']",
+        "array['extract']",
+        "array[false]",
+        "array[2]",
+        "array[40]",
+        "array['Where shall we go in Tokyo?']",
+    ];
+    let compression = [
+        &idle,
+        &tenant,
+        &run,
+        new,
+        "array[0]",
+        "array[4]",
+        "array['They travel.']",
+        "array['budget']",
+        "array[40]",
+        "array[10]",
+        "array[28000]",
+        "array[9000]",
+        "array['fake/model']",
+        "array[0.01]",
+        days[1],
+    ];
+    let result = [&idle, &tenant, &run, new, "array['call_1']", "array['fetch']", "array['long']", days[1]];
+    let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0"];
+    vec![
+        case("store::conversation::make::sessions", "", &session, &["history_pkey"], [30, 400]),
+        case("store::conversation::make::compressions", "", &compression, &[], [10, 60]),
+        case("store::conversation::make::results", "", &result, &[], [10, 60]),
+        case(
+            "store::conversation::make::begin",
+            "",
+            &begun,
+            &["run_locks_pkey", "agentables_pkey"],
+            [10, 100],
+        ),
     ]
 }

@@ -44,7 +44,13 @@ pub(crate) fn sent() -> Vec<Case> {
             &["agentables_pkey"],
             [10, 40],
         ),
-        case("store::tool_result::find", "", &[&tenant, &idle, &result], &["tool_results_pkey"], [10, 30]),
+        case(
+            "store::tool_result::find",
+            "",
+            &[&tenant, &idle, &result],
+            &["tool_results_by_agentable", "tool_results_by_parent"],
+            [10, 40],
+        ),
     ]
 }
 
