@@ -59,13 +59,20 @@ impl FencedTx {
         let now = sqlx::query!(
             r#"-- store::check_in::before
             select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
-                   (select count(*) from houston.check_ins where agentable_id = $2) as "pending!"
-              from houston.users u where u.id = $1"#,
+                   (select count(*) from houston.check_ins where agentable_id = $2) as "pending!",
+                   r.cancel_seq is not null as "is_cancelled!"
+              from houston.users u join houston.runs r on r.id = $3 where u.id = $1"#,
             owner.user.0,
-            owner.agentable.0
+            owner.agentable.0,
+            owner.run.0
         )
         .fetch_one(self.connection())
         .await?;
+        if now.is_cancelled {
+            // Whoever puts an agentable away takes its check-ins back and cancels its run: none may come after that.
+            let told = "this run is being cancelled: no check-in was set";
+            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+        }
         if now.pending >= limits.max_pending {
             return Ok(ToolResponse::failure(
                 ToolErrorCode::RateLimited,

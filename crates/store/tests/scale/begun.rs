@@ -61,6 +61,6 @@ pub(crate) fn all() -> Vec<Case> {
             [10, 30],
         ),
         case("store::check_in::told", "", &[&idle], &["check_ins_by_agentable"], [10, 30]),
-        case("store::check_in::before", "", &[&user, &idle], &["check_ins_by_agentable"], [10, 30]),
+        case("store::check_in::before", "", &[&user, &idle, &run], &["check_ins_by_agentable"], [10, 30]),
     ]
 }
