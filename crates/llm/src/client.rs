@@ -81,9 +81,10 @@ impl Caller {
         if let Some(nearest) = limits::nearest(provider, model) {
             return Some(nearest);
         }
+        // A table has it, and the provider no longer does; or no table has any of its models.
         let row = Provider::named(provider).ok()?;
-        nearest(row.models.iter().copied(), &self.description.model, LEAST_LIKE)
-            .filter(|name| *name != self.description.model)
+        let others = limits::names(provider).chain(row.models.iter().copied()).filter(|name| name != model);
+        nearest(others, model, LEAST_LIKE)
     }
 }
 

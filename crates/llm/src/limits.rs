@@ -152,6 +152,13 @@ fn published(name: &str) -> Option<Capabilities> {
     models.get(model).or_else(|| models.get(&model.replace('.', "-"))).copied()
 }
 
+/// The models of `provider` that a table has, some twice.
+pub(crate) fn names(provider: &str) -> impl Iterator<Item = &'static str> {
+    let limited = price::provider_id(provider).and_then(|id| TABLE.models.get(id));
+    let limited = limited.into_iter().flat_map(|models| models.keys().map(String::as_str));
+    price::names(provider).into_iter().chain(limited)
+}
+
 /// The known model of `provider` whose name is nearest to `model`, which is none of them; `None` when `model` is
 /// known, or nothing is known of the provider's models.
 #[must_use]
@@ -160,12 +167,7 @@ pub fn nearest(provider: &str, model: &str) -> Option<&'static str> {
         return None;
     }
     let model = model.to_lowercase();
-    let limited = price::provider_id(provider).and_then(|id| TABLE.models.get(id));
-    let limited = limited.into_iter().flat_map(|models| models.keys().map(String::as_str));
-    price::names(provider)
-        .into_iter()
-        .chain(limited)
-        .max_by(|a, b| strsim::jaro_winkler(a, &model).total_cmp(&strsim::jaro_winkler(b, &model)))
+    names(provider).max_by(|a, b| strsim::jaro_winkler(a, &model).total_cmp(&strsim::jaro_winkler(b, &model)))
 }
 
 #[cfg(test)]
@@ -190,6 +192,18 @@ mod tests {
             );
             // Some are known by what they can do alone.
             assert!(is_unpriced || Capabilities::find(provider, model).is_some(), "{provider}/{model}");
+        }
+    }
+
+    #[test]
+    fn a_slip_is_recognised_by_a_table_or_by_the_row_and_no_name_stands_in_both() {
+        // What people run themselves has the names they gave it.
+        for row in PROVIDERS
+            .iter()
+            .filter(|row| row.wire.is_some() && row.needs_key && !row.default_model.is_empty())
+        {
+            let in_table = names(row.name).next().is_some();
+            assert_ne!(in_table, !row.models.is_empty(), "{}", row.name);
         }
     }
 

@@ -57,6 +57,18 @@ impl FencedTx {
         wanted: &WantedCheckIn,
         limits: &CheckInLimits,
     ) -> Result<ToolResponse> {
+        let is_cancelled = sqlx::query_scalar!(
+            r#"-- store::check_in::is_cancelled
+            select cancel_seq is not null as "is_cancelled!" from houston.runs where id = $1"#,
+            owner.run.0
+        )
+        .fetch_one(self.connection())
+        .await?;
+        if is_cancelled {
+            // Whoever puts an agentable away takes its check-ins back and cancels its run: none may come after that.
+            let told = "this run is being cancelled: no check-in was set";
+            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+        }
         let set = set(
             self.connection(),
             owner.tenant,

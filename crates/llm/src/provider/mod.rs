@@ -68,7 +68,7 @@ pub struct Provider {
     /// Used when nobody named a model; empty when only the user knows one. The names were current in November
     /// 2026.
     pub default_model: &'static str,
-    /// Some of its models, to recognise a slip. Any other name is sent as it is.
+    /// Some of its models, to recognise a slip, where no table has them. Any other name is sent as it is.
     pub models: &'static [&'static str],
 }
 

@@ -34,13 +34,6 @@ pub const PROVIDERS: &[Provider] = &[
         key_variables: &["ANTHROPIC_API_KEY"],
         auth: AuthStyle::ApiKeyHeader,
         default_model: "claude-sonnet-5-5",
-        models: &[
-            "claude-sonnet-5",
-            "claude-opus-5",
-            "claude-opus-4-8",
-            "claude-sonnet-4-6",
-            "claude-haiku-4-5",
-        ],
         ..COMPATIBLE
     },
     Provider {
@@ -50,22 +43,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["OPENAI_BASE_URL"],
         key_variables: &["OPENAI_API_KEY"],
         default_model: "gpt-5-mini",
-        models: &[
-            "gpt-5.5",
-            "gpt-5.4",
-            "gpt-5.4-mini",
-            "gpt-5.4-nano",
-            "gpt-5.2",
-            "gpt-5.1",
-            "gpt-5",
-            "gpt-5-nano",
-            "gpt-4.1",
-            "gpt-4.1-mini",
-            "gpt-4o",
-            "gpt-4o-mini",
-            "o3",
-            "o4-mini",
-        ],
         ..COMPATIBLE
     },
     Provider {
@@ -94,7 +71,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["DEEPSEEK_BASE_URL"],
         key_variables: &["DEEPSEEK_API_KEY"],
         default_model: "deepseek-v4-flash",
-        models: &["deepseek-v4-pro", "deepseek-chat", "deepseek-reasoner"],
         ..COMPATIBLE
     },
     Provider {
@@ -104,7 +80,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["GROQ_BASE_URL"],
         key_variables: &["GROQ_API_KEY"],
         default_model: "openai/gpt-oss-120b",
-        models: &["openai/gpt-oss-20b", "llama-3.3-70b-versatile", "llama-3.1-8b-instant", "qwen/qwen3-32b"],
         ..COMPATIBLE
     },
     Provider {
@@ -114,12 +89,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["MISTRAL_BASE_URL"],
         key_variables: &["MISTRAL_API_KEY"],
         default_model: "mistral-medium-latest",
-        models: &[
-            "mistral-small-latest",
-            "mistral-large-latest",
-            "magistral-medium-latest",
-            "codestral-latest",
-        ],
         ..COMPATIBLE
     },
     Provider {
@@ -129,7 +98,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["XAI_BASE_URL"],
         key_variables: &["XAI_API_KEY"],
         default_model: "grok-4.3",
-        models: &["grok-4.5", "grok-4-1-fast-reasoning", "grok-4-1-fast-non-reasoning", "grok-code-fast-1"],
         ..COMPATIBLE
     },
     Provider {
@@ -139,7 +107,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["ZHIPU_BASE_URL", "ZAI_BASE_URL"],
         key_variables: &["ZHIPU_API_KEY", "ZAI_API_KEY", "ZHIPUAI_API_KEY"],
         default_model: "glm-4.7",
-        models: &["glm-5.3", "glm-5.2"],
         ..COMPATIBLE
     },
     Provider {
@@ -149,7 +116,6 @@ pub const PROVIDERS: &[Provider] = &[
         url_variables: &["COHERE_BASE_URL"],
         key_variables: &["COHERE_API_KEY", "CO_API_KEY"],
         default_model: "command-a-03-2025",
-        models: &["command-a-plus-05-2026", "command-a-reasoning-08-2025", "command-r7b-12-2024"],
         ..COMPATIBLE
     },
     Provider {
@@ -180,7 +146,6 @@ pub const PROVIDERS: &[Provider] = &[
         key_variables: &["PERPLEXITY_API_KEY", "PPLX_API_KEY"],
         supports_tools: false,
         default_model: "sonar",
-        models: &["sonar-pro", "sonar-reasoning-pro", "sonar-deep-research"],
         ..COMPATIBLE
     },
     // A model is the name of a deployment, which only its owner knows.

@@ -10,15 +10,15 @@ use crate::framing::Framing;
 use crate::model::Event;
 use crate::wire::{Decoder, Wire};
 
-/// What a recording speaks; `None` for wires that are not built.
-fn wire(recording: &Recording) -> Option<Wire> {
+/// What a recording speaks.
+fn wire(recording: &Recording) -> Wire {
     match recording.provider() {
-        "anthropic" => Some(Wire::Anthropic),
-        "gemini" => Some(Wire::Gemini),
-        "openai" if recording.name.starts_with("openai/responses") => Some(Wire::OpenAiResponses),
-        "cohere" => Some(Wire::Cohere),
-        "ollama" if recording.name.contains("ndjson") => Some(Wire::Ollama),
-        _ => Some(Wire::OpenAiChat),
+        "anthropic" => Wire::Anthropic,
+        "gemini" => Wire::Gemini,
+        "openai" if recording.name.starts_with("openai/responses") => Wire::OpenAiResponses,
+        "cohere" => Wire::Cohere,
+        "ollama" if recording.name.contains("ndjson") => Wire::Ollama,
+        _ => Wire::OpenAiChat,
     }
 }
 
@@ -41,7 +41,7 @@ fn replay<'a>(
     recording: &Recording,
     chunks: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<Event>, Option<ModelError>) {
-    let (wire, mut events) = (wire(recording).unwrap(), VecDeque::new());
+    let (wire, mut events) = (wire(recording), VecDeque::new());
     let (mut framing, mut decoder) = (wire.framing(), wire.decoder(recording.provider()));
     for chunk in chunks {
         if let Err(error) = feed(&mut framing, &mut *decoder, &mut events, chunk) {
@@ -56,7 +56,7 @@ fn replay<'a>(
 }
 
 fn streams() -> Vec<Recording> {
-    recordings().into_iter().filter(|recording| recording.streams() && wire(recording).is_some()).collect()
+    recordings().into_iter().filter(|recording| recording.streams()).collect()
 }
 
 /// The blocks of a turn in the words of the prototype, which named blocks of its own for reasoning.
@@ -246,14 +246,14 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
     let (mut cuts, mut complete) = (0, 0);
     for recording in streams() {
         let text = String::from_utf8(recording.body.clone()).unwrap();
-        let end_of_event = if wire(&recording) == Some(Wire::Ollama) { "\n" } else { "\n\n" };
+        let end_of_event = if wire(&recording) == Wire::Ollama { "\n" } else { "\n\n" };
         let frames: Vec<&str> = text.split_inclusive(end_of_event).collect();
         // From here on the answer is complete by its wire's own words, whatever is still missing.
         let mark = match wire(&recording) {
-            Some(Wire::Anthropic) => "message_stop",
-            Some(Wire::OpenAiResponses) => "response.completed",
-            Some(Wire::Gemini) => "\"finishReason\":",
-            Some(Wire::Ollama) => "\"done\":true",
+            Wire::Anthropic => "message_stop",
+            Wire::OpenAiResponses => "response.completed",
+            Wire::Gemini => "\"finishReason\":",
+            Wire::Ollama => "\"done\":true",
             _ => "\"finish_reason\":\"",
         };
         let marks = [mark, "event: error\n"];
@@ -283,7 +283,7 @@ fn an_answer_in_one_piece_is_told_like_a_stream() {
     for recording in recordings().iter().filter(in_one_piece) {
         let body = String::from_utf8(recording.body.clone()).unwrap();
         let mut events = VecDeque::new();
-        wire(recording).unwrap().decoder("x").whole(&body, &mut events).unwrap();
+        wire(recording).decoder("x").whole(&body, &mut events).unwrap();
         let events: Vec<Event> = events.into();
         let Some(Event::Done(turn)) = events.last() else { panic!("{events:?}") };
         assert!(turn.usage.input_tokens > 0 && !turn.content.is_empty(), "{}", recording.name);

@@ -1,4 +1,5 @@
 use houston_domain::agentable::DoubleTexting::Interrupt;
+use houston_domain::check_in::{CheckInLimits, Moment, WantedCheckIn};
 use houston_domain::history::Entry;
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
@@ -15,6 +16,11 @@ use crate::step::{ending, finished};
 
 const MANY: TaskLimits = TaskLimits { max_depth: 1, max_open: 1000, max_per_run: 1000 };
 
+fn owner(claimed: &Claimed) -> Owner {
+    let Claimed { tenant, user, run, .. } = *claimed;
+    Owner { tenant, user, agentable: claimed.fence.agentable, run }
+}
+
 /// Creates a task of the goal in a step of its own; none when it may not.
 async fn create(fresh: &Fresh, claimed: &Claimed) -> houston_store::Result<Option<NewTask>> {
     let task = NewTask {
@@ -27,14 +33,8 @@ async fn create(fresh: &Fresh, claimed: &Claimed) -> houston_store::Result<Optio
         instructions: "Find hotels.".into(),
         tools: vec!["create_note".into()],
     };
-    let owner = Owner {
-        tenant: claimed.tenant,
-        user: claimed.user,
-        agentable: claimed.fence.agentable,
-        run: claimed.run,
-    };
     let mut tx = fresh.store.begin_fenced(&claimed.fence).await?;
-    let made = tx.create_task(owner, &task, &MANY).await?;
+    let made = tx.create_task(owner(claimed), &task, &MANY).await?;
     tx.commit(&fresh.step(claimed, Then::GoOn { read: false, event: None })).await?;
     Ok(made.is_success().then_some(task))
 }
@@ -114,6 +114,28 @@ async fn an_interrupt_takes_no_report_of_a_task_along() {
     assert_eq!(seen.matches("<task_ended").count(), 1, "{seen}");
     assert!(seen.contains("title=\"Find &lt;hotels&gt;\" status=\"completed\""), "{seen}");
     assert!(seen.find("<task_ended") < seen.find("stop that"), "{seen}");
+}
+
+/// A run that is at a step while its goal is put away must not leave behind what wakes the goal again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_away_sets_no_check_in_any_more() {
+    let fresh = Fresh::start().await;
+    fresh.post("go").await;
+    let claimed = fresh.claim().await.unwrap();
+    let wanted = WantedCheckIn { when: Moment::InMinutes(10), reason: "Ask about Rome".into() };
+    let (earliest, latest) = ("00:00".parse().unwrap(), "23:59".parse().unwrap());
+    let limits = CheckInLimits { max_pending: 3, min_delay_s: 1, max_delay_s: 86_400 * 7, earliest, latest };
+    let set = async || {
+        let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
+        let told = tx.schedule_check_in(owner(&claimed), fresh.ids.next(), &wanted, &limits).await.unwrap();
+        tx.commit(&fresh.step(&claimed, Then::GoOn { read: false, event: None })).await.unwrap();
+        told
+    };
+    assert!(set().await.is_success());
+    fresh.store.cancel_agentable(fresh.tenant, "goal", fresh.goal, true).await.unwrap();
+    let told = set().await;
+    assert!(!told.is_success() && told.text().contains("being cancelled: no check-in"), "{}", told.text());
+    assert_eq!(fresh.sql("select count(*) from houston.check_ins").trim(), "0");
 }
 
 /// Whoever creates, ends and cancels at once: nobody waits for ever, no task is left behind, and each end is told to

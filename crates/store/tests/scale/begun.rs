@@ -142,6 +142,7 @@ fn looked_for() -> Vec<Case> {
             [10, 30],
         ),
         case("store::check_in::told", "", &[&idle], &["check_ins_by_agentable"], [10, 30]),
-        case("store::check_in::before", "", &[&user, &idle], &["check_ins_by_agentable"], [10, 30]),
+        case("store::check_in::before", "", &[&user, &idle], &["check_ins_by_agentable"], [10, 20]),
+        case("store::check_in::is_cancelled", "", &[&run], &["runs_pkey"], [2, 10]),
     ]
 }
