@@ -110,37 +110,44 @@ impl Driving<'_> {
         Ok((tx, responses))
     }
 
-    /// Commits a step in the transaction of its records; when that breaks, does both again unless they are in.
+    /// Commits a step in the transaction of its records; when that breaks, does both again unless they are in. The step
+    /// tells what came of the records: when something else comes of them then, it is given up, and another attempt begins
+    /// where this one did.
     pub(crate) async fn commit_recorded(
         &mut self,
         tx: FencedTx,
         records: &[Recorded],
+        recorded: &[bool],
         mut step: Step,
     ) -> Result<Done, Halt> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
         step.call = self.call.take();
-        let (mut tx, mut pause) = (Some(tx), Duration::from_millis(20));
+        let (mut open, mut pause) = (tx, Duration::from_millis(20));
         loop {
-            let open = match tx.take() {
-                Some(open) => open,
-                None => self.record(records).await?.0,
-            };
             houston_store::fault!("C19")?;
-            match open.commit(&step).await {
+            let broken = match open.commit(&step).await {
                 Ok(Commit::Done(done)) => {
                     houston_store::fault!("C20")?;
                     self.ring_tasks(&step, records);
                     return Ok(self.committed(&step, done));
                 }
                 Ok(Commit::Landed) => return Err(Halt::Landed),
-                Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
-                Err(error) => return Err(error.into()),
+                Err(error) => error,
+            };
+            if !broken.is_transient() {
+                return Err(broken.into());
             }
+            self.wait_for_postgres(&broken, &mut pause).await?;
             let (fence, write) = (self.claimed.fence, step.write);
             if self.retrying(|store| Box::pin(async move { store.has_landed(&fence, write).await })).await? {
                 return Err(Halt::Landed);
             }
+            let (again, responses) = self.record(records).await?;
+            if succeeded(&responses) != recorded {
+                return Err(broken.into());
+            }
+            open = again;
         }
     }
 
@@ -184,6 +191,11 @@ impl Driving<'_> {
     pub(crate) fn lane(&self) -> Lane {
         self.setup.agent_type.urgency.into()
     }
+}
+
+/// Which of the records were made.
+pub(crate) fn succeeded(responses: &[(String, ToolResponse)]) -> Vec<bool> {
+    responses.iter().map(|(_, response)| matches!(response, ToolResponse::Success { .. })).collect()
 }
 
 impl Engine {

@@ -16,7 +16,7 @@ use houston_store::step::{Intent, NewMessage, Step, Then};
 use houston_tools::Plan;
 use serde_json::{Value, json};
 
-use crate::commit::{Recorded, send};
+use crate::commit::{Recorded, send, succeeded};
 use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
@@ -163,9 +163,10 @@ impl Driving<'_> {
             None
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
+            let succeeded = succeeded(&recorded);
             tasks_started(&mut step, &plans.recorded, &recorded, cells);
             responses.extend(self.all_kept(&mut step, recorded));
-            Some(tx)
+            Some((tx, succeeded))
         };
         for call in calls {
             let response = responses.iter().find(|(id, _)| *id == call.id).map(|(_, response)| response);
@@ -177,7 +178,7 @@ impl Driving<'_> {
         self.close_turn(&mut step, responses);
         let status = self.ending_status(&step.then);
         let done = match tx {
-            Some(tx) => self.commit_recorded(tx, &plans.recorded, step).await?,
+            Some((tx, succeeded)) => self.commit_recorded(tx, &plans.recorded, &succeeded, step).await?,
             None => self.commit(step).await?,
         };
         Ok(match status {
@@ -217,10 +218,11 @@ impl Driving<'_> {
             self.commit(step).await?;
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
+            let succeeded = succeeded(&recorded);
             tasks_started(&mut step, &plans.recorded, &recorded, cells);
             known.extend(self.all_kept(&mut step, recorded));
             self.note_responses(&mut step, &known, cells);
-            self.commit_recorded(tx, &plans.recorded, step).await?;
+            self.commit_recorded(tx, &plans.recorded, &succeeded, step).await?;
         }
         houston_store::fault!("C9")?;
         self.execute(plans.external, known).await

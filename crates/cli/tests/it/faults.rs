@@ -204,3 +204,34 @@ async fn a_missing_key_fails_the_run_visibly_and_names_the_variable() {
     let watched = house.watch(&format!("/v1/goals/{goal}/events")).await;
     assert_eq!(watched.types.last().map(String::as_str), Some("RUN_ERROR"));
 }
+
+/// A step is committed with what its tools wrote. When that commit breaks, and what they write the second time is
+/// something else, the history must not tell of the first time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_tells_of_what_was_written_however_often_the_commit_breaks() {
+    let house = House::start();
+    let goal = house.goal("doubt").await;
+    // The first commit with a note breaks; the second try finds no room for it; the third one does.
+    house.sql(
+        "create sequence houston.tries;
+         create function houston.no_room() returns trigger language plpgsql as
+         $$ begin return case when nextval('houston.tries') <> 2 then new end; end $$;
+         create trigger no_room before insert on houston.notes for each row execute function houston.no_room();
+         create function houston.breaks() returns trigger language plpgsql as
+         $$ begin
+             if currval('houston.tries') = 1 then raise 'broken' using errcode = '40001'; end if;
+             return null;
+         end $$;
+         create constraint trigger breaks after insert on houston.notes deferrable initially deferred
+         for each row execute function houston.breaks();",
+    );
+    let _worker = house.worker();
+    let message = house.post(&goal, "1", "Please create a note: buy milk").await;
+    assert_eq!(house.answered(&message).await["status"], "answered");
+    let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
+    assert_valid(&history);
+    assert_eq!(house.sql("select last_value from houston.tries"), "3");
+    assert_eq!(house.sql("select count(*) from houston.notes"), "1");
+    assert_eq!(history.to_string().matches("Created note_").count(), 1, "{history}");
+    assert_eq!(house.said(&goal).await.len(), 1);
+}
