@@ -91,31 +91,7 @@ impl Store {
         owner.sessions(&mut tx, conversation, ids).await?;
         owner.compressions(&mut tx, conversation, ids).await?;
         owner.results(&mut tx, conversation).await?;
-        let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        sqlx::query!(
-            "-- store::conversation::make::begin
-            with origin as (update houston.agentables set forked_from = $8 where id = $1),
-            states as (
-                insert into houston.session_states (agentable_id, tenant_id, last_number, told_number)
-                select $1, $3, $9, $9 where $9 > 0),
-            run as (
-                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, created_at, ended_at)
-                values ($2, $3, $1, 'completed', 1, $4, $4))
-            update houston.run_locks
-               set last_seq = $5, read_seq = $5, last_position = $6, session_position = $7, run_id = $2
-             where agentable_id = $1",
-            agentable.id.0,
-            run.0,
-            tenant.0,
-            agentable.created_at,
-            last_seq,
-            position(conversation.history.len()),
-            position(conversation.closed_until()),
-            origin.map(|origin| origin.id.0),
-            i32::try_from(conversation.sessions.len()).unwrap_or(i32::MAX)
-        )
-        .execute(&mut *tx)
-        .await?;
+        owner.begin(&mut tx, new, last_seq).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -135,6 +111,41 @@ fn pieces<T>(rows: &[T]) -> impl Iterator<Item = (i64, &[T])> {
 }
 
 impl Owner {
+    /// Where its run and its open session begin.
+    async fn begin(
+        &self,
+        connection: &mut PgConnection,
+        new: &NewConversation<'_>,
+        last_seq: i64,
+    ) -> Result<()> {
+        let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        sqlx::query!(
+            "-- store::conversation::make::begin
+            with origin as (update houston.agentables set forked_from = $8 where id = $1),
+            states as (
+                insert into houston.session_states (agentable_id, tenant_id, last_number, told_number)
+                select $1, $3, $9, $9 where $9 > 0),
+            run as (
+                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, created_at, ended_at)
+                values ($2, $3, $1, 'completed', 1, $4, $4))
+            update houston.run_locks
+               set last_seq = $5, read_seq = $5, last_position = $6, session_position = $7, run_id = $2
+             where agentable_id = $1",
+            self.agentable.0,
+            self.run.0,
+            self.tenant.0,
+            new.agentable.created_at,
+            last_seq,
+            position(new.conversation.history.len()),
+            position(new.conversation.closed_until()),
+            new.origin.map(|origin| origin.id.0),
+            i32::try_from(new.conversation.sessions.len()).unwrap_or(i32::MAX)
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
     async fn history(&self, connection: &mut PgConnection, conversation: &Conversation) -> Result<()> {
         for (first, entries) in pieces(&conversation.history) {
             let roles: Vec<&str> = entries.iter().map(|entry| entry.role.as_str()).collect();

@@ -132,28 +132,28 @@ fn past() -> Vec<Case> {
     let first = "'00000000-0000-0000-0000-000000000000'";
     vec![
         case(
-            "store::conversation::read::sessions",
+            "store::conversation::read::past::sessions",
             "",
             &[&tenant, &idle, "0", "null", "1000"],
             &["sessions_agentable_id_number_key"],
             [10, 30],
         ),
         case(
-            "store::conversation::read::sessions",
+            "store::conversation::read::past::sessions",
             "up to an entry",
             &[&tenant, &idle, "0", "5", "1000"],
             &["sessions_agentable_id_number_key"],
             [10, 30],
         ),
         case(
-            "store::conversation::read::compressions",
+            "store::conversation::read::past::compressions",
             "",
             &[&tenant, &idle, first, "10", "1000"],
             &["compressions_by_agentable"],
             [10, 30],
         ),
         case(
-            "store::conversation::read::results",
+            "store::conversation::read::past::results",
             "",
             &[&tenant, &idle, &named],
             &["tool_results_by_agentable", "tool_results_by_parent"],
@@ -204,9 +204,9 @@ fn made() -> Vec<Case> {
     let result = [&idle, &tenant, &run, new, "array['call_1']", "array['fetch']", "array['long']", days[1]];
     let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0"];
     vec![
-        case("store::conversation::make::sessions", "", &session, &["history_pkey"], [30, 400]),
-        case("store::conversation::make::compressions", "", &compression, &[], [10, 60]),
-        case("store::conversation::make::results", "", &result, &[], [10, 60]),
+        case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [30, 400]),
+        case("store::conversation::make::past::compressions", "", &compression, &[], [10, 60]),
+        case("store::conversation::make::past::results", "", &result, &[], [10, 60]),
         case(
             "store::conversation::make::begin",
             "",

@@ -79,7 +79,7 @@ impl Owner {
             .collect();
         let searched: Vec<&str> = closed.iter().map(|closed| closed.searched.text()).collect();
         sqlx::query!(
-            "-- store::conversation::make::sessions
+            "-- store::conversation::make::past::sessions
             insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
                                           completed_at, completion_reason, summary, summarised_by, message_count,
                                           token_count, summary_due_at, search)
@@ -145,7 +145,7 @@ impl Owner {
             let costs: Vec<Option<Decimal>> = each().map(|one| one.cost).collect();
             let times: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
             sqlx::query!(
-                "-- store::conversation::make::compressions
+                "-- store::conversation::make::past::compressions
                 insert into houston.compressions (id, tenant_id, agentable_id, run_id, run_position, session_position,
                                                   through_position, summary, reason, entries_before, entries_after,
                                                   tokens_before, tokens_after, model, cost, created_at)
@@ -205,7 +205,7 @@ impl Owner {
         let contents: Vec<&str> = results.iter().map(|result| result.content.as_str()).collect();
         let times: Vec<DateTime<Utc>> = results.iter().map(|result| result.created_at).collect();
         sqlx::query!(
-            "-- store::conversation::make::results
+            "-- store::conversation::make::past::results
             insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content, created_at)
             select r.id, $2, $1, $3, r.call_id, r.tool, r.content, r.created_at
               from unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])

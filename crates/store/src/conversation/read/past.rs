@@ -41,7 +41,7 @@ impl Reader<'_> {
         let mut after = 0;
         loop {
             let rows = sqlx::query!(
-                r#"-- store::conversation::read::sessions
+                r#"-- store::conversation::read::past::sessions
                 select number, last_position, started_at, completed_at, completion_reason, summary, summarised_by,
                        summary_due_at is not null as "pending!", message_count, token_count
                   from houston.sessions
@@ -103,7 +103,7 @@ impl Reader<'_> {
         let mut after = Uuid::nil();
         loop {
             let rows = sqlx::query!(
-                "-- store::conversation::read::compressions
+                "-- store::conversation::read::past::compressions
                 select c.id, c.through_position, c.summary, c.reason, c.entries_before, c.entries_after, c.tokens_before,
                        c.tokens_after, c.model, c.cost, c.created_at
                   from houston.compressions c
@@ -155,7 +155,7 @@ impl Reader<'_> {
         let mut results = Vec::new();
         for ids in named.chunks(RESULTS_PAGE) {
             let rows = sqlx::query!(
-                r#"-- store::conversation::read::results
+                r#"-- store::conversation::read::past::results
                 select r.id as "id!", r.call_id as "call_id!", r.tool as "tool!", r.content as "content!",
                        r.created_at as "created_at!"
                   from unnest($3::uuid[]) as named (id)
