@@ -77,9 +77,9 @@ async fn read(
     session: SessionId,
     after: i64,
 ) -> Result<ToolResponse> {
-    let rows = sqlx::query!(
+    let mut rows = sqlx::query!(
         r#"-- store::session_search::read
-        select h.position, h.role, h.content as "content: Json<Vec<Block>>", s.last_position
+        select h.position, h.role, h.content as "content: Json<Vec<Block>>"
           from houston.sessions s
           join houston.history h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
          where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
@@ -88,11 +88,15 @@ async fn read(
         agentable.0,
         session.0,
         after,
-        PAGE
+        // One more than is shown: what was rolled back is no more of it.
+        PAGE + 1
     )
     .fetch_all(connection)
     .await?;
-    let Some(last) = rows.last().map(|row| (row.position, row.last_position)) else {
+    let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let is_more = rows.len() > page;
+    rows.truncate(page);
+    let Some(last) = rows.last().map(|row| row.position) else {
         return Ok(ToolResponse::failure(
             ToolErrorCode::NotFound,
             format!("there is nothing in {session} after position {after}: search for the ids there are"),
@@ -103,8 +107,8 @@ async fn read(
         let role = if row.role == "assistant" { Role::Assistant } else { Role::User };
         said.extend(row.content.0.iter().filter_map(|block| line(role, block)));
     }
-    if last.0 < last.1 {
-        said.push(format!("There is more: ask again with `after` set to {}.", last.0));
+    if is_more {
+        said.push(format!("There is more: ask again with `after` set to {last}."));
     }
     Ok(ToolResponse::success(said.join("\n")))
 }

@@ -176,6 +176,9 @@ async fn a_session_is_read_page_by_page_by_its_own_agentable() {
     let rest = ask(&fresh, &claimed, HistoryQuery::Read { session: id, after: 20 }).await;
     assert!(rest.text().starts_with("user: question 10\n"), "{}", rest.text());
     assert!(rest.text().ends_with("you: about question 11"), "and no further: {}", rest.text());
+    fresh.sql("update houston.history set rolled_back = true where position between 21 and 24");
+    let only = ask(&fresh, &claimed, HistoryQuery::Read { session: id, after: 0 }).await;
+    assert!(only.text().ends_with("you: about question 9"), "nothing is left to read on: {}", only.text());
     fresh.goal = crate::fresh::goal(&fresh.store, &fresh.ids, fresh.tenant).await;
     fresh.post("let me see").await;
     let claimed = fresh.claim().await.unwrap();
