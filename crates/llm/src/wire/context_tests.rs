@@ -73,12 +73,13 @@ fn what_changes_stands_last_and_voids_nothing_of_what_was_sent_before() {
 #[test]
 fn it_adds_no_message_where_the_order_of_roles_matters() {
     let conversation = conversation();
-    for wire in [Wire::Anthropic, Wire::OpenAiChat, Wire::Gemini, Wire::Cohere, Wire::Ollama] {
+    for wire in WIRES {
         let roles = |context| -> Vec<Vec<Value>> {
             let of = |(count, _)| {
                 let body: Value = serde_json::from_str(&sent(wire, &conversation[..count], context)).unwrap();
-                let messages = body.get("messages").or(body.get("contents")).unwrap().as_array().unwrap();
-                messages.iter().map(|message| message["role"].clone()).collect()
+                let said = ["messages", "contents", "input"].into_iter().find_map(|name| body.get(name));
+                let messages = said.unwrap().as_array().unwrap();
+                messages.iter().map(|message| json!([message["role"], message["type"]])).collect()
             };
             REQUESTS.into_iter().map(of).collect()
         };

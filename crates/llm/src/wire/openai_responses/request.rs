@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, judge, system_text, turns, user_text};
+use super::super::conversation::{Turn, append_context, judge, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::NamedSchema;
 use super::NAME;
@@ -69,7 +69,7 @@ enum Item<'a> {
 enum Plain<'a> {
     Message { role: &'static str, content: Content<'a> },
     FunctionCall { call_id: Cow<'a, str>, name: Cow<'a, str>, arguments: String },
-    FunctionCallOutput { call_id: Cow<'a, str>, output: &'a str },
+    FunctionCallOutput { call_id: Cow<'a, str>, output: Cow<'a, str> },
 }
 
 #[derive(Serialize)]
@@ -146,7 +146,7 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
         match block {
             Block::ToolResult { tool_use_id, content, .. } => {
                 let call_id = call_id(tool_use_id, false);
-                input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output: content }));
+                input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output: content.into() }));
             }
             Block::Text { text, .. } => {
                 parts.push(InputText { kind: "input_text", text: user_text(text) });
@@ -160,11 +160,13 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
     }
 }
 
-/// What is true now stands at the end of what was said last, so that all before it is what the next request begins with.
+/// What is true now stands at the end of what was said last, the user's message or a tool's answer, so that all before it
+/// is what the next request begins with. A message of its own behind a tool's answer would be the user's next turn.
 fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
     let part = InputText { kind: "input_text", text };
     match input.last_mut() {
         Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. })) => parts.push(part),
+        Some(Item::Plain(Plain::FunctionCallOutput { output, .. })) => append_context(output, text),
         _ => {
             let content = Content::Parts(vec![part]);
             input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
