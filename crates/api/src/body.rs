@@ -56,7 +56,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Document<T> {
     }
 }
 
-/// Reads a body of `limit` bytes at most; one that is empty is `nothing`, where that is allowed.
+/// Reads a body of `limit` bytes at most; one that is empty, or `null`, is `nothing`, where that is allowed.
 async fn creation<T: DeserializeOwned>(
     request: Request,
     limit: usize,
@@ -74,7 +74,7 @@ async fn creation<T: DeserializeOwned>(
     let bytes = read(body, limit).await?;
     let key = Key::of(&parts, &bytes)?;
     let value = match nothing {
-        Some(nothing) if bytes.is_empty() => nothing(),
+        Some(nothing) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => nothing(),
         _ if !json => return Err(ApiError::UnsupportedMediaType),
         _ => parse(&bytes)?,
     };

@@ -53,6 +53,7 @@ async fn a_body_that_says_nothing_may_be_left_out_and_any_other_is_read() {
     assert_eq!(app.get(&format!("{copy}/export")).await.ok(), app.get(&app.path("/export")).await.ok());
     post("/fork", Some("text/plain"), "{}").await.refused(415, "unsupported_media_type");
     let json = Some("application/json");
+    assert_eq!(post("/fork", json, " null\n").await.status, 201, "it says nothing, too");
     for (rest, body, pointer) in [
         ("/fork", r#"{"positon": 1}"#, "/positon"),
         ("/fork", r#"{"position": "1"}"#, "/position"),
