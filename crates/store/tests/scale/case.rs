@@ -314,10 +314,10 @@ fn followed() -> Vec<Case> {
         case("store::event::last_seqs", "64 streams", &[&many], &["run_locks_pkey"], [64, 300]),
         case("store::event::open_message_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
         case("store::event::open_iteration_at", "", &[&idle, &seq], &["events_pkey"], [60, 50]),
-        context("by the default agent", DRIVEN, &["agents_default"], [80, 110]),
-        context("by an agent", OF_AGENT, &["agents_pkey"], [80, 110]),
-        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [120, 180]),
-        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [85, 125])
+        context("by the default agent", DRIVEN, &["agents_default"], [45, 100]),
+        context("by an agent", OF_AGENT, &["agents_pkey"], [45, 100]),
+        context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 165]),
+        context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 115])
             .after(picked(OF_TEAM)),
         case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
