@@ -1,0 +1,47 @@
+//! The mutation of this process, chosen once at its start; never any in a build without crash points.
+
+use super::Mutation;
+
+#[cfg(all(feature = "armed", debug_assertions))]
+mod this_process {
+    use std::sync::OnceLock;
+
+    use super::Mutation;
+
+    static CHOSEN: OnceLock<Mutation> = OnceLock::new();
+
+    pub(super) fn set(mutation: Mutation) -> bool {
+        CHOSEN.set(mutation).is_ok()
+    }
+
+    pub(super) fn get() -> Option<Mutation> {
+        CHOSEN.get().copied()
+    }
+}
+
+#[cfg(not(all(feature = "armed", debug_assertions)))]
+mod this_process {
+    use super::Mutation;
+
+    #[inline(always)]
+    pub(super) fn set(_: Mutation) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    pub(super) fn get() -> Option<Mutation> {
+        None
+    }
+}
+
+/// From now on this process leaves `mutation` out. The first choice holds. Returns whether it was taken: never in a
+/// build without crash points.
+#[inline(always)]
+pub fn choose(mutation: Mutation) -> bool {
+    this_process::set(mutation)
+}
+
+#[inline(always)]
+pub(crate) fn chosen() -> Option<Mutation> {
+    this_process::get()
+}

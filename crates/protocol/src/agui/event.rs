@@ -1,0 +1,345 @@
+//! One event of a stream.
+
+use std::borrow::Cow;
+
+use houston_domain::id::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{
+    EntityId, Fact, Metadata, Outcome, Role, RunResult, SnapshotMessage, StepName, SubagentOutcome,
+    TokenUsage,
+};
+use crate::schema;
+
+/// When the event was committed, in milliseconds since 1970. Live text has none.
+pub type Timestamp = Option<i64>;
+
+/// One event, e.g. `{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_0190…","delta":"Hello"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Event<'a> {
+    /// A run begins.
+    #[serde(rename_all = "camelCase")]
+    RunStarted {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        /// The agentable, as `goal_0190…`.
+        #[schema(value_type = String)]
+        thread_id: Cow<'a, str>,
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId,
+        /// [`PROTOCOL_VERSION`](super::PROTOCOL_VERSION).
+        #[schema(value_type = String)]
+        protocol_version: Cow<'a, str>,
+    },
+    /// A run ended, and did not fail.
+    #[serde(rename_all = "camelCase")]
+    RunFinished {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = String)]
+        thread_id: Cow<'a, str>,
+        #[schema(value_type = schema::RunId)]
+        run_id: RunId,
+        result: RunResult<'a>,
+        outcome: Outcome,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<[TokenUsage; 1]>,
+    },
+    /// A run failed.
+    #[serde(rename_all = "camelCase")]
+    RunError {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        /// What a person can read.
+        #[schema(value_type = String)]
+        message: Cow<'a, str>,
+        /// A model error code, as `RATE_LIMITED`, or the status of the run.
+        #[schema(value_type = String)]
+        code: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<[TokenUsage; 1]>,
+    },
+    /// A model call begins.
+    #[serde(rename_all = "camelCase")]
+    StepStarted {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = String)]
+        step_name: StepName,
+    },
+    /// A model call and the tools it asked for are over.
+    #[serde(rename_all = "camelCase")]
+    StepFinished {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = String)]
+        step_name: StepName,
+    },
+    /// The agent begins a message.
+    #[serde(rename_all = "camelCase")]
+    TextMessageStart {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        role: Role,
+    },
+    /// A piece of the message, never empty.
+    #[serde(rename_all = "camelCase")]
+    TextMessageContent {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        #[schema(value_type = String)]
+        delta: Cow<'a, str>,
+    },
+    /// The message is complete.
+    #[serde(rename_all = "camelCase")]
+    TextMessageEnd {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<Metadata<'a>>,
+    },
+    /// The model begins to think.
+    #[serde(rename_all = "camelCase")]
+    ReasoningMessageStart {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        role: Role,
+    },
+    /// A piece of what it thinks, never empty.
+    #[serde(rename_all = "camelCase")]
+    ReasoningMessageContent {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        #[schema(value_type = String)]
+        delta: Cow<'a, str>,
+    },
+    /// It has thought.
+    #[serde(rename_all = "camelCase")]
+    ReasoningMessageEnd {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+    },
+    /// The model calls a tool.
+    #[serde(rename_all = "camelCase")]
+    ToolCallStart {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        tool_call_id: EntityId,
+        /// The tool, as `create_note`.
+        #[schema(value_type = String)]
+        tool_call_name: Cow<'a, str>,
+        metadata: Metadata<'a>,
+    },
+    /// The arguments: a JSON object as text.
+    #[serde(rename_all = "camelCase")]
+    ToolCallArgs {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        tool_call_id: EntityId,
+        #[schema(value_type = String)]
+        delta: Cow<'a, str>,
+    },
+    /// The call is complete.
+    #[serde(rename_all = "camelCase")]
+    ToolCallEnd {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        tool_call_id: EntityId,
+    },
+    /// What the tool returned.
+    #[serde(rename_all = "camelCase")]
+    ToolCallResult {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        #[schema(value_type = schema::EntityId)]
+        tool_call_id: EntityId,
+        #[schema(value_type = String)]
+        content: Cow<'a, str>,
+        role: Role,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metadata: Option<Metadata<'a>>,
+    },
+    /// A task, which works in a run and a stream of its own.
+    #[serde(rename_all = "camelCase")]
+    SubagentStarted {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::RunId)]
+        subagent_run_id: RunId,
+        /// The task's title.
+        #[schema(value_type = String)]
+        name: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<schema::EntityId>)]
+        parent_tool_call_id: Option<EntityId>,
+        metadata: Metadata<'a>,
+    },
+    /// The task is done, or works on beyond this run.
+    #[serde(rename_all = "camelCase")]
+    SubagentFinished {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::RunId)]
+        subagent_run_id: RunId,
+        outcome: SubagentOutcome,
+    },
+    /// The task failed, or was cancelled.
+    #[serde(rename_all = "camelCase")]
+    SubagentError {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::RunId)]
+        subagent_run_id: RunId,
+        #[schema(value_type = String)]
+        message: Cow<'a, str>,
+        #[schema(value_type = String)]
+        code: Cow<'a, str>,
+    },
+    /// A message that changes in place: this is all of it.
+    #[serde(rename_all = "camelCase")]
+    ActivitySnapshot {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = schema::EntityId)]
+        message_id: EntityId,
+        /// [`ERROR_ACTIVITY`](super::ERROR_ACTIVITY).
+        #[schema(value_type = String)]
+        activity_type: Cow<'a, str>,
+        content: Value,
+    },
+    /// The thread as it is: a client replaces its messages with it.
+    #[serde(rename_all = "camelCase")]
+    MessagesSnapshot {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[schema(value_type = Vec<SnapshotMessage>)]
+        messages: Cow<'a, [SnapshotMessage]>,
+    },
+    /// Something AG-UI has no word for.
+    #[serde(rename_all = "camelCase")]
+    Custom {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<i64>)]
+        timestamp: Timestamp,
+        #[serde(flatten)]
+        fact: Fact<'a>,
+    },
+    /// An event of a newer server. Never written.
+    #[serde(other, skip_serializing)]
+    Unknown,
+}
+
+impl Event<'static> {
+    /// Reads the data of a server-sent event. What cannot be read is [`Event::Unknown`]: newer servers say more.
+    #[must_use]
+    pub fn read(data: &str) -> Self {
+        serde_json::from_str(data).unwrap_or(Self::Unknown)
+    }
+}
+
+impl Event<'_> {
+    /// Whether it ends a run.
+    #[must_use]
+    pub fn ends_run(&self) -> bool {
+        matches!(self, Self::RunFinished { .. } | Self::RunError { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What the server writes, and a client must read back.
+    fn written() -> [Value; 9] {
+        let message = format!("msg_{:032x}", 7);
+        let run = format!("run_{:032x}", 8);
+        [
+            json!({"type": "RUN_STARTED", "timestamp": 1, "threadId": "goal_1", "runId": run, "protocolVersion": "1.0"}),
+            json!({"type": "RUN_FINISHED", "threadId": "goal_1", "runId": run,
+                "result": {"status": "cancelled", "cancelled_by": "user", "cost": "0.01"},
+                "outcome": {"type": "cancelled"},
+                "usage": [{"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}]}),
+            json!({"type": "STEP_STARTED", "stepName": "iteration 3"}),
+            json!({"type": "TEXT_MESSAGE_END", "messageId": message,
+                "metadata": {"houston": {"source": "error", "metadata": {"a": 1}}}}),
+            json!({"type": "TOOL_CALL_RESULT", "messageId": format!("result_{:032x}", 7), "toolCallId": message,
+                "content": "no", "role": "tool", "metadata": {"houston": {"is_error": true}}}),
+            json!({"type": "SUBAGENT_STARTED", "subagentRunId": run, "name": "Look up", "parentToolCallId": message,
+                "metadata": {"houston": {"task_id": "task_1", "status": "completed"}}}),
+            json!({"type": "MESSAGES_SNAPSHOT", "messages": [
+                {"id": message, "role": "user", "content": "hi", "metadata": {"houston": {"rolled_back": true}}},
+                {"id": message, "role": "assistant", "toolCalls": [{"id": message, "type": "function",
+                    "function": {"name": "create_note", "arguments": "{}"},
+                    "metadata": {"houston": {"call_id": "c1"}}}]},
+                {"id": message, "role": "activity", "content": {"text": "no"}, "activityType": "houston.error"}]}),
+            json!({"type": "CUSTOM", "timestamp": 1, "name": "houston.retry.scheduled", "value": {"attempt": 1, "of": 5,
+                "retry_at": "2026-11-22T09:00:10.500Z", "code": "RATE_LIMITED", "message": "slow down"}}),
+            json!({"type": "CUSTOM", "name": "houston.message.posted", "value": {"message": {
+                "id": message, "source": "user", "message_type": "text", "content": "hi", "run_id": run, "seq": 2,
+                "created_at": "2026-11-22T09:00:10.000Z"}}}),
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for event in written() {
+            let read: Event<'_> =
+                serde_json::from_value(event.clone()).unwrap_or_else(|e| panic!("{e}: {event}"));
+            assert_eq!(serde_json::to_value(&read).unwrap(), event);
+        }
+    }
+
+    #[test]
+    fn events_of_newer_servers_are_unknown() {
+        for other in [
+            r#"{"type":"CUSTOM","name":"houston.plan.created","value":{"steps":[1]}}"#,
+            r#"{"type":"BRAND_NEW","x":1}"#,
+            r#"{"type":"RUN_STARTED"}"#,
+            "no json",
+        ] {
+            assert_eq!(Event::read(other), Event::Unknown, "{other}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Check-ins: times at which an agent is woken.
+
+use houston_domain::id::CheckInId;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::owner::Owner;
+use crate::schema;
+use crate::time::Time;
+
+/// A check-in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CheckInResponse {
+    #[schema(value_type = schema::CheckInId)]
+    pub id: CheckInId,
+    #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub owner: Owner,
+    /// What to do then: the agent reads it.
+    pub reason: String,
+    #[schema(value_type = schema::Time)]
+    pub due_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+}
+
+/// Creates a check-in: `{"in_minutes": 30, "reason": "Ask whether the tickets came"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateCheckIn {
+    /// In the user's time zone, as `2026-11-23T09:00`, or with an offset, as `2026-11-23T09:00:00Z`.
+    pub at: Option<String>,
+    /// Minutes from now, instead.
+    pub in_minutes: Option<u32>,
+    /// What to do then: the agent reads it.
+    pub reason: String,
+}

@@ -1,0 +1,135 @@
+//! What agents know: notes, learnings, memories, custom instructions, feed items.
+
+use houston_domain::id::{CustomInstructionId, FeedItemId, LearningId, MemoryId, NoteId, RunId, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::owner::Owner;
+use crate::schema;
+use crate::time::Time;
+
+/// A note: what an agent, or a person, keeps with an agentable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NoteResponse {
+    #[schema(value_type = schema::NoteId)]
+    pub id: NoteId,
+    #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub owner: Owner,
+    /// The run that wrote it, if one did.
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run_id: Option<RunId>,
+    pub title: String,
+    pub content: String,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// A learning: what an agent learnt about its user or its aim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LearningResponse {
+    #[schema(value_type = schema::LearningId)]
+    pub id: LearningId,
+    #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub owner: Owner,
+    pub content: String,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// A memory: what all agents of a user should still know another day.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryResponse {
+    #[schema(value_type = schema::MemoryId)]
+    pub id: MemoryId,
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    /// The run that saved it, if one did.
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run_id: Option<RunId>,
+    pub content: String,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// A custom instruction: a rule of a user, which each of their agents follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CustomInstructionResponse {
+    #[schema(value_type = schema::CustomInstructionId)]
+    pub id: CustomInstructionId,
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    pub content: String,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// A feed item: what agents put before a user without being asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FeedItemResponse {
+    #[schema(value_type = schema::FeedItemId)]
+    pub id: FeedItemId,
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    /// The run that wrote it, if one did.
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run_id: Option<RunId>,
+    pub title: String,
+    pub content: String,
+    /// When the user read it.
+    #[schema(value_type = Option<schema::Time>)]
+    pub read_at: Option<Time>,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    #[schema(value_type = schema::Time)]
+    pub updated_at: Time,
+}
+
+/// Creates a note or a feed item.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateDocument {
+    /// 1 to 200 characters on one line.
+    pub title: String,
+    /// 1 byte to 64 KiB.
+    pub content: String,
+}
+
+/// Changes a note: what is given changes, the rest stays.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateNote {
+    /// 1 to 200 characters on one line.
+    pub title: Option<String>,
+    /// 1 byte to 64 KiB.
+    pub content: Option<String>,
+}
+
+/// Changes a feed item: what is given changes, the rest stays.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateFeedItem {
+    /// 1 to 200 characters on one line.
+    pub title: Option<String>,
+    /// 1 byte to 64 KiB.
+    pub content: Option<String>,
+    /// Whether the user has read it.
+    pub read: Option<bool>,
+}
+
+/// The text of a learning, memory or custom instruction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sentence {
+    /// 1 to 2,000 bytes.
+    pub content: String,
+}

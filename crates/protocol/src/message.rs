@@ -1,0 +1,77 @@
+//! Thread messages: what users and agents say to each other.
+
+use houston_domain::agentable::DoubleTexting;
+use houston_domain::id::{MessageId, RunId};
+use houston_domain::message::{MessageStatus, MessageType, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::owner::Owner;
+use crate::schema;
+use crate::time::Time;
+
+/// A message of the thread.
+///
+/// ```json
+/// {
+///   "id": "msg_0190…", "goal_id": "goal_0190…", "source": "user", "message_type": "text",
+///   "content": "Plan a trip to Rome", "metadata": {}, "status": "answered", "run_id": "run_0190…", "seq": 2,
+///   "created_at": "2026-11-22T09:00:00.000Z", "processed_at": "2026-11-22T09:00:07.120Z"
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MessageResponse {
+    #[schema(value_type = schema::MessageId)]
+    pub id: MessageId,
+    #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub owner: Owner,
+    #[schema(value_type = schema::Source)]
+    pub source: Source,
+    #[schema(value_type = schema::MessageType)]
+    pub message_type: MessageType,
+    /// Markdown; of a tool at work, its title.
+    pub content: String,
+    #[schema(value_type = Option<schema::MessageMetadata>)]
+    pub metadata: Value,
+    /// How far it has come; null for what an agent said.
+    #[schema(value_type = Option<schema::MessageStatus>)]
+    pub status: Option<MessageStatus>,
+    /// The run that answers it, or that wrote it.
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run_id: Option<RunId>,
+    /// Its position in the agentable's events.
+    pub seq: i64,
+    #[schema(value_type = schema::Time)]
+    pub created_at: Time,
+    /// When the run that read it ended.
+    #[schema(value_type = Option<schema::Time>)]
+    pub processed_at: Option<Time>,
+}
+
+/// Posts a message: `{"content": "Plan a trip to Rome"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateMessage {
+    /// 1 byte to 256 KiB of UTF-8, without U+0000.
+    #[schema(min_length = 1, example = "Plan a trip to Rome")]
+    pub content: String,
+    /// Comes back with the message and its events; 16 KiB as JSON at most.
+    #[serde(default)]
+    #[schema(value_type = schema::MessageMetadata)]
+    pub metadata: Map<String, Value>,
+    /// What happens to a run that is open; as the kind says, if not given.
+    #[schema(value_type = Option<schema::DoubleTexting>)]
+    pub double_texting: Option<DoubleTexting>,
+}
+
+/// A message that was stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AcceptedMessageResponse {
+    #[serde(flatten)]
+    pub message: MessageResponse,
+    /// Where its run is streamed, from its first event.
+    #[schema(example = "/v1/goals/goal_019ab3c4d5e67f8091a2b3c4d5e6f708/events?after=0")]
+    pub events_url: String,
+}

@@ -1,0 +1,88 @@
+//! The body of every refusal: RFC 9457, `application/problem+json`.
+
+use std::borrow::Cow;
+
+use houston_domain::id::RunId;
+use houston_domain::run::RunStatus;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+pub use crate::problem_code::ProblemCode;
+
+/// Why a request was refused.
+///
+/// ```json
+/// {
+///   "type": "urn:houston:problem:invalid_request",
+///   "title": "Unprocessable Entity",
+///   "status": 422,
+///   "detail": "the request does not have the expected shape",
+///   "instance": "/v1/users",
+///   "code": "invalid_request",
+///   "request_id": "req_0190…",
+///   "errors": [{"pointer": "/name", "detail": "missing field `name`"}]
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem<'a> {
+    /// `urn:houston:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: Cow<'a, str>,
+    /// The name of the HTTP status.
+    pub title: Cow<'a, str>,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong, what is allowed, and what to do, for a person.
+    pub detail: Cow<'a, str>,
+    /// The path of the request.
+    pub instance: Cow<'a, str>,
+    /// What is wrong, for a program.
+    pub code: ProblemCode,
+    /// The request's id in the log, also in `X-Request-Id`.
+    pub request_id: Cow<'a, str>,
+    /// With `invalid_state`: how the run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunStatus>)]
+    pub current_status: Option<RunStatus>,
+    /// With `run_in_progress`: the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run_id: Option<RunId>,
+    /// With `already_exists`: what is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing_id: Option<Cow<'a, str>>,
+    /// The number that was exceeded, when one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// With `invalid_request`: what is wrong where.
+    #[serde(default, skip_serializing_if = "<[FieldError]>::is_empty")]
+    #[schema(value_type = Vec<FieldError>)]
+    pub errors: Cow<'a, [FieldError]>,
+}
+
+/// One thing that is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// Where in the body: a JSON Pointer, as `/agents/0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// The name of the query parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// An error of the body, at this JSON Pointer.
+    pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: Some(pointer.into()), parameter: None, detail: detail.into() }
+    }
+
+    /// An error of a query parameter.
+    pub fn parameter(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: None, parameter: Some(name.into()), detail: detail.into() }
+    }
+}

@@ -1,0 +1,162 @@
+//! The names of all refusals.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+macro_rules! problem_codes {
+    ($($(#[doc = $meaning:literal])+ $variant:ident = $status:literal $name:literal;)*) => {
+        /// Why a request was refused. The name is stable: programs decide by it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum ProblemCode {
+            $($(#[doc = $meaning])+ #[doc = concat!("HTTP ", $status, ".")] #[serde(rename = $name)] $variant,)*
+            /// A code of a newer server. Never written.
+            #[serde(other, rename = "unknown")]
+            Unknown,
+        }
+
+        impl ProblemCode {
+            /// All codes that are written.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name on the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* Self::Unknown => "unknown" }
+            }
+
+            /// The HTTP status it comes with.
+            #[must_use]
+            pub fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)* Self::Unknown => 500 }
+            }
+
+            /// What it means, in a sentence or two.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($meaning),+).trim_ascii(),)* Self::Unknown => "" }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    /// The body is not valid JSON.
+    InvalidJson = 400 "invalid_json";
+    /// The request has no API key, or one that is not valid.
+    Unauthorized = 401 "unauthorized";
+    /// There is no such resource that the caller may see, or no such route.
+    NotFound = 404 "not_found";
+    /// The route has other methods.
+    MethodNotAllowed = 405 "method_not_allowed";
+    /// The body did not arrive within 30 seconds, or broke off.
+    BodyMissing = 408 "body_missing";
+    /// Something with this name exists already.
+    AlreadyExists = 409 "already_exists";
+    /// Clients cannot create this kind of agentable.
+    NotCreatable = 409 "not_creatable";
+    /// There are as many as there may be: delete one first.
+    Full = 409 "full";
+    /// The agent is the default agent of its kind and cannot be deleted.
+    DefaultAgent = 409 "default_agent";
+    /// The agent is not a default agent and cannot be reset.
+    NoDefaultAgent = 409 "no_default_agent";
+    /// Something else uses it: change that first.
+    InUse = 409 "in_use";
+    /// It was changed since the version that was given.
+    StaleVersion = 409 "stale_version";
+    /// The files of `jobs/agents` cannot be used; nothing was changed.
+    UnreadableFiles = 409 "unreadable_files";
+    /// A run is open, which must end first.
+    RunInProgress = 409 "run_in_progress";
+    /// The run is over and can no longer be changed.
+    InvalidState = 409 "invalid_state";
+    /// The kind has no status `archived`.
+    NotArchivable = 409 "not_archivable";
+    /// The agentable is archived and is not woken by check-ins.
+    Archived = 409 "archived";
+    /// The kind is not woken by check-ins.
+    NoCheckIns = 409 "no_check_ins";
+    /// The user has no agent that writes feeds.
+    NoFeedAgent = 409 "no_feed_agent";
+    /// The body is longer than allowed.
+    BodyTooLarge = 413 "body_too_large";
+    /// The message is longer than allowed.
+    MessageTooLarge = 413 "message_too_large";
+    /// The conversation is larger than what is read in one piece.
+    TooLarge = 413 "too_large";
+    /// The body is not sent as `application/json`.
+    UnsupportedMediaType = 415 "unsupported_media_type";
+    /// The body or a query parameter does not have the expected shape; `errors` says where.
+    InvalidRequest = 422 "invalid_request";
+    /// The message is empty.
+    EmptyMessage = 422 "empty_message";
+    /// The cursor was not given out by this list.
+    InvalidCursor = 422 "invalid_cursor";
+    /// The stream position was not given out by a stream.
+    InvalidPosition = 422 "invalid_position";
+    /// The idempotency key is not 1 to 255 visible ASCII characters.
+    InvalidIdempotencyKey = 422 "invalid_idempotency_key";
+    /// The idempotency key was used before, for another request.
+    IdempotencyKeyReused = 422 "idempotency_key_reused";
+    /// Too many messages of the user are not read yet; `Retry-After` says when to try again.
+    TooManyPending = 429 "too_many_pending";
+    /// Too many event streams are open; `Retry-After` says when to try again.
+    TooManyStreams = 429 "too_many_streams";
+    /// Too many wrong API keys were sent from the address; `Retry-After` says when to try again.
+    TooManyKeys = 429 "too_many_keys";
+    /// An error inside Houston; the log has it under the request id.
+    Internal = 500 "internal";
+    /// Houston cannot answer at the moment; `Retry-After` says when to try again.
+    Unavailable = 503 "unavailable";
+    /// The request was not answered in time, and what was asked for may have happened; `Retry-After` says when to try
+    /// again.
+    TimedOut = 503 "timed_out";
+    /// Too many conversations are exported, imported and forked; `Retry-After` says when to try again.
+    TooManyDocuments = 503 "too_many_documents";
+}
+
+impl PartialSchema for ProblemCode {
+    fn schema() -> RefOr<Schema> {
+        let names = Self::ALL.iter().map(|code| code.as_str());
+        let meanings =
+            Self::ALL.iter().map(|code| format!("- `{code}` ({}): {}", code.status(), code.meaning()));
+        let object = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(names))
+            .description(Some(meanings.collect::<Vec<_>>().join("\n")));
+        RefOr::T(Schema::from(object))
+    }
+}
+
+impl ToSchema for ProblemCode {
+    fn name() -> Cow<'static, str> {
+        "ProblemCode".into()
+    }
+}
+
+impl fmt::Display for ProblemCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_written_and_read_by_their_names() {
+        for code in ProblemCode::ALL {
+            let json = serde_json::to_string(code).unwrap();
+            assert_eq!(json, format!("\"{code}\""));
+            assert_eq!(serde_json::from_str::<ProblemCode>(&json).unwrap(), *code);
+            assert!((400..600).contains(&code.status()) && code.meaning().ends_with(|c| c != ' '), "{code}");
+        }
+        assert_eq!(serde_json::from_str::<ProblemCode>("\"brand_new\"").unwrap(), ProblemCode::Unknown);
+    }
+}
