@@ -158,7 +158,9 @@ impl AgentType {
     /// | is open | `working` | `active` |
     /// | waits for its next attempt | `working` | `paused`, as nobody talks with it |
     /// | ended | `waiting` | `completed` |
-    /// | was cancelled, or failed for good | `waiting` | `cancelled` |
+    /// | was ended by a stop rule | `waiting` | `stopped` |
+    /// | failed for good | `waiting` | `failed` |
+    /// | was cancelled | `waiting` | `cancelled` |
     ///
     /// A stored status other than the first was decided by somebody. One that no run could lead to (`archived`)
     /// holds whatever the run does; one that could (`completed` for a task gone stale) until a run is open again.
@@ -172,8 +174,10 @@ impl AgentType {
             None => None,
             Some(RunStatus::Retrying) if !self.conversational => named(&["paused"]).or(at_work),
             Some(run) if !run.is_terminal() => at_work,
-            Some(run) if run.answers() => named(&["waiting", "completed"]),
-            Some(_) => named(&["waiting", "cancelled"]),
+            Some(RunStatus::Completed | RunStatus::MessageSent) => named(&["waiting", "completed"]),
+            Some(run) if run.answers() => named(&["waiting", "stopped", "completed"]),
+            Some(RunStatus::Cancelled) => named(&["waiting", "cancelled"]),
+            Some(_) => named(&["waiting", "failed", "cancelled"]),
         };
         let initial = self.initial_status()?;
         let decided = stored.filter(|stored| *stored != initial);
@@ -184,10 +188,23 @@ impl AgentType {
         };
         Some(status.to_owned())
     }
+
+    /// The pairs of a stored status and that of the latest run which [`AgentType::status`] shows as `wanted`; a run of
+    /// `None`: there was none yet.
+    #[must_use]
+    pub fn shown_as(&self, wanted: &str) -> Vec<(Option<&str>, Option<RunStatus>)> {
+        let stored = self.statuses.iter().map(|status| Some(status.as_str())).chain([None]);
+        let runs = || RunStatus::ALL.into_iter().map(Some).chain([None]);
+        stored
+            .flat_map(|stored| runs().map(move |run| (stored, run)))
+            .filter(|(stored, run)| self.status(*stored, *run).as_deref() == Some(wanted))
+            .collect()
+    }
 }
 
 /// The statuses that follow from runs.
-const DERIVED: [&str; 6] = ["waiting", "working", "active", "paused", "completed", "cancelled"];
+const DERIVED: [&str; 8] =
+    ["waiting", "working", "active", "paused", "completed", "stopped", "failed", "cancelled"];
 
 /// Why a kind cannot be called so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -270,6 +287,16 @@ mod tests {
     }
 
     #[test]
+    fn a_status_is_shown_by_the_pairs_that_say_so_and_no_others() {
+        let task: AgentType = toml::from_str(include_str!("../../../jobs/agents/task.toml")).unwrap();
+        let all: usize = task.statuses.iter().map(|status| task.shown_as(status).len()).sum();
+        assert_eq!(all, (task.statuses.len() + 1) * (RunStatus::ALL.len() + 1), "each pair shows one status");
+        assert!(task.shown_as("paused").contains(&(None, Some(RunStatus::Retrying))));
+        assert!(!task.shown_as("active").contains(&(None, Some(RunStatus::Retrying))));
+        assert_eq!(task.shown_as("archived"), []);
+    }
+
+    #[test]
     fn a_status_follows_from_the_run_unless_somebody_decided() {
         use RunStatus::*;
         let goal = kind(include_str!("../../../jobs/agents/goal.toml"));
@@ -282,10 +309,10 @@ mod tests {
             (None, Some(Retrying), "working", "paused"),
             (None, Some(Completed), "waiting", "completed"),
             (None, Some(MessageSent), "waiting", "completed"),
-            (None, Some(MaxIterations), "waiting", "completed"),
+            (None, Some(MaxIterations), "waiting", "stopped"),
             (None, Some(Cancelled), "waiting", "cancelled"),
-            (None, Some(Failed), "waiting", "cancelled"),
-            (None, Some(DeadLettered), "waiting", "cancelled"),
+            (None, Some(Failed), "waiting", "failed"),
+            (None, Some(DeadLettered), "waiting", "failed"),
             (Some("archived"), None, "archived", "archived"),
             (Some("archived"), Some(Running), "archived", "archived"),
             (Some("completed"), Some(Cancelled), "completed", "completed"),

@@ -1,6 +1,6 @@
 //! Check-ins: times at which an agent wants to be woken.
 
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,12 @@ pub struct CheckInLimits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMoment {
     /// It is past, or so near that the agent would only keep itself busy.
-    #[error("{wanted} is too soon: choose a time at least {min_s} seconds from now, which is {now}")]
+    #[error(
+        "{} is too soon: it is {} now, and a check-in is at least {} away",
+        rfc3339(wanted),
+        rfc3339(now),
+        span(*min_s)
+    )]
     TooSoon {
         /// What was asked for.
         wanted: DateTime<Utc>,
@@ -59,7 +64,12 @@ pub enum InvalidMoment {
         now: DateTime<Utc>,
     },
     /// It is too far away.
-    #[error("{wanted} is too far away: choose a time at most {max_s} seconds from now, which is {now}")]
+    #[error(
+        "{} is too far away: it is {} now, and a check-in is at most {} away",
+        rfc3339(wanted),
+        rfc3339(now),
+        span(*max_s)
+    )]
     TooFar {
         /// What was asked for.
         wanted: DateTime<Utc>,
@@ -69,13 +79,25 @@ pub enum InvalidMoment {
         now: DateTime<Utc>,
     },
     /// There is no such time there.
-    #[error("there is no {wanted} in {zone}: choose another time")]
+    #[error("there is no {} in {zone}: choose another time", wanted.format("%Y-%m-%dT%H:%M:%S"))]
     Nowhere {
         /// What was asked for.
         wanted: NaiveDateTime,
         /// The user's time zone.
         zone: Tz,
     },
+}
+
+fn rfc3339(time: &DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// In the largest unit that says it without a rest.
+fn span(seconds: i64) -> String {
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
+    let (size, unit) = units.into_iter().find(|(size, _)| seconds % size == 0).unwrap_or((1, "second"));
+    let count = seconds / size;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A wish that names no moment.
@@ -179,5 +201,10 @@ mod tests {
         assert!(matches!(resolve(Moment::InMinutes(4)), Err(InvalidMoment::TooSoon { .. })));
         assert!(matches!(resolve(Moment::At(now - TimeDelta::days(1))), Err(InvalidMoment::TooSoon { .. })));
         assert!(matches!(resolve(Moment::InMinutes(1441)), Err(InvalidMoment::TooFar { .. })));
+        assert_eq!(
+            resolve(Moment::InMinutes(4)).unwrap_err().to_string(),
+            "2026-11-22T12:04:00Z is too soon: it is 2026-11-22T12:00:00Z now, and a check-in is at least 5 minutes away"
+        );
+        assert!(resolve(Moment::InMinutes(1441)).unwrap_err().to_string().ends_with("at most 1 day away"));
     }
 }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agent::token_budget::Room;
+use crate::frame::{FrameMark, escape, unescape};
 use crate::history::{Block, Entry, Role};
 
 /// Why a history was compressed.
@@ -102,25 +103,29 @@ fn may_begin(entry: &Entry) -> bool {
     !entry.content.iter().any(|block| matches!(block, Block::ToolResult { .. }))
 }
 
-/// What ends the entry of a summary.
-pub const END: &str = "</earlier_conversation>";
+/// The frame around a summary.
+const FRAME: &str = "earlier_conversation";
+/// What the frame says before the summary.
+const ABOUT: &str = "This conversation is longer than what you can see of it. In place of its beginning stands this \
+summary; it was not written by the user, and nobody waits for an answer to it.\n\n";
 
-/// The entry that stands for what is no longer sent. Always the same for the same summary, which cannot end it itself.
+/// The entry that is sent in the place of the entries that `summary` summarises. Always the same for the same summary and
+/// mark; the summary is escaped, so it cannot end the frame.
 #[must_use]
-pub fn entry(summary: &str) -> Entry {
-    let summary = summary.replace(END, "");
-    let text = format!(
-        "<earlier_conversation>\nThis conversation is longer than what you can see of it. In place of its beginning \
-         stands this summary; it was not written by the user, and nobody waits for an answer to it.\n\n{}\n{END}",
-        summary.trim()
-    );
-    Entry::user(vec![Block::text(text)])
+pub fn entry(summary: &str, mark: &FrameMark) -> Entry {
+    let content = format!("{ABOUT}{}", escape(mark.keep_out(summary).trim()));
+    Entry::user(vec![Block::text(mark.frame(FRAME, &content))])
 }
 
-/// Whether an entry is one that [`entry`] made.
+/// The summary that an entry of [`entry`] holds; `None` for every other entry.
 #[must_use]
-pub fn is_summary(entry: &Entry) -> bool {
-    entry.role == Role::User && entry.text().starts_with("<earlier_conversation>\n")
+pub fn summary_of(entry: &Entry, mark: &FrameMark) -> Option<String> {
+    if entry.role != Role::User {
+        return None;
+    }
+    let text = entry.text();
+    let content = text.strip_prefix(&mark.start(FRAME))?.strip_prefix(ABOUT)?;
+    content.strip_suffix(&format!("\n</{FRAME}>")).map(unescape)
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ mod kept_result;
 mod version;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::history::{Block, Entry, Role};
+use crate::history::{Block, Entry, Role, Turn};
 use crate::message::{MessageType, Source};
 
 pub use self::check::Invalid;
@@ -105,9 +105,27 @@ pub struct HistoryEntry {
     /// Who speaks.
     pub role: Role,
     /// What is said, in order.
+    #[serde(deserialize_with = "blocks")]
     pub content: Vec<Block>,
     /// When it was committed.
     pub created_at: DateTime<Utc>,
+}
+
+impl Turn for HistoryEntry {
+    fn role(&self) -> Role {
+        self.role
+    }
+
+    fn content(&self) -> &[Block] {
+        &self.content
+    }
+}
+
+/// Blocks, in no more memory than they need: room for four is made for the first, and most entries have one.
+fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Block>, D::Error> {
+    let mut blocks = Vec::deserialize(deserializer)?;
+    blocks.shrink_to_fit();
+    Ok(blocks)
 }
 
 impl HistoryEntry {

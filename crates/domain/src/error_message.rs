@@ -9,8 +9,9 @@
 //! | the next attempt went well | `false` | `resolved: true`: no longer of interest |
 //! | cancelled while it waited | `false` | `resolved: false` |
 //! | given up | `false` | `failed_permanently: true`; the text says so too |
+//! | stopped by a content filter | `false` | `stopped: true`; the run is `completed` |
 //!
-//! `code` is there always: one of the ten model error codes, `DEAD_LETTERED` or `UNKNOWN_KIND`. `retry_at` and
+//! `code` is there always: one of the ten model error codes, `DEAD_LETTERED`, `UNKNOWN_KIND`, `CONTENT_FILTER`, …. `retry_at` and
 //! `since` are RFC 3339 and stand nowhere but in the first state.
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -22,6 +23,25 @@ use crate::model::ModelError;
 
 /// What a text begins with that is the last word of its run.
 pub const FAILED_PERMANENTLY: &str = "Failed permanently: ";
+
+/// The code of a run that its model's provider stopped: a content filter, or the model's own refusal.
+pub const CONTENT_FILTER: &str = "CONTENT_FILTER";
+
+/// What an end user reads of an error, by its code. Causes and remedies are for operators: those are in the run's `error`.
+#[must_use]
+pub fn user_text(code: &str) -> &'static str {
+    match code {
+        "RATE_LIMITED" => "The AI model is busy right now.",
+        "NETWORK_ERROR" | "TIMEOUT" => "The AI model could not be reached.",
+        "INVALID_RESPONSE" | "UNKNOWN" => "The AI model gave no answer that could be used.",
+        "CONTEXT_LENGTH_EXCEEDED" => "This conversation has become too long for the AI model.",
+        "BUDGET_EXCEEDED" => "The budget for this is used up.",
+        CONTENT_FILTER => {
+            "The answer was stopped by the AI provider's content filter. Try again in other words."
+        }
+        _ => "This assistant cannot answer as it is set up now.",
+    }
+}
 
 /// The error message of a run, as it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +86,18 @@ impl ErrorMessage {
             "retry_at": rfc3339(awaited.retry_at),
             "since": rfc3339(awaited.since),
         });
-        Self { id: Self::id_of(run), content: error.message.clone(), metadata }
+        Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
+    }
+
+    /// The answer ended early, and the run with it: it did not fail, so nothing is tried again. What was written until
+    /// then stands in the thread.
+    #[must_use]
+    pub fn stopped(run: RunId, code: &str) -> Self {
+        Self {
+            id: Self::id_of(run),
+            content: user_text(code).to_owned(),
+            metadata: json!({"code": code, "retryable": false, "stopped": true}),
+        }
     }
 
     /// There will be no other attempt; `text` says why, and so does `code` to programs.
@@ -124,6 +155,30 @@ mod tests {
     use crate::model::ModelErrorCode;
 
     #[test]
+    fn end_users_read_no_settings_and_no_status_codes() {
+        for code in [
+            "RATE_LIMITED",
+            "NETWORK_ERROR",
+            "TIMEOUT",
+            "INVALID_RESPONSE",
+            "UNKNOWN",
+            "CONTEXT_LENGTH_EXCEEDED",
+            "BUDGET_EXCEEDED",
+            CONTENT_FILTER,
+            "AUTHENTICATION_ERROR",
+            "AGENT_UNAVAILABLE",
+        ] {
+            let text = user_text(code);
+            assert!(
+                text.ends_with('.') && !text.contains(['_', '`', '/']) && !text.contains("HTTP"),
+                "{text}"
+            );
+        }
+        let stopped = ErrorMessage::stopped(RunId(Uuid::nil()), CONTENT_FILTER);
+        assert_eq!(stopped.metadata, json!({"code": "CONTENT_FILTER", "retryable": false, "stopped": true}));
+    }
+
+    #[test]
     fn a_countdown_is_shown_and_then_gone() {
         let run = RunId(Uuid::from_u128(7));
         let since = DateTime::UNIX_EPOCH;
@@ -132,6 +187,10 @@ mod tests {
         let waiting = ErrorMessage::waiting(run, &error, &awaited);
         assert_eq!(waiting.id.0, run.0);
         assert_eq!(waiting.since(), Some(since));
+        assert_eq!(
+            waiting.content, "The AI model is busy right now.",
+            "the provider's words are for operators"
+        );
         assert_eq!(
             waiting.metadata,
             json!({"code": "RATE_LIMITED", "retryable": true, "attempt": 2, "of": 5,

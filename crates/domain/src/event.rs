@@ -172,6 +172,9 @@ pub enum Event {
         title: String,
         /// How it ended.
         status: RunStatus,
+        /// What cut it off: a stop rule, an error, who cancelled it. None: it was done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// Which error, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,

@@ -123,6 +123,8 @@ ids! {
     ResultId = "result";
     /// A time at which an agent wants to be woken.
     CheckInId = "check_in";
+    /// A request to erase something.
+    ErasureId = "erasure";
     /// One logical write of a run, the same over its retries.
     WriteId = "write";
     /// The random half of the fence.

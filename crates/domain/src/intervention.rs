@@ -1,8 +1,6 @@
 //! Why the health monitor ends a run. It only asks: whichever worker takes the run next ends it through the engine,
 //! so that its history stays valid and its user is told.
 
-use crate::run::RunStatus;
-
 /// A reason of the health monitor's to end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intervention {
@@ -12,7 +10,7 @@ pub enum Intervention {
     Expired,
     /// Nobody took it although workers were there; somebody may still read of it.
     Stale,
-    /// The same of a task, which counts as done: nobody waits for it.
+    /// The same of a task; the agent that created it reads that it did nothing.
     StaleTask,
 }
 
@@ -36,15 +34,6 @@ impl Intervention {
             .find(|intervention| intervention.as_str() == name)
     }
 
-    /// How the run ends.
-    #[must_use]
-    pub fn status(self) -> RunStatus {
-        match self {
-            Self::StaleTask => RunStatus::Completed,
-            _ => RunStatus::Failed,
-        }
-    }
-
     /// The error of the run and of the message that tells of it.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -65,8 +54,11 @@ impl Intervention {
             Self::Expired => {
                 "The health monitor gave this up: it waited for its next attempt for too long. It will not be tried again."
             }
-            Self::Stale | Self::StaleTask => {
+            Self::Stale => {
                 "The health monitor gave this up: nothing happened for too long. Send the message again to try once more."
+            }
+            Self::StaleTask => {
+                "The health monitor gave this task up: no worker went on with it for too long."
             }
         }
     }
@@ -77,11 +69,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_and_every_status_is_an_end() {
+    fn names_come_back() {
         for one in [Intervention::Stuck, Intervention::Expired, Intervention::Stale, Intervention::StaleTask]
         {
             assert_eq!(Intervention::from_name(one.as_str()), Some(one));
-            assert!(one.status().is_terminal());
         }
         assert_eq!(Intervention::from_name("user"), None);
     }

@@ -25,6 +25,7 @@ pub mod compression;
 pub mod conversation;
 pub mod error_message;
 pub mod event;
+pub mod frame;
 pub mod health;
 pub mod history;
 pub mod id;

@@ -89,5 +89,9 @@ pub struct Message {
     pub created_at: DateTime<Utc>,
 }
 
+/// The most metadata a message may have, in bytes as JSON: it goes to every stream of the thread.
+pub const MAX_METADATA_BYTES: usize = 16 * 1024;
+/// The longest message of an agent that may be imported, in bytes of UTF-8: some times what a model answers at most.
+pub const MAX_AGENT_MESSAGE_BYTES: usize = 1024 * 1024;
 /// The longest message a person may post, in bytes of UTF-8 (protocols: 256 KiB).
 pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;

@@ -27,15 +27,54 @@ pub struct Usage {
     /// `None` when that is not known. Of a sum: what is known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
+    /// What is charged for, where that is not every token (Cohere). `None` once the call is priced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub billed: Option<BilledTokens>,
+}
+
+/// Tokens that a provider charges for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BilledTokens {
+    /// Sent.
+    pub input_tokens: u64,
+    /// Received.
+    pub output_tokens: u64,
+}
+
+/// The largest cost of one call that is believed, in US dollars.
+const LARGEST_COST: Decimal = Decimal::from_parts(100_000, 0, 0, false, 0);
+
+impl Usage {
+    /// Whether a cost that a provider reports can be that of one call: from 0 to 100,000 US dollars. Anything else would
+    /// lower a sum, or end a budget, by a mistake.
+    #[must_use]
+    pub fn is_plausible_cost(cost: &Decimal) -> bool {
+        (Decimal::ZERO..=LARGEST_COST).contains(cost)
+    }
+
+    /// What is charged for.
+    #[must_use]
+    pub fn billed(&self) -> BilledTokens {
+        let Self { input_tokens, output_tokens, .. } = *self;
+        self.billed.unwrap_or(BilledTokens { input_tokens, output_tokens })
+    }
 }
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.cache_read_tokens += other.cache_read_tokens;
-        self.cache_write_tokens += other.cache_write_tokens;
-        self.reasoning_tokens += other.reasoning_tokens;
+        if self.billed.is_some() || other.billed.is_some() {
+            let (one, two) = (self.billed(), other.billed());
+            self.billed = Some(BilledTokens {
+                input_tokens: one.input_tokens.saturating_add(two.input_tokens),
+                output_tokens: one.output_tokens.saturating_add(two.output_tokens),
+            });
+        }
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.cache_read_tokens, other.cache_read_tokens);
+        add(&mut self.cache_write_tokens, other.cache_write_tokens);
+        add(&mut self.reasoning_tokens, other.reasoning_tokens);
         self.cost = self.cost.into_iter().chain(other.cost).reduce(Decimal::saturating_add);
     }
 }

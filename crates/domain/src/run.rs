@@ -35,6 +35,23 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Queued,
+        Self::Running,
+        Self::Retrying,
+        Self::Completed,
+        Self::MessageSent,
+        Self::MaxIterations,
+        Self::SameTool,
+        Self::MaxDuration,
+        Self::HistoryFull,
+        Self::MaxTokens,
+        Self::Cancelled,
+        Self::Failed,
+        Self::DeadLettered,
+    ];
+
     /// The name in the database and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -80,6 +97,19 @@ impl RunStatus {
                 | Self::HistoryFull
                 | Self::MaxTokens
         )
+    }
+
+    /// What cut a run off that ended with this status and, if it has one, this error (of a cancelled run: who asked).
+    /// `None` of a run that is open, or whose agent was done. The rule of `houston.stop_reason` in the database.
+    #[must_use]
+    pub fn stop_reason(self, code: Option<&str>) -> Option<String> {
+        match (self, code) {
+            (status, _) if !status.is_terminal() => None,
+            (Self::Cancelled, code) => Some(code.unwrap_or("user").to_owned()),
+            (_, Some(code)) => Some(code.to_lowercase()),
+            (Self::Completed | Self::MessageSent, None) => None,
+            (status, None) => Some(status.as_str().to_owned()),
+        }
     }
 
     /// What the user is told when the run ends this way and nothing was sent; `None` where silence is right.

@@ -8,6 +8,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use crate::check_in::CheckInLimits;
+use crate::frame::{attribute, escape};
 use crate::local_time::LocalTime;
 use crate::mode::Mode;
 
@@ -85,11 +86,6 @@ pub struct Happening {
     pub text: String,
 }
 
-/// Text inside an element or an attribute, so that nobody can close it from within.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 fn local(zone: Tz, at: DateTime<Utc>) -> String {
     at.with_timezone(&zone).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
@@ -110,12 +106,12 @@ pub fn feed_message(
     for (nth, happening) in happened.iter().enumerate() {
         let Happening { agentable, title, what, at, text: told } = happening;
         if nth == 0 || happened[nth - 1].agentable != *agentable {
-            let _ = writeln!(text, "<agentable id=\"{agentable}\" title=\"{}\">", escaped(title));
+            let _ = writeln!(text, "<agentable id=\"{agentable}\" title=\"{}\">", attribute(title));
         }
         let at = local(zone, *at);
         let _ = match what.as_str() {
-            "note" => writeln!(text, "<note at=\"{at}\">{}</note>", escaped(told)),
-            from => writeln!(text, "<message from=\"{from}\" at=\"{at}\">{}</message>", escaped(told)),
+            "note" => writeln!(text, "<note at=\"{at}\">{}</note>", escape(told)),
+            from => writeln!(text, "<message from=\"{from}\" at=\"{at}\">{}</message>", escape(told)),
         };
         if happened.get(nth + 1).is_none_or(|next| next.agentable != *agentable) {
             text.push_str("</agentable>\n");
@@ -133,7 +129,7 @@ pub fn check_in_message(prompt: &str, zone: Tz, wanted: DateTime<Utc>, reason: &
         "<{mode} scheduled_for=\"{}\">\n{}\n<reason>{}</reason>\n</{mode}>",
         local(zone, wanted),
         prompt.trim(),
-        escaped(reason)
+        escape(reason)
     )
 }
 

@@ -35,6 +35,12 @@ pub struct SessionArchive {
     pub summary_input_tokens: u64,
     /// Tokens of a summary.
     pub summary_output_tokens: u32,
+    /// Entries, from the first, that an extract is made of.
+    pub extract_entries: i32,
+    /// Texts of the user in an extract.
+    pub extract_texts: i32,
+    /// Characters of each.
+    pub extract_chars: i32,
     /// Summaries in each prompt.
     pub prompt_summaries: i32,
     /// Characters of each.
@@ -52,6 +58,9 @@ impl Default for SessionArchive {
             summary_attempts: 3,
             summary_input_tokens: 8_000,
             summary_output_tokens: 300,
+            extract_entries: 40,
+            extract_texts: 5,
+            extract_chars: 200,
             prompt_summaries: 5,
             prompt_summary_chars: 1_000,
         }

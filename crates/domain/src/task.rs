@@ -28,10 +28,23 @@ pub struct TaskLimits {
     pub max_open: i32,
     /// Tasks that one run creates.
     pub max_per_run: i32,
+    /// Characters of the note that keeps the result of a task which wrote no note itself.
+    pub note_chars: i32,
+    /// Characters of the result in the report to the agent that created the task.
+    pub report_chars: i32,
+    /// Titles of the task's notes in that report.
+    pub report_notes: i32,
 }
 
 impl Default for TaskLimits {
     fn default() -> Self {
-        Self { max_depth: 1, max_open: 5, max_per_run: 10 }
+        Self {
+            max_depth: 1,
+            max_open: 5,
+            max_per_run: 10,
+            note_chars: 16_000,
+            report_chars: 4_000,
+            report_notes: 20,
+        }
     }
 }

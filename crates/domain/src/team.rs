@@ -15,10 +15,26 @@ pub const MAX_PATTERN_CHARS: usize = 500;
 /// Teams of one tenant. A bound, not a quota.
 pub const MAX_TEAMS: i64 = 200;
 
-/// Bytes a compiled regular expression may take. Matching takes time in proportion to its size and to the text's.
-const MAX_REGEX_BYTES: usize = 256 * 1024;
-/// How deep its groups may nest.
+/// How deep the groups of a regular expression may nest.
 const MAX_REGEX_DEPTH: u32 = 50;
+
+/// `[rules]` of `jobs/teams.toml`: what trying the rules of one message may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleLimits {
+    /// Bytes of one compiled regular expression. The time of a match is in proportion to this times `regex_chars`.
+    pub regex_bytes: usize,
+    /// Characters of a message that a regular expression is matched against, from its beginning.
+    pub regex_chars: usize,
+    /// CPU time that all rules of one message may take, in ms. It is checked between two rules.
+    pub budget_ms: u64,
+}
+
+impl Default for RuleLimits {
+    fn default() -> Self {
+        Self { regex_bytes: 128 * 1024, regex_chars: 1_000, budget_ms: 50 }
+    }
+}
 
 /// Who picks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,11 +143,11 @@ impl Condition {
     ///
     /// # Errors
     /// [`InvalidCondition`]: what is wrong, and what is allowed.
-    pub fn check(&self) -> Result<(), InvalidCondition> {
-        self.matcher().map(|_| ())
+    pub fn check(&self, limits: &RuleLimits) -> Result<(), InvalidCondition> {
+        self.matcher(limits).map(|_| ())
     }
 
-    fn matcher(&self) -> Result<Matcher, InvalidCondition> {
+    fn matcher(&self, limits: &RuleLimits) -> Result<Matcher, InvalidCondition> {
         if *self == Self::default() {
             return Err(InvalidCondition::Empty);
         }
@@ -145,17 +161,17 @@ impl Condition {
         Ok(Matcher {
             contains: lower(&self.contains),
             prefix: lower(&self.prefix),
-            regex: self.regex.as_deref().map(compile).transpose()?,
+            regex: self.regex.as_deref().map(|pattern| compile(pattern, limits.regex_bytes)).transpose()?,
             longer_than: self.longer_than,
         })
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex, InvalidCondition> {
+fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, InvalidCondition> {
     let built = RegexBuilder::new(pattern)
         .case_insensitive(true)
-        .size_limit(MAX_REGEX_BYTES)
-        .dfa_size_limit(MAX_REGEX_BYTES)
+        .size_limit(most_bytes)
+        .dfa_size_limit(most_bytes)
         .nest_limit(MAX_REGEX_DEPTH)
         .build();
     built.map_err(|error| {
@@ -166,41 +182,81 @@ fn compile(pattern: &str) -> Result<Regex, InvalidCondition> {
     })
 }
 
-impl Matcher {
-    /// `lower` is `message` in lower case.
-    fn holds(&self, message: &str, lower: &str) -> bool {
-        let longer = |most: &u32| message.chars().nth(usize::try_from(*most).unwrap_or(usize::MAX)).is_some();
-        self.contains.as_ref().is_none_or(|text| lower.contains(text))
-            && self.prefix.as_ref().is_none_or(|text| lower.trim_start().starts_with(text))
-            && self.regex.as_ref().is_none_or(|regex| regex.is_match(message))
-            && self.longer_than.as_ref().is_none_or(longer)
+/// A message, in the forms that conditions look at.
+struct Texts<'m> {
+    message: &'m str,
+    lower: String,
+    /// The beginning that regular expressions are matched against.
+    beginning: &'m str,
+}
+
+impl<'m> Texts<'m> {
+    fn new(message: &'m str, regex_chars: usize) -> Self {
+        let end = message.char_indices().nth(regex_chars).map_or(message.len(), |(end, _)| end);
+        Self { message, lower: message.to_lowercase(), beginning: message.get(..end).unwrap_or(message) }
     }
 }
 
-/// The rules of a router, ready to be tried.
+impl Matcher {
+    fn holds(&self, texts: &Texts<'_>) -> bool {
+        let Texts { message, lower, beginning } = texts;
+        let longer = |most: &u32| message.chars().nth(usize::try_from(*most).unwrap_or(usize::MAX)).is_some();
+        self.contains.as_ref().is_none_or(|text| lower.contains(text))
+            && self.prefix.as_ref().is_none_or(|text| lower.trim_start().starts_with(text))
+            && self.longer_than.as_ref().is_none_or(longer)
+            && self.regex.as_ref().is_none_or(|regex| regex.is_match(beginning))
+    }
+}
+
+/// The rules of a router, compiled.
 #[derive(Debug, Clone)]
-pub struct Rules(Vec<(Matcher, AgentId)>);
+pub struct Rules {
+    rules: Vec<(Matcher, AgentId)>,
+    regex_chars: usize,
+}
+
+/// The budget was spent before a rule held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetSpent {
+    /// How many rules were tried.
+    pub tried: usize,
+}
 
 impl Rules {
-    /// Prepares `rules`.
+    /// Compiles `rules`.
     ///
     /// # Errors
-    /// The first that cannot be used, by its place from 0, and why.
-    pub fn new(rules: &[Rule]) -> Result<Self, (usize, InvalidCondition)> {
-        let prepared = rules.iter().enumerate().map(|(place, rule)| {
-            let matcher = rule.when.matcher().map_err(|invalid| (place, invalid))?;
+    /// The first rule that cannot be used, by its index from 0, and why.
+    pub fn new(rules: &[Rule], limits: &RuleLimits) -> Result<Self, (usize, InvalidCondition)> {
+        let compiled = rules.iter().enumerate().map(|(index, rule)| {
+            let matcher = rule.when.matcher(limits).map_err(|invalid| (index, invalid))?;
             Ok((matcher, rule.agent_id))
         });
-        prepared.collect::<Result<_, _>>().map(Self)
+        Ok(Self { rules: compiled.collect::<Result<_, _>>()?, regex_chars: limits.regex_chars })
     }
 
-    /// The first rule that holds for `message` and whose agent is `available`: its place from 0, and the agent.
-    #[must_use]
-    pub fn pick(&self, message: &str, available: impl Fn(AgentId) -> bool) -> Option<(usize, AgentId)> {
-        let lower = message.to_lowercase();
-        let mut all = self.0.iter().enumerate();
-        all.find(|(_, (matcher, agent))| available(*agent) && matcher.holds(message, &lower))
-            .map(|(place, (_, agent))| (place, *agent))
+    /// The first rule that holds for `message` and whose agent is `available`: its index from 0, and the agent.
+    /// `is_spent` is asked before each rule but the first: one rule cannot be interrupted, and [`RuleLimits`] bound
+    /// what it takes.
+    ///
+    /// # Errors
+    /// [`BudgetSpent`] when `is_spent` says so before a rule held.
+    pub fn pick(
+        &self,
+        message: &str,
+        available: impl Fn(AgentId) -> bool,
+        mut is_spent: impl FnMut() -> bool,
+    ) -> Result<Option<(usize, AgentId)>, BudgetSpent> {
+        let texts = Texts::new(message, self.regex_chars);
+        for (index, (matcher, agent)) in self.rules.iter().enumerate() {
+            if index > 0 && is_spent() {
+                return Err(BudgetSpent { tried: index });
+            }
+            if available(*agent) && matcher.holds(&texts) {
+                return Ok(Some((index, *agent)));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -220,11 +276,11 @@ mod tests {
             .zip(1..)
             .map(|(when, number)| Rule { when: serde_json::from_str(when).unwrap(), agent_id: agent(number) })
             .collect();
-        Rules::new(&rules).unwrap()
+        Rules::new(&rules, &RuleLimits::default()).unwrap()
     }
 
     fn picked(rules: &Rules, message: &str) -> Option<u128> {
-        rules.pick(message, |_| true).map(|(_, agent)| agent.0.as_u128())
+        rules.pick(message, |_| true, || false).unwrap().map(|(_, agent)| agent.0.as_u128())
     }
 
     #[test]
@@ -247,7 +303,7 @@ mod tests {
         ] {
             assert_eq!(picked(&rules, message), wanted, "{message}");
         }
-        let others = rules.pick("/translate the rechnung", |one| one != agent(1)).unwrap();
+        let others = rules.pick("/translate the rechnung", |one| one != agent(1), || false).unwrap().unwrap();
         assert_eq!(others, (1, agent(2)), "an agent that is not available is passed over");
     }
 
@@ -261,12 +317,49 @@ mod tests {
             (r#"{"regex": "(?=a)"}"#, Some("regex"), "look-around"),
             (&huge, Some("regex"), "size limit"),
         ] {
-            let error = serde_json::from_str::<Condition>(when).unwrap().check().unwrap_err();
+            let error =
+                serde_json::from_str::<Condition>(when).unwrap().check(&RuleLimits::default()).unwrap_err();
             assert_eq!(error.field(), field, "{when}");
             assert!(error.to_string().contains(words), "{when}: {error}");
         }
         let error = serde_json::from_str::<Condition>(r#"{"contians": "a"}"#).unwrap_err().to_string();
         assert!(error.contains("contians") && error.contains("contains"), "{error}");
+    }
+
+    #[test]
+    fn a_spent_budget_ends_the_trying_between_two_rules() {
+        let rules = rules(&[r#"{"regex": "a"}"#, r#"{"regex": "b"}"#, r#"{"regex": "c"}"#]);
+        let mut left = 1;
+        let mut spend = || {
+            left -= 1;
+            left < 0
+        };
+        assert_eq!(rules.pick("c", |_| true, &mut spend), Err(BudgetSpent { tried: 2 }));
+        assert_eq!(rules.pick("a", |_| true, || true), Ok(Some((0, agent(1)))), "the first is always tried");
+    }
+
+    #[test]
+    fn a_regex_sees_the_beginning_of_a_message_alone() {
+        let rules = rules(&[r#"{"regex": "end"}"#, r#"{"contains": "end"}"#]);
+        assert_eq!(picked(&rules, &format!("{}end", "ä".repeat(997))), Some(1));
+        assert_eq!(picked(&rules, &format!("{}end", "ä".repeat(998))), Some(2));
+    }
+
+    #[test]
+    fn words_and_addresses_fit_and_what_is_slow_does_not() {
+        let check = |pattern: &str| {
+            let condition = Condition { regex: Some(pattern.to_owned()), ..Condition::default() };
+            condition.check(&RuleLimits::default())
+        };
+        for pattern in [
+            r"\w+@\w+",
+            r"\b\w+ing\b",
+            r"[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}",
+            r"\$?\d+([.,]\d{2})? *(eur|usd)",
+        ] {
+            assert_eq!(check(pattern), Ok(()), "{pattern}");
+        }
+        assert!(check("(?-i)(?:a?b?c?d?){0,450}Z$").is_err());
     }
 
     proptest! {
@@ -276,9 +369,9 @@ mod tests {
             let rules = Rules::new(&[Rule {
                 when: Condition { contains: Some(word.clone()), ..Condition::default() },
                 agent_id: agent(1),
-            }]).unwrap();
+            }], &RuleLimits::default()).unwrap();
             let message = format!("{before} {word} {after}");
-            prop_assert!(rules.pick(&message, |_| true).is_some());
+            prop_assert!(rules.pick(&message, |_| true, || false).unwrap().is_some());
         }
     }
 }

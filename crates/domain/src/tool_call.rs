@@ -162,10 +162,7 @@ impl ToolResponse {
     /// ones would fill the history, the events and the next request to the model.
     #[must_use]
     pub fn cut(mut self, most: usize) -> Self {
-        let text = match &mut self {
-            Self::Success { observation } => observation,
-            Self::Failure { error, .. } => error,
-        };
+        let text = self.text_mut();
         storable(text);
         if text.len() > most {
             let note = format!("\n[cut: it has {} bytes, {most} are kept]", text.len());
@@ -188,6 +185,21 @@ impl ToolResponse {
     /// What the model reads.
     #[must_use]
     pub fn text(&self) -> &str {
+        match self {
+            Self::Success { observation } => observation,
+            Self::Failure { error, .. } => error,
+        }
+    }
+
+    /// The same response with a text that `change` makes of its own.
+    #[must_use]
+    pub fn map_text(mut self, change: impl FnOnce(&str) -> String) -> Self {
+        let text = self.text_mut();
+        *text = change(text);
+        self
+    }
+
+    fn text_mut(&mut self) -> &mut String {
         match self {
             Self::Success { observation } => observation,
             Self::Failure { error, .. } => error,

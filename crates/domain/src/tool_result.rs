@@ -71,6 +71,16 @@ pub fn read(content: &str, reading: &Reading, most: usize) -> String {
     }
 }
 
+/// A part of a long text: from the character at or before byte `offset`, about `most` bytes. Returns where it begins,
+/// the part, and where the next begins; `None` at the end.
+#[must_use]
+pub fn part(content: &str, offset: usize, most: usize) -> (usize, &str, Option<usize>) {
+    let start = boundary(content, offset);
+    // One character at least: whoever reads on comes to the end.
+    let end = boundary(content, start.saturating_add(most.max(4)));
+    (start, &content[start..end], (end < content.len()).then_some(end))
+}
+
 fn page(content: &str, start: usize, most: usize) -> String {
     if start >= content.len() {
         return format!("The result ends at byte {}.", content.len());
@@ -214,6 +224,20 @@ mod tests {
                 let (text, next) = taken(&page);
                 whole.push_str(text);
                 prop_assert!(next.is_none_or(|next| next > offset));
+                at = next;
+            }
+            prop_assert_eq!(whole, content);
+        }
+
+        /// Part after part, every byte is read once.
+        #[test]
+        fn parts_are_the_whole(content in "[a-zäö\n日🙂]{0,300}", most in 1..50usize) {
+            let (mut whole, mut at) = (String::new(), Some(0));
+            while let Some(offset) = at {
+                let (start, text, next) = part(&content, offset, most);
+                prop_assert_eq!(start, offset);
+                prop_assert!(next.is_none_or(|next| next > offset));
+                whole.push_str(text);
                 at = next;
             }
             prop_assert_eq!(whole, content);

@@ -14,11 +14,9 @@ use tokio::time::{Instant, Sleep};
 
 use crate::client::{Caller, silent, too_long};
 use crate::error;
-use crate::framing::Framing;
+use crate::framing::Reader;
 use crate::http::Timeouts;
 use crate::model::Event;
-use crate::turn;
-use crate::wire::Decoder;
 
 /// How long a complete answer is held back for its connection's sake. A new connection costs several times that.
 const LINGER: Duration = Duration::from_millis(20);
@@ -36,9 +34,8 @@ const LONGEST_ANSWER: usize = 8 << 20;
 pub(crate) struct AnswerStream {
     /// `None` once the answer is complete or has failed; dropping it closes the connection or gives it back.
     body: Option<Body>,
-    framing: Framing,
+    reader: Reader,
     read: Measure,
-    decoder: Box<dyn Decoder>,
     /// Decoded and not yet taken.
     events: VecDeque<Event>,
     /// What comes after them.
@@ -85,12 +82,7 @@ impl Measure {
                     text.len()
                 }
                 Event::ToolStart { id, name, .. } => id.len() + name.len(),
-                // Told by those around this stream, or of what was counted.
-                Event::ToolComplete { .. }
-                | Event::Usage(_)
-                | Event::Fallback(_)
-                | Event::Answering(_)
-                | Event::Done(_) => 0,
+                Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => 0,
             };
         }
         if self.written > LONGEST_ANSWER {
@@ -103,8 +95,7 @@ impl Measure {
 impl AnswerStream {
     pub(crate) fn new(
         response: Response,
-        framing: Framing,
-        decoder: Box<dyn Decoder>,
+        reader: Reader,
         caller: Arc<Caller>,
         timeouts: Timeouts,
         deadline: Instant,
@@ -113,9 +104,8 @@ impl AnswerStream {
         let last_byte = Instant::now();
         Self {
             body: Some(reqwest::Body::from(response)),
-            framing,
+            reader,
             read: Measure::default(),
-            decoder,
             events: VecDeque::new(),
             failure: None,
             caller,
@@ -135,15 +125,14 @@ impl AnswerStream {
                 self.last_byte = Instant::now();
                 if let Ok(bytes) = frame.into_data() {
                     self.read.bytes(&bytes)?;
-                    self.framing.push(&bytes);
-                    self.decode()?;
+                    self.decode(&bytes)?;
                 }
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Err(error::transport(error))),
             Poll::Ready(None) => {
                 self.body = None;
-                Poll::Ready(self.finish())
+                Poll::Ready(self.reader.end(&mut self.events))
             }
             Poll::Pending => {
                 ready!(self.poll_alarm(cx));
@@ -169,16 +158,12 @@ impl AnswerStream {
         }
     }
 
-    fn decode(&mut self) -> Result<(), ModelError> {
-        while self.framing.advance().map_err(|fault| error::invalid(fault.to_string()))? {
-            let event = self.framing.event().map_err(|fault| error::invalid(fault.to_string()))?;
-            let known = self.events.len();
-            self.decoder.event(event.name, event.data, &mut self.events)?;
-            self.read.events(self.events.iter().skip(known))?;
-            if let Some(Event::Done(_)) = self.events.back() {
-                self.alarm.as_mut().reset(Instant::now() + LINGER);
-                break;
-            }
+    fn decode(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
+        let known = self.events.len();
+        self.reader.push(bytes, &mut self.events)?;
+        self.read.events(self.events.iter().skip(known))?;
+        if let Some(Event::Done(_)) = self.events.back() {
+            self.alarm.as_mut().reset(Instant::now() + LINGER);
         }
         Ok(())
     }
@@ -193,21 +178,6 @@ impl AnswerStream {
             }
         }
         self.alarm.as_mut().poll(cx)
-    }
-
-    /// The bytes ended. An event cut off in the middle counts for nothing: whether the answer is complete is
-    /// the decoder's to say.
-    fn finish(&mut self) -> Result<(), ModelError> {
-        let mut rest = Ok(());
-        if let Ok(true) = self.framing.end()
-            && let Ok(event) = self.framing.event()
-        {
-            rest = self.decoder.event(event.name, event.data, &mut self.events);
-        }
-        if matches!(self.events.back(), Some(Event::Done(_))) {
-            return Ok(());
-        }
-        self.decoder.end(&mut self.events).map_err(|cut_off| rest.err().unwrap_or(cut_off))
     }
 
     /// The last word on an error of this answer.
@@ -228,7 +198,7 @@ impl Stream for AnswerStream {
                 this.body = None;
             }
             if let Some(event) = this.events.pop_front() {
-                return Poll::Ready(Some(Ok(turn::kept(event))));
+                return Poll::Ready(Some(Ok(event.into_storable())));
             }
             if let Some(failure) = this.failure.take() {
                 return Poll::Ready(Some(Err(this.own(failure))));

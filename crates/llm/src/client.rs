@@ -1,5 +1,6 @@
 //! A model behind HTTP: one request, one answer, decoded as it arrives.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,14 +13,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::AnswerStream;
 use crate::error;
-use crate::framing::Framing;
+use crate::framing::{Framing, Reader};
 use crate::http::Http;
 use crate::limits;
-use crate::model::{Description, EventStream, Model, Request};
-use crate::provider::{AuthStyle, Provider, nearest};
-use crate::secret::{self, Fingerprint, Secret};
-use crate::turn;
-use crate::wire::{Dialect, Wire, anthropic};
+use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::provider::{AuthStyle, Provider, TokenSource, nearest};
+use crate::scrub::Scrubber;
+use crate::secret::{Fingerprint, Secret};
+use crate::wire::repair::repaired;
+use crate::wire::{Decoder, Dialect, Wire, anthropic};
 
 /// Longest answer accepted in one piece, from servers that do not stream, in bytes.
 const LONGEST_WHOLE: usize = 8 << 20;
@@ -35,26 +37,31 @@ pub(crate) struct HttpModel {
     url: Url,
     headers: HeaderMap,
     http: Http,
+    /// Where the key is fetched before each call, if none is set.
+    tokens: Option<Arc<dyn TokenSource>>,
 }
 
 /// Who calls, for the errors of its calls.
 pub(crate) struct Caller {
     pub(crate) description: Description,
     key: Option<Secret>,
+    scrubber: Scrubber,
 }
 
 impl Caller {
-    pub(crate) fn new(description: Description, key: Option<Secret>) -> Self {
-        Self { description, key }
+    pub(crate) fn new(description: Description, key: Option<Secret>, url: &Url) -> Self {
+        let scrubber = Scrubber::new(key.as_ref(), Some(url));
+        Self { description, key, scrubber }
     }
 
-    /// Makes an error fit to be shown: says whose it is, hides keys that the provider quoted, and names the model
+    /// Makes an error fit to be shown: says whose it is, hides secrets that the provider quoted, and names the model
     /// that may have been meant. What the provider said goes into the log.
     pub(crate) fn own(&self, mut error: ModelError) -> ModelError {
         let hint = if error.code == ModelErrorCode::ModelNotFound { self.nearest_model() } else { None };
         let hint = hint.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
         error.message = format!("{}: {}{hint}", self.description.provider, self.scrubbed(&error.message));
         error.cause = error.cause.map(|cause| self.scrubbed(&cause).into());
+        error.request_id = error.request_id.map(|id| self.scrubbed(&id));
         tracing::info!(
             model = %self.description,
             code = error.code.as_str(),
@@ -69,10 +76,7 @@ impl Caller {
     fn scrubbed(&self, text: &str) -> String {
         let mut text = text.to_owned();
         storable(&mut text);
-        if let Some(key) = &self.key {
-            key.scrub(&mut text);
-        }
-        secret::scrub_lookalikes(&text)
+        self.scrubber.scrub(&text)
     }
 
     /// The known model of the provider whose name is nearest to the one that was not found.
@@ -125,18 +129,48 @@ impl HttpModel {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Self { caller: Arc::new(caller), wire, dialect, url, headers, http: http.clone() })
+        Ok(Self { caller: Arc::new(caller), wire, dialect, url, headers, http: http.clone(), tokens: None })
+    }
+
+    /// Fetches the key of each call from `tokens`, if given.
+    pub(crate) fn with_tokens(self, tokens: Option<Arc<dyn TokenSource>>) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// The caller and the headers of one call.
+    async fn authorised(&self) -> Result<(Arc<Caller>, HeaderMap), ModelError> {
+        let mut headers = self.headers.clone();
+        let Some(tokens) = &self.tokens else { return Ok((Arc::clone(&self.caller), headers)) };
+        let description = &self.caller.description;
+        let missing = || {
+            let hint = Provider::named(&description.provider).map_or("", |row| row.key_hint);
+            let message = format!("no key is set, and there is no token: {hint} failed");
+            ModelError::new(ModelErrorCode::ProviderNotConfigured, message)
+        };
+        let token = tokens.token().await.ok_or_else(missing)?;
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(|_| missing())?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+        Ok((Arc::new(Caller::new(description.clone(), Some(token), &self.url)), headers))
     }
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let deadline = Instant::now() + self.http.timeouts.total;
-        let begun = timeout_at(deadline, self.begin(request, deadline)).await;
-        begun.unwrap_or_else(|_| Err(too_long(self.http.timeouts.total)))
+        let (caller, headers) = self.authorised().await.map_err(|error| self.caller.own(error))?;
+        let begun = timeout_at(deadline, self.begin(request, Arc::clone(&caller), headers, deadline)).await;
+        begun.unwrap_or_else(|_| Err(too_long(self.http.timeouts.total))).map_err(|error| caller.own(error))
     }
 
-    async fn begin(&self, request: &Request<'_>, deadline: Instant) -> Result<EventStream, ModelError> {
+    async fn begin(
+        &self,
+        request: &Request<'_>,
+        caller: Arc<Caller>,
+        headers: HeaderMap,
+        deadline: Instant,
+    ) -> Result<EventStream, ModelError> {
         let body = self.wire.encode(&self.caller.description, self.dialect, request);
-        let sending = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body).send();
+        let sending = self.http.client.post(self.url.clone()).headers(headers).body(body).send();
         let response = timeout(self.http.timeouts.first_byte, sending)
             .await
             .map_err(|_| silent("no answer", self.http.timeouts.first_byte))?
@@ -145,25 +179,40 @@ impl HttpModel {
         if !status.is_success() {
             return Err(self.refusal(response).await);
         }
-        let mut decoder = self.wire.decoder(&self.caller.description.provider);
+        let decoder = self.wire.decoder(&self.caller.description.provider, self.dialect);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let framing = self.wire.framing();
         if matches!(framing, Framing::Sse(_)) && content_type.starts_with("application/json") {
-            let body = self.read(response, LONGEST_WHOLE + 1).await?;
-            if body.len() > LONGEST_WHOLE {
-                return Err(error::invalid("an answer in one piece longer than 8 MiB"));
-            }
-            let body = String::from_utf8(body).map_err(|_| error::invalid("an answer that is not UTF-8"))?;
-            let mut events = std::collections::VecDeque::new();
-            decoder.whole(&body, &mut events)?;
-            return Ok(Box::pin(futures_util::stream::iter(events.into_iter().map(turn::kept).map(Ok))));
+            return self.whole(response, decoder).await;
         }
         if content_type.starts_with("text/html") {
             return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
         }
-        let caller = Arc::clone(&self.caller);
-        Ok(Box::pin(AnswerStream::new(response, framing, decoder, caller, self.http.timeouts, deadline)))
+        let reader = Reader::new(framing, decoder);
+        Ok(Box::pin(AnswerStream::new(response, reader, caller, self.http.timeouts, deadline)))
+    }
+
+    /// An answer in one piece, from a server that does not stream; or a stream that is called JSON.
+    async fn whole(
+        &self,
+        response: Response,
+        mut decoder: Box<dyn Decoder>,
+    ) -> Result<EventStream, ModelError> {
+        let body = self.read(response, LONGEST_WHOLE + 1).await?;
+        if body.len() > LONGEST_WHOLE {
+            return Err(error::invalid("an answer in one piece longer than 8 MiB"));
+        }
+        let body = String::from_utf8(body).map_err(|_| error::invalid("an answer that is not UTF-8"))?;
+        let mut events = VecDeque::new();
+        if body.trim_start().starts_with(['{', '[']) {
+            decoder.whole(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;
+        } else {
+            let mut reader = Reader::new(self.wire.framing(), decoder);
+            reader.push(body.as_bytes(), &mut events)?;
+            reader.end(&mut events)?;
+        }
+        Ok(Box::pin(futures_util::stream::iter(events.into_iter().map(Event::into_storable).map(Ok))))
     }
 
     /// Why it was refused. What cannot be read in time is judged by its status alone.
@@ -206,7 +255,7 @@ impl Model for HttpModel {
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| self.caller.own(error)) })
+        Box::pin(self.ask(request))
     }
 }
 

@@ -15,13 +15,16 @@ use reqwest::header::HeaderMap;
 
 use self::complaint::Complaint;
 use self::words as w;
-use crate::turn::shortened;
+use crate::shorten::shortened;
 
 /// Most of a refusal that is read, in bytes: a sentence and its JSON fit, a page of HTML need not.
 pub(crate) const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// Longest message shown, in characters.
 const LONGEST_MESSAGE: usize = 600;
+
+/// Longest reason of an end that is shown, in characters.
+const LONGEST_REASON: usize = 40;
 
 /// Longest cause kept for the log, in characters: OpenRouter's nested errors fit.
 const LONGEST_CAUSE: usize = 2000;
@@ -67,11 +70,16 @@ fn wait(status: u16, headers: &HeaderMap, complaint: Option<&Complaint>) -> Opti
 /// Classifies an error that came inside an answer which had begun well. The HTTP status was a success then, so
 /// the status is the one the error names itself, if any.
 pub(crate) fn in_stream(data: &str) -> ModelError {
-    let Some(complaint) = Complaint::read(data.as_bytes()) else {
+    let complaint = Complaint::read(data.as_bytes()).or_else(|| Complaint::plain(data));
+    let Some(complaint) = complaint else {
         let error = invalid("the provider reported an error in a form nobody knows");
         return ModelError { cause: cause(data), ..error };
     };
-    let code = code_of(complaint.status, Some(&complaint));
+    let code = match code_of(complaint.status, Some(&complaint)) {
+        // Words without any form are no reason to say that the request was at fault.
+        Code::Unknown if complaint.is_plain => Code::InvalidResponse,
+        code => code,
+    };
     ModelError {
         code,
         message: shortened(&complaint.message, LONGEST_MESSAGE),
@@ -81,6 +89,32 @@ pub(crate) fn in_stream(data: &str) -> ModelError {
         cause: cause(data),
         breaker_open: false,
     }
+}
+
+/// The error that `json` reports, if it reports one: `{"error": …}`, a list that begins with it, or a flat error with
+/// a message and nothing of an answer.
+pub(crate) fn reported(json: &str) -> Option<ModelError> {
+    Complaint::read(json.as_bytes()).filter(|complaint| complaint.is_error).map(|_| in_stream(json))
+}
+
+/// `json` is not what a decoder expects: the provider's error, if it is one, or else `INVALID_RESPONSE`.
+pub(crate) fn unreadable(json: &str, why: &serde_json::Error) -> ModelError {
+    reported(json).unwrap_or_else(|| {
+        let error = invalid(format!("a part of the answer cannot be read: {why}"));
+        ModelError { cause: cause(json), ..error }
+    })
+}
+
+/// The provider ended its answer with a `reason` that means that it is not complete.
+pub(crate) fn broken_off(reason: &str) -> ModelError {
+    let reason = shortened(reason, LONGEST_REASON);
+    ModelError::new(Code::NetworkError, format!("the provider broke off its answer ({reason})"))
+}
+
+/// The provider ended its answer with a `reason` that its protocol does not have.
+pub(crate) fn unknown_end(reason: &str) -> ModelError {
+    let reason = shortened(reason, LONGEST_REASON);
+    invalid(format!("the answer ended with `{reason}`, which is no known reason: it may not be complete"))
 }
 
 /// What was said, for the log.
@@ -155,6 +189,10 @@ fn code_of(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
     if tagged(&["tool_use_failed"]) {
         return Code::InvalidResponse;
     }
+    // The server, or what was asked of it, must be changed: a second attempt fails alike.
+    if says(w::SETUP_PHRASES) {
+        return Code::Unknown;
+    }
     if no_model(status, client_fault, complaint) {
         return Code::ModelNotFound;
     }
@@ -180,6 +218,9 @@ fn too_long(status: Option<u16>, client_fault: bool, complaint: Option<&Complain
 
 fn no_model(status: Option<u16>, client_fault: bool, complaint: Option<&Complaint>) -> bool {
     let Some(complaint) = complaint else { return false };
+    if client_fault && complaint.says(w::NOT_THE_MODEL_PHRASES) {
+        return false;
+    }
     if client_fault && (complaint.says(w::NO_ADDRESS_PHRASES) || complaint.says_only("not found")) {
         return false;
     }
@@ -196,6 +237,7 @@ fn by_status(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
     let tagged = |tags: &[&str]| complaint.is_some_and(|complaint| complaint.tagged(tags));
     let says = |phrases: &[&str]| complaint.is_some_and(|complaint| complaint.says(phrases));
     match status {
+        Some(404) if says(w::NOT_THE_MODEL_PHRASES) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
         // Not implemented: it will not be the next time either.

@@ -2,7 +2,7 @@
 //!
 //! [`parse_choice`] or [`detect_all`] says which models, [`connect`] makes each, [`Guards::guard`] puts it behind a
 //! breaker and [`Retrying`], [`Fallback`] makes one of several, in the order [`router`] finds for each request, and
-//! [`agent_call()`] asks it, or [`call()`] for an answer in one piece. Between a provider's bytes and the [`Event`]s
+//! [`Model::stream`] asks it, or [`call()`] for an answer in one piece. Between a provider's bytes and the [`Event`]s
 //! stand only functions free of I/O: a wire encodes the request and decodes the data of each stream event, `framing` finds
 //! the events in the bytes, `error` turns what went wrong into one of ten codes, and `client` alone touches the network.
 //!
@@ -18,8 +18,8 @@
 //! - Dropping a stream, or the future that makes it, closes the connection: that is cancellation.
 //! - Nothing is repeated once an event reached the caller, and nobody else ends what one model has begun.
 //! - A provider that fails is sent fewer calls, not more: retries have a budget, and a breaker ends them all.
-//! - A key is in no error, no log and no `Debug`. Values come from the caller: nothing here reads the
-//!   environment.
+//! - A credential is in no error, no log and no `Debug`, in whatever form a provider quotes it ([`shown_address`]).
+//!   Values come from the caller: nothing here reads the environment.
 //! - Nothing a provider sends is read without a bound, in size and in time.
 //! - Money is decimal; a model whose price nobody knows costs `None`, never 0 ([`price`]).
 //!
@@ -45,7 +45,6 @@
 //!    `recordings/round_trips.rs`.
 //! 4. In `recordings/streams.rs`, say which recordings speak it.
 
-mod agent_call;
 mod answer;
 pub mod breaker;
 pub mod budget;
@@ -54,6 +53,8 @@ mod client;
 pub mod context_budget;
 pub mod detect;
 mod error;
+#[cfg(test)]
+mod exchanges;
 pub mod fallback;
 mod framing;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -63,7 +64,6 @@ pub mod guard;
 pub mod http;
 pub mod limits;
 pub mod model;
-mod ndjson;
 pub mod pace;
 pub mod price;
 pub mod provider;
@@ -72,16 +72,15 @@ mod recordings;
 pub mod retry;
 pub mod router;
 mod schema;
+mod scrub;
 pub mod secret;
+mod shorten;
 pub mod simulated;
-mod sse;
 pub mod tokens;
-mod turn;
 pub mod unavailable;
 mod window;
 pub mod wire;
 
-pub use agent_call::agent_call;
 pub use breaker::{BreakerPolicy, BreakerState};
 pub use budget::BudgetPolicy;
 pub use call::{Answer, call};
@@ -94,9 +93,12 @@ pub use limits::Capabilities;
 pub use model::{AnswerSchema, Description, Event, EventStream, Model, Request, Switch, SystemPart};
 pub use pace::Paces;
 pub use price::Price;
-pub use provider::{Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, connect, parse_choice};
+pub use provider::{
+    Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, TokenSource, connect, connect_with, parse_choice,
+};
 pub use retry::{RetryPolicy, Retrying};
 pub use router::{Candidate, Need, Rates, Strategy, estimate_cost};
+pub use scrub::shown_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
 pub use unavailable::Unavailable;

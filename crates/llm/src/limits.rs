@@ -152,6 +152,9 @@ fn published(name: &str) -> Option<Capabilities> {
     models.get(model).or_else(|| models.get(&model.replace('.', "-"))).copied()
 }
 
+/// How like a name must be to be suggested (Jaro-Winkler, 0 to 1).
+const LEAST_LIKE: f64 = 0.8;
+
 /// The models of `provider` that a table has, some twice.
 pub(crate) fn names(provider: &str) -> impl Iterator<Item = &'static str> {
     let limited = price::provider_id(provider).and_then(|id| TABLE.models.get(id));
@@ -160,14 +163,13 @@ pub(crate) fn names(provider: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// The known model of `provider` whose name is nearest to `model`, which is none of them; `None` when `model` is
-/// known, or nothing is known of the provider's models.
+/// known, or no name is like it.
 #[must_use]
 pub fn nearest(provider: &str, model: &str) -> Option<&'static str> {
     if Capabilities::find(provider, model).is_some() {
         return None;
     }
-    let model = model.to_lowercase();
-    names(provider).max_by(|a, b| strsim::jaro_winkler(a, &model).total_cmp(&strsim::jaro_winkler(b, &model)))
+    crate::provider::nearest(names(provider), &model.to_lowercase(), LEAST_LIKE)
 }
 
 #[cfg(test)]
@@ -227,6 +229,7 @@ mod tests {
         assert_eq!(nearest("anthropic", "claude-sonet-5-5"), Some("claude-sonnet-5-5"));
         assert_eq!(nearest("openai", "gpt-5-mini"), None);
         assert_eq!(nearest("local", "whatever"), None);
+        assert_eq!(nearest("groq", "x"), None);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::pin::Pin;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use houston_domain::history::Entry;
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, Usage};
+use houston_domain::history::{Block, Entry, RawBlock};
+use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
+use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::Value;
 
@@ -111,19 +112,6 @@ pub enum Event {
         /// The next piece of the JSON text; may be cut anywhere between two characters.
         json: String,
     },
-    /// A call is written to its end. Only [`agent_call`](crate::agent_call()) tells it.
-    ToolComplete {
-        /// Which call of this answer, from 0.
-        index: usize,
-        /// The call's id, as in the whole answer; empty when the provider gave none so far.
-        id: String,
-        /// The tool.
-        name: String,
-        /// Its arguments: an object, empty when what was written is none.
-        input: Value,
-    },
-    /// What the answer used. Only [`agent_call`](crate::agent_call()) tells it, before [`Done`](Self::Done).
-    Usage(Usage),
     /// A model failed before anything of its answer was seen, and the next one was asked. Comes before
     /// [`Answering`](Self::Answering).
     Fallback(Box<Switch>),
@@ -131,6 +119,43 @@ pub enum Event {
     Answering(Box<Description>),
     /// The whole answer. Comes once, last, and only when the provider said itself that it is complete.
     Done(Box<ModelTurn>),
+}
+
+impl Event {
+    /// The event as a history may keep it: without characters that Postgres cannot store (see [`storable`]; raw blocks
+    /// are JSON, where U+0000 is written as an escape), and without raw blocks that may not be sent back.
+    pub(crate) fn into_storable(mut self) -> Self {
+        match &mut self {
+            Self::Text(text) | Self::Thinking(text) | Self::ToolArguments { json: text, .. } => {
+                storable(text)
+            }
+            Self::ToolStart { id, name, .. } => [id, name].into_iter().for_each(storable),
+            Self::Done(turn) => make_storable(turn),
+            Self::Fallback(_) | Self::Answering(_) => {}
+        }
+        self
+    }
+}
+
+fn make_storable(turn: &mut ModelTurn) {
+    turn.malformed.iter_mut().for_each(|(id, sent)| [id, sent].into_iter().for_each(storable));
+    // What may not be sent back is of no use in a history, and could not be imported with it.
+    let is_useless =
+        |raw: &RawBlock| raw.check().inspect_err(|why| tracing::debug!(%why, "a block is not kept")).is_err();
+    turn.content.retain(|block| !matches!(block, Block::Opaque { raw } if is_useless(raw)));
+    for block in &mut turn.content {
+        if let Block::Text { raw, .. } | Block::Thinking { raw, .. } | Block::ToolUse { raw, .. } = block {
+            *raw = raw.take().filter(|raw| !is_useless(raw));
+        }
+        match block {
+            Block::Text { text, .. } | Block::Thinking { text, .. } => storable(text),
+            Block::ToolUse { id, name, input, .. } => {
+                [id, name].into_iter().for_each(storable);
+                storable_value(input);
+            }
+            Block::ToolResult { .. } | Block::Opaque { .. } => {}
+        }
+    }
 }
 
 /// From one model to the next.

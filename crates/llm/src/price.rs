@@ -16,6 +16,7 @@
 //! xtask prices` fetches it anew; `cargo xtask prices-test` compares this with its Python package.
 
 mod clause;
+#[cfg(test)]
 mod extract;
 #[cfg(test)]
 mod oracle;
@@ -28,15 +29,12 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use houston_domain::model::Usage;
 use rust_decimal::Decimal;
-use serde_json::Value;
 
-pub use extract::{ExtractError, Extracted};
 pub use table::Source;
-pub use tariff::Terms;
-pub use unit::{Counts, PriceError};
 
 use table::table;
-use tariff::Tariff;
+use tariff::{Tariff, Terms};
+use unit::{Counts, PriceError};
 
 /// What the calls of one model cost. Cheap to clone; finding it is not, so keep it with the model.
 #[derive(Debug, Clone)]
@@ -57,23 +55,6 @@ enum Kind {
 #[must_use]
 pub fn source() -> &'static Source {
     &table().source
-}
-
-/// Reads what a call used out of the provider's own answer, a whole one as JSON. `flavour` says which of the
-/// provider's APIs it came from: `default`, `chat`, `responses`, …
-///
-/// # Errors
-/// An [`ExtractError`] when the provider or its flavour is unknown, or the answer says nothing of its use.
-pub fn extract(provider: &str, flavour: &str, body: &Value) -> Result<Extracted, ExtractError> {
-    let found =
-        table().provider(provider).ok_or_else(|| ExtractError::UnknownProvider(provider.to_owned()))?;
-    let extractors = &found.models().extractors;
-    let Some(extractor) = extractors.iter().find(|extractor| &*extractor.flavour == flavour) else {
-        let known: Vec<&str> = extractors.iter().map(|extractor| &*extractor.flavour).collect();
-        let (provider, flavour) = (found.id().to_owned(), flavour.to_owned());
-        return Err(ExtractError::UnknownFlavour { provider, flavour, known: known.join(", ") });
-    };
-    extractor.extract(body)
 }
 
 impl Price {
@@ -101,7 +82,7 @@ impl Price {
     ///
     /// # Errors
     /// A [`PriceError`] when the counts contradict each other.
-    pub fn cost_of(&self, counts: &Counts, at: DateTime<Utc>, terms: &Terms) -> Result<Decimal, PriceError> {
+    fn cost_of(&self, counts: &Counts, at: DateTime<Utc>, terms: &Terms) -> Result<Decimal, PriceError> {
         match &*self.0 {
             Kind::Free => Ok(Decimal::ZERO),
             Kind::Listed { tariff, own } => {
@@ -116,12 +97,15 @@ impl Price {
 /// The usage as the table counts it.
 fn counts(usage: &Usage) -> Result<Counts, PriceError> {
     let mut counts = Counts::default();
+    let billed = usage.billed();
+    // Where billing has counts of its own, they do not say which of them a cache served.
+    let part = |count: u64| if usage.billed.is_none() { count } else { 0 };
     let all = [
-        ("input_tokens", usage.input_tokens),
-        ("output_tokens", usage.output_tokens),
-        ("cache_read_tokens", usage.cache_read_tokens),
-        ("cache_write_tokens", usage.cache_write_tokens),
-        ("output_reasoning_tokens", usage.reasoning_tokens),
+        ("input_tokens", billed.input_tokens),
+        ("output_tokens", billed.output_tokens),
+        ("cache_read_tokens", part(usage.cache_read_tokens)),
+        ("cache_write_tokens", part(usage.cache_write_tokens)),
+        ("output_reasoning_tokens", part(usage.reasoning_tokens)),
     ];
     for (unit, count) in all {
         counts.add(unit, Decimal::from(count))?;

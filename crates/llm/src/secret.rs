@@ -3,6 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
 
@@ -20,8 +21,8 @@ impl fmt::Display for Fingerprint {
 #[derive(Clone)]
 pub struct Secret(SecretString);
 
-/// What stands for a key in a text.
-const REDACTED: &str = "[redacted]";
+/// What stands for a secret in a text.
+pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Secret {
     /// Wraps a key. White space around it, as copied keys have, is dropped.
@@ -52,15 +53,6 @@ impl Secret {
     pub(crate) fn is_jwt(&self) -> bool {
         self.expose().starts_with("eyJ") && self.expose().matches('.').count() == 2
     }
-
-    /// Replaces the key in `text`, for error messages that quote it back.
-    pub(crate) fn scrub(&self, text: &mut String) {
-        // What is shorter is no key, and replacing it would only garble the message.
-        const SHORTEST: usize = 6;
-        if self.expose().len() >= SHORTEST && text.contains(self.expose()) {
-            *text = text.replace(self.expose(), REDACTED);
-        }
-    }
 }
 
 impl PartialEq for Secret {
@@ -72,51 +64,53 @@ impl PartialEq for Secret {
 impl Eq for Secret {}
 
 impl<'de> Deserialize<'de> for Secret {
+    /// Reads a text. What is refused is not named: it may be the key.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|text| Self::new(&text))
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Secret;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
+                Ok(Secret::new(text))
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Secret, E> {
+                Err(E::custom(NO_TEXT))
+            }
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Secret, E> {
+                Err(E::custom(NO_TEXT))
+            }
+            fn visit_i128<E: Error>(self, _: i128) -> Result<Secret, E> {
+                Err(E::custom(NO_TEXT))
+            }
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Secret, E> {
+                Err(E::custom(NO_TEXT))
+            }
+            fn visit_u128<E: Error>(self, _: u128) -> Result<Secret, E> {
+                Err(E::custom(NO_TEXT))
+            }
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Secret, E> {
+                Err(E::custom(NO_TEXT))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Secret, A::Error> {
+                Err(A::Error::custom(NO_TEXT))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Secret, A::Error> {
+                Err(A::Error::custom(NO_TEXT))
+            }
+        }
+        deserializer.deserialize_any(Text)
     }
 }
+
+/// What is said of a key that is no text; digits alone are read as a number.
+const NO_TEXT: &str = "the key (not shown) is no text: put it in double quotes, inside of a variable as well (VARIABLE='\"…\"')";
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(REDACTED)
     }
-}
-
-/// How the keys of the providers begin.
-const BEGINNINGS: &[&str] = &[
-    "sk-",
-    "sk_",
-    "gsk_",
-    "xai-",
-    "AIza",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "github_pat_",
-    "pplx-",
-    "fw_",
-    "eyJ",
-];
-
-/// Replaces what looks like a key of any provider: a gateway may quote one that is not ours.
-pub(crate) fn scrub_lookalikes(text: &str) -> String {
-    // The shortest keys in use have 32 characters; quoted ones are often cut.
-    const SHORTEST: usize = 20;
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let mut scrubbed = String::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let (this, after) = rest.split_at(word);
-        let key = word >= SHORTEST && BEGINNINGS.iter().any(|beginning| this.starts_with(beginning));
-        scrubbed.push_str(if key { REDACTED } else { this });
-        let between = after.find(is_part).unwrap_or(after.len());
-        scrubbed.push_str(&after[..between]);
-        rest = &after[between..];
-    }
-    scrubbed
 }
 
 #[cfg(test)]
@@ -130,15 +124,20 @@ mod tests {
         let other = Secret::new("sk-abcdef124");
         assert!(key.fingerprint() != other.fingerprint() && key.fingerprint() == key.clone().fingerprint());
         assert_eq!(key.fingerprint().to_string(), "a2448281");
-        let mut message = "bad key sk-abcdef123, and sk-abcdef123 again".to_owned();
-        key.scrub(&mut message);
-        assert_eq!(message, "bad key [redacted], and [redacted] again");
     }
 
     #[test]
-    fn what_looks_like_a_key_is_hidden_and_the_rest_kept() {
-        let said =
-            "Bearer sk-proj-0123456789abcdefgh failed (key=AIzaSyA0123456789abcdefghij); sk-short; model é";
-        assert_eq!(scrub_lookalikes(said), "Bearer [redacted] failed (key=[redacted]); sk-short; model é");
+    fn a_key_of_digits_is_refused_without_being_shown() {
+        for json in
+            ["918273645546372819", "-5", "1.5", "true", "[\"sk-abcdef123\"]", "{\"k\":\"sk-abcdef123\"}"]
+        {
+            let refused = serde_json::from_str::<Secret>(json).unwrap_err().to_string();
+            assert!(refused.contains("double quotes"), "{refused}");
+            assert!(!refused.contains("9182") && !refused.contains("abcdef"), "{refused}");
+        }
+        assert_eq!(
+            serde_json::from_str::<Secret>("\"918273645546372819\"").unwrap(),
+            Secret::new("918273645546372819")
+        );
     }
 }

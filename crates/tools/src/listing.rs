@@ -1,4 +1,4 @@
-//! Lists a tool reads page by page: abbreviated first, the whole by another tool.
+//! Lists a tool returns page by page, abbreviated; another tool reads one item in full.
 
 use houston_domain::knowledge::{Listing, MAX_QUERY_CHARS};
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::input;
 use crate::tool::InvalidInput;
 
-/// How many are listed when the model does not say.
+/// Page size when the model names none.
 const USUAL: u32 = 10;
 
-/// What the model may say of a list.
+/// Arguments of a tool that lists.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input<Id> {
@@ -19,7 +19,7 @@ struct Input<Id> {
     before: Option<Id>,
 }
 
-/// The schema of a list of up to `most`.
+/// The JSON Schema of these arguments, with pages of up to `most` items.
 pub(crate) fn schema(most: u32) -> Value {
     json!({
         "type": "object",
@@ -33,7 +33,7 @@ pub(crate) fn schema(most: u32) -> Value {
     })
 }
 
-/// Reads what the model said.
+/// Parses the arguments.
 pub(crate) fn read<Id: serde::de::DeserializeOwned>(
     tool: &str,
     input: &Value,

@@ -1,4 +1,4 @@
-//! Which tools there are, and which of them an agent type may call.
+//! The registry of all tools, and the offer: the tools one agent type may call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Registry {
 #[derive(Clone)]
 pub struct Offer {
     list: Arc<List>,
-    /// What is left of it while no session is closed: made once, since most runs begin so.
+    /// The tools offered while no session is closed: computed once, since most runs start that way.
     at_first: Arc<List>,
 }
 
@@ -98,14 +98,14 @@ impl Offer {
         Self { list: List::of(tools), at_first: List::of(at_first) }
     }
 
-    /// What of it is offered in this situation.
+    /// The tools offered in this situation.
     #[must_use]
     pub fn in_situation(&self, situation: Situation) -> Self {
         let list = if situation.has_sessions { &self.list } else { &self.at_first };
         Self { list: Arc::clone(list), at_first: Arc::clone(&self.at_first) }
     }
 
-    /// What the model is told of them.
+    /// Their definitions, as sent to the model.
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.list.definitions
@@ -117,7 +117,7 @@ impl Offer {
         &self.list.tools
     }
 
-    /// Those of them that are named.
+    /// Only the tools with these names.
     #[must_use]
     pub fn limited_to(&self, names: &[String]) -> Self {
         let named = |tool: &&SharedTool| names.contains(&tool.definition().name);
@@ -130,7 +130,8 @@ impl Offer {
         self.list.tools.iter().find(|tool| tool.definition().name == name)
     }
 
-    /// What a call comes to. A call nobody can carry out is an answer the model can act on.
+    /// What carrying out a call means. A call of an unknown tool, or with malformed arguments, is answered with an
+    /// error the model can act on.
     #[must_use]
     pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
         let Some(tool) = self.get(&call.name) else {

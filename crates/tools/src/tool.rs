@@ -1,4 +1,4 @@
-//! What a tool is to Houston.
+//! The trait every tool implements, and what a call of one can be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use houston_domain::tool_call::{Record, ToolDefinition, ToolErrorCode, ToolRespo
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Who calls, and when.
+/// The circumstances of one tool call.
 #[derive(Debug, Clone)]
 pub struct CallContext {
-    /// For which agentable.
+    /// The agentable whose model made the call.
     pub agentable: AgentableId,
-    /// For whom.
+    /// The user that agentable works for.
     pub user: UserId,
-    /// In which run.
+    /// The run the call belongs to.
     pub run: RunId,
-    /// The key a repeated call carries to the outside.
+    /// SHA-256 of agentable, run and call id: a call repeated after a crash carries the same key.
     pub idempotency_key: String,
     /// The time of the call.
     pub now: DateTime<Utc>,
-    /// Where the user lives.
+    /// The user's time zone.
     pub zone: Tz,
-    /// Cancelled when the run is: a tool that has a stop of its own begins it, see [`Tool::stop_within`].
+    /// Cancelled when the run is: a tool that can stop in order begins to, see [`Tool::stop_within`].
     pub stop: CancellationToken,
 }
 
-/// What a call comes to, once its arguments are understood.
+/// What carrying out a call means, once its arguments are parsed.
 pub enum Plan {
-    /// Known at once; nothing happens anywhere.
+    /// The answer is known at once; nothing else happens.
     Answer(ToolResponse),
     /// Rows in Houston's own tables: committed with the result in one fenced transaction, exactly once.
     Record(Record),
-    /// Something outside. Its intent is committed before this future is polled; dropping it must stop it.
+    /// An action outside Houston. Its intent is committed before this future is polled; dropping it must stop it.
     Execute(BoxFuture<'static, ToolResponse>),
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Plan {
     }
 }
 
-/// Arguments the tool cannot work with; the model reads it and mends the call.
+/// Invalid arguments. The model reads the text and can correct the call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidInput(pub String);
@@ -65,55 +65,54 @@ impl From<InvalidInput> for ToolResponse {
 /// What happened to an external call that a crash cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happened {
-    /// It did, with this outcome.
+    /// The call was executed, with this outcome.
     Yes(ToolResponse),
-    /// It did not, and will not: it may be executed.
+    /// The call was not and will not be executed: it may be executed now.
     No,
-    /// Nobody can tell.
+    /// It cannot be found out.
     Unknown,
 }
 
-/// How an agentable stands when a run of it begins, as far as tools care.
+/// What tools may depend on when a run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Situation {
-    /// Whether it has closed sessions.
+    /// Whether the agentable has closed sessions.
     pub has_sessions: bool,
 }
 
 /// One tool.
 pub trait Tool: Send + Sync + 'static {
-    /// How the model is told of it, and what a crash allows.
+    /// Name, description and schema for the model; effect class and time-out for Houston.
     fn definition(&self) -> &ToolDefinition;
 
-    /// Whether the model is told of it in this situation; always, unless told otherwise. What may be offered once must
-    /// stay so: the history may hold calls of it.
+    /// Whether the tool is offered to the model in this situation. Default: always. A tool that was offered once to an
+    /// agentable must stay offered: its history may contain calls of it.
     fn offered(&self, _situation: Situation) -> bool {
         true
     }
 
-    /// What it enables an agent to do, as the prompt says it; one that says nothing is told of by its name.
+    /// What the tool enables an agent to do, for the prompt. Without it the prompt lists the tool by its name.
     fn capability(&self) -> Option<Capability> {
         None
     }
 
-    /// Understands the arguments and says what the call comes to. Pure: nothing happens before the plan is
-    /// carried out.
+    /// Parses the arguments and returns what to do. Pure: nothing happens before the plan is carried out.
     ///
     /// # Errors
     /// [`InvalidInput`]: what is wrong, and what is allowed.
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput>;
 
-    /// How long a call may go on once its run was cancelled (`CallContext::stop`), to end in order and to say what
-    /// it has done; then it is dropped. Zero, unless told otherwise: it is dropped at once.
+    /// How long a call may go on once its run was cancelled (`CallContext::stop`), to stop in order and report what
+    /// it has done; then it is dropped. Default: zero, dropped at once.
     fn stop_within(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Of a `checkable` tool: asks the outside, by the call's idempotency key, whether a call happened.
+    /// For `checkable` tools: finds out by the call's idempotency key whether the call was executed.
     fn check<'a>(&'a self, _input: &'a Value, _context: &'a CallContext) -> BoxFuture<'a, Happened> {
         Box::pin(std::future::ready(Happened::Unknown))
     }
 }
 
-/// A tool as it is handed around.
+/// A shared tool.
 pub type SharedTool = Arc<dyn Tool>;

@@ -56,6 +56,7 @@ pub struct AgentRun {
     progress: Progress,
     streak_tool: Option<String>,
     message_sent: bool,
+    was_declined: bool,
     used_ids: HashSet<String>,
     own_entries: usize,
 }
@@ -77,6 +78,7 @@ impl AgentRun {
             },
             streak_tool: None,
             message_sent: false,
+            was_declined: false,
             used_ids: HashSet::new(),
             own_entries: of_this_run,
             history: Vec::new(),
@@ -157,6 +159,12 @@ impl AgentRun {
         self.message_sent
     }
 
+    /// Whether the last answer was stopped by a content filter, or refused by the model itself.
+    #[must_use]
+    pub fn was_declined(&self) -> bool {
+        self.was_declined
+    }
+
     /// What to do now.
     #[must_use]
     pub fn next(&self, now: DateTime<Utc>) -> Next {
@@ -180,14 +188,17 @@ impl AgentRun {
         content.retain(|block| !matches!(block, Block::Text { text, .. } if text.trim().is_empty()));
         let calls = self.name_calls(&mut content, malformed);
         let says = content.iter().any(|block| matches!(block, Block::Text { .. }));
+        let was_declined = calls.is_empty() && stop == StopReason::Refusal;
         if calls.is_empty() && !says {
-            if self.is_awaited() && !self.message_sent {
+            if self.is_awaited() && !self.message_sent && !was_declined {
                 return Err(EmptyAnswer);
             }
+            self.was_declined = was_declined;
             self.progress.iterations += 1;
             self.phase = Phase::Ended(RunStatus::Completed);
-            return Ok(Turn { entry: None, calls, reply: None, thought: None });
+            return Ok(Turn { entry: None, calls, reply: None });
         }
+        self.was_declined = was_declined;
         let entry = Entry::assistant(content);
         self.progress.iterations += 1;
         self.count_streak(&calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
@@ -199,8 +210,8 @@ impl AgentRun {
             Phase::Ended(RunStatus::Completed)
         };
         self.push(entry.clone());
-        let (reply, thought) = self.split_text(&entry, calls.is_empty());
-        Ok(Turn { entry: Some(entry), calls, reply, thought })
+        let reply = self.reply(&entry, calls.is_empty());
+        Ok(Turn { entry: Some(entry), calls, reply })
     }
 
     /// Takes one response for each call of [`Next::CallTools`], in any order; a missing one becomes "outcome
@@ -234,6 +245,7 @@ impl AgentRun {
         }
         let entry = Entry::user(texts.into_iter().map(Block::text).collect());
         self.message_sent = false;
+        self.was_declined = false;
         self.policy.awaited = true;
         self.phase = Phase::Ready;
         self.push(entry.clone());
@@ -307,26 +319,19 @@ impl AgentRun {
         calls
     }
 
-    /// Which of the turn's text is the agent's message, and which is thinking.
-    fn split_text(&self, entry: &Entry, natural: bool) -> (Option<String>, Option<String>) {
-        let mut thinking: Vec<&str> = Vec::new();
-        let mut text: Vec<&str> = Vec::new();
-        for block in &entry.content {
-            match block {
-                Block::Thinking { text, .. } if !text.is_empty() => thinking.push(text),
-                Block::Text { text: said, .. } => text.push(said),
-                _ => {}
-            }
-        }
+    /// The turn's text that is the agent's message to its user, if it is one; `natural`: the turn asks for no tools.
+    fn reply(&self, entry: &Entry, natural: bool) -> Option<String> {
         let is_reply = match self.policy.reply {
-            Reply::Text => self.is_awaited(),
+            // Nobody talks with a task, and its last words stand where they are looked for: in its thread.
+            Reply::Text => self.is_awaited() || (natural && !self.policy.conversational),
             Reply::SendMessage => self.is_awaited() && natural && !self.message_sent,
         };
-        if !is_reply {
-            thinking.append(&mut text);
-        }
-        let join = |parts: Vec<&str>| (!parts.is_empty()).then(|| parts.join("\n\n"));
-        (join(text), join(thinking))
+        let text = |block: &Block| match block {
+            Block::Text { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        let texts: Vec<String> = entry.content.iter().filter_map(text).filter(|_| is_reply).collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 }
 

@@ -24,8 +24,6 @@ pub struct Turn {
     pub calls: Vec<ToolCall>,
     /// Text that is the agent's message to its user.
     pub reply: Option<String>,
-    /// Text and thinking that is not.
-    pub thought: Option<String>,
 }
 
 /// The model answered nothing at all, and somebody waits for an answer.

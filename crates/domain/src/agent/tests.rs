@@ -42,12 +42,26 @@ fn next(run: &AgentRun) -> Next {
 fn a_conversational_run_stops_after_its_message_and_goes_on_when_spoken_to() {
     let mut run = start(policy(true, Reply::SendMessage));
     let said = run.on_model(turn(vec![Block::text("let me answer"), call("1", SEND_MESSAGE)])).unwrap();
-    assert_eq!(said.thought.as_deref(), Some("let me answer"));
     assert_eq!(said.reply, None);
     run.on_tools(vec![("1".into(), ToolResponse::success("sent"))]);
     assert_eq!(next(&run), Next::Done(RunStatus::MessageSent));
     run.on_messages(vec!["more".into()]);
     assert_eq!(next(&run), Next::CallModel);
+}
+
+#[test]
+fn an_answer_that_was_declined_ends_the_run_and_says_so() {
+    for content in [vec![], vec![Block::text("Half a")]] {
+        let mut run = start(policy(true, Reply::SendMessage));
+        let declined = ModelTurn { stop: StopReason::Refusal, ..turn(content.clone()) };
+        let said = run.on_model(declined).unwrap();
+        assert_eq!(said.reply.is_some(), !content.is_empty());
+        assert_eq!((next(&run), run.was_declined()), (Next::Done(RunStatus::Completed), true));
+        run.on_messages(vec!["And this?".into()]);
+        assert!(!run.was_declined());
+        run.on_model(turn(vec![Block::text("Fine.")])).unwrap();
+        assert!(!run.was_declined());
+    }
 }
 
 #[test]
@@ -58,7 +72,7 @@ fn where_nobody_waits_silence_is_an_answer_until_somebody_speaks() {
         |history: Vec<Entry>| AgentRun::resume(quiet, history.clone(), history.len(), DateTime::UNIX_EPOCH);
     let mut run = begin(vec![opened.clone()]);
     let said = run.on_model(turn(vec![Block::text("done")])).unwrap();
-    assert_eq!((said.reply, said.thought.as_deref()), (None, Some("done")));
+    assert_eq!(said.reply, None);
     assert!(begin(vec![opened.clone()]).on_model(turn(vec![])).is_ok());
     let mut run = begin(vec![opened.clone()]);
     run.on_model(turn(vec![call("1", SEND_MESSAGE)])).unwrap();
@@ -96,6 +110,17 @@ fn an_empty_answer_is_an_error_only_while_somebody_waits() {
     assert_eq!(start(policy(true, Reply::Text)).on_model(turn(vec![])), Err(EmptyAnswer));
     let mut task = start(policy(false, Reply::Text));
     task.on_model(turn(vec![])).unwrap();
+    assert_eq!(next(&task), Next::Done(RunStatus::Completed));
+}
+
+#[test]
+fn a_tasks_last_words_are_a_message_and_those_before_are_not() {
+    let mut task = start(policy(false, Reply::Text));
+    let text = || Block::text("Three hotels");
+    let before = task.on_model(turn(vec![text(), call("", "search")])).unwrap();
+    assert_eq!(before.reply, None);
+    task.on_tools(vec![]);
+    assert_eq!(task.on_model(turn(vec![text()])).unwrap().reply.as_deref(), Some("Three hotels"));
     assert_eq!(next(&task), Next::Done(RunStatus::Completed));
 }
 
@@ -237,13 +262,13 @@ fn a_run_remembers_what_a_summary_stands_for() {
     }
     let whole = run.history().to_vec();
     assert_eq!((whole.len(), run.own_entries()), (7, 7));
-    run.fold(5, crate::compression::entry("They looked."));
+    run.fold(5, crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()));
     assert_eq!(validate(run.history()), Ok(()));
     assert_eq!(&run.history()[1..], &whole[5..]);
 
     // Another worker takes it over: it has read all that the run wrote, and sends what the first one sent.
     let mut again = AgentRun::resume(policy, whole, 7, DateTime::UNIX_EPOCH);
-    again.fold(5, crate::compression::entry("They looked."));
+    again.fold(5, crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()));
     assert_eq!((again.history(), again.iterations(), again.own_entries()), (run.history(), 3, 7));
     let said = again.on_model(turn(vec![call("1", "look")])).unwrap();
     assert_eq!(said.calls[0].id, "call_4_1", "no id is used twice in a run");

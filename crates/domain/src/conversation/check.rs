@@ -3,13 +3,13 @@
 mod sessions;
 
 use chrono::{DateTime, Datelike, Utc};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Conversation, HistoryEntry, Version, digest};
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS as MAX_AGENTABLE_TITLE_CHARS};
-use crate::history::{Block, Entry, validate_complete};
+use crate::history::{Block, RawBlock, Role, validate_complete};
 use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_LEARNINGS, MAX_NOTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
-use crate::message::{MAX_MESSAGE_BYTES, MessageType, Source};
+use crate::message::{MAX_AGENT_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageType, Source};
 
 /// What is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +33,9 @@ impl Conversation {
     /// # Errors
     /// [`Invalid`]: the first thing that is wrong.
     pub fn check(&self) -> Checked {
-        line("/title", &self.title, MAX_AGENTABLE_TITLE_CHARS)?;
+        if !self.title.is_empty() {
+            line("/title", &self.title, MAX_AGENTABLE_TITLE_CHARS)?;
+        }
         text("/description", &self.description, MAX_DESCRIPTION_BYTES)?;
         self.check_messages()?;
         for (index, entry) in self.history.iter().enumerate() {
@@ -73,11 +75,12 @@ impl Conversation {
     fn check_messages(&self) -> Checked {
         for (index, message) in self.messages.iter().enumerate() {
             let at = |field: &str| format!("/messages/{index}{field}");
-            let most = if message.source == Source::User { MAX_MESSAGE_BYTES } else { usize::MAX };
+            let of_user = message.source == Source::User;
+            let most = if of_user { MAX_MESSAGE_BYTES } else { MAX_AGENT_MESSAGE_BYTES };
             text(&at("/content"), &message.content, most)?;
-            storable(&at("/metadata"), &Value::Object(message.metadata.clone()))?;
+            check_metadata(&at("/metadata"), &message.metadata)?;
             time(&at("/created_at"), message.created_at)?;
-            if message.source == Source::User && message.content.trim().is_empty() {
+            if of_user && message.content.trim().is_empty() {
                 return wrong(at("/content"), "a user's message may not be empty");
             }
             if message.message_type == MessageType::Tool && message.source != Source::Agent {
@@ -89,7 +92,7 @@ impl Conversation {
 
     /// That the history is one a provider accepts, as a whole and in the part that models still see.
     fn check_turns(&self) -> Checked {
-        let entries: Vec<Entry> = self.history.iter().map(HistoryEntry::entry).collect();
+        let entries = &self.history;
         let closed = self.closed_entries.unwrap_or(0);
         let Some(open) = entries.get(closed..) else {
             let told = format!(
@@ -101,7 +104,7 @@ impl Conversation {
         let faulty = |fault: crate::history::Fault, begin: usize| {
             wrong(format!("/history/{}", begin + fault.index()), fault.to_string())
         };
-        validate_complete(&entries).or_else(|fault| faulty(fault, 0))?;
+        validate_complete(entries).or_else(|fault| faulty(fault, 0))?;
         validate_complete(open).or_else(|fault| faulty(fault, closed))
     }
 
@@ -128,19 +131,30 @@ impl Conversation {
         for (index, note) in self.notes.iter().enumerate() {
             let at = |field: &str| format!("/notes/{index}{field}");
             line(&at("/title"), &note.title, MAX_TITLE_CHARS)?;
-            text(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
+            if note.title.contains(['\n', '\r']) {
+                return wrong(at("/title"), "must be one line");
+            }
+            filled(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
             time(&at("/created_at"), note.created_at)?;
             time(&at("/updated_at"), note.updated_at)?;
         }
         few("/learnings", self.learnings.len(), MAX_LEARNINGS)?;
         for (index, learning) in self.learnings.iter().enumerate() {
             let at = |field: &str| format!("/learnings/{index}{field}");
-            text(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
+            filled(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
             time(&at("/created_at"), learning.created_at)?;
             time(&at("/updated_at"), learning.updated_at)?;
         }
         Ok(())
     }
+}
+
+fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Checked {
+    let bytes = serde_json::to_vec(metadata).map_or(0, |json| json.len());
+    if bytes > MAX_METADATA_BYTES {
+        return wrong(pointer, format!("has {bytes} bytes; {MAX_METADATA_BYTES} are allowed"));
+    }
+    storable(pointer, &Value::Object(metadata.clone()))
 }
 
 /// What can be said of an entry without the others.
@@ -169,12 +183,23 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
             Block::Thinking { raw, .. } => raw.as_ref(),
             Block::Opaque { raw } => Some(raw),
         };
-        if raw.is_some_and(|raw| serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_err()) {
-            return wrong(at("/raw/json"), "a provider's block must be the text of one JSON value");
+        if let Some(raw) = raw {
+            check_raw(&at("/raw"), entry.role, raw)?;
         }
         storable(&at(""), &serde_json::to_value(block).unwrap_or_default())?;
     }
     Ok(())
+}
+
+/// That a provider's block is one that may be sent back to it.
+fn check_raw(pointer: &str, role: Role, raw: &RawBlock) -> Checked {
+    if role == Role::User {
+        return wrong(pointer, "only the model's entries have blocks of a provider: leave it out");
+    }
+    if serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_err() {
+        return wrong(format!("{pointer}/json"), "a provider's block must be the text of one JSON value");
+    }
+    raw.check().or_else(|detail| wrong(format!("{pointer}/json"), detail))
 }
 
 fn few(pointer: &str, count: usize, most: i64) -> Checked {
@@ -192,6 +217,14 @@ fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
         return wrong(pointer, format!("may have {most_chars} characters at most"));
     }
     text(pointer, line, usize::MAX)
+}
+
+/// A text that says something.
+fn filled(pointer: &str, content: &str, most_bytes: usize) -> Checked {
+    if content.trim().is_empty() {
+        return wrong(pointer, "may not be empty");
+    }
+    text(pointer, content, most_bytes)
 }
 
 fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {

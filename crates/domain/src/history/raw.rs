@@ -22,10 +22,20 @@ impl RawBlock {
         Self { wire: wire.into(), provider: provider.into(), json: json.into() }
     }
 
-    /// The JSON, if `provider` wrote it on `wire`.
+    /// The JSON, if `provider` wrote it on `wire` and it may be sent back (see [`check`](Self::check)).
     #[must_use]
     pub fn of(&self, wire: &str, provider: &str) -> Option<&str> {
-        (*self.wire == *wire && *self.provider == *provider).then_some(&*self.json)
+        let is_own = *self.wire == *wire && *self.provider == *provider;
+        (is_own && self.check().is_ok()).then_some(&*self.json)
+    }
+
+    /// Whether it may be sent back: it is of a type that providers write themselves on its wire, names no role, and
+    /// nothing that the provider would fetch. Blocks of wires that Houston does not speak are sent to nobody.
+    ///
+    /// # Errors
+    /// What is not allowed in it, and what is, for whoever imported it.
+    pub fn check(&self) -> Result<(), String> {
+        super::raw_rules::check(&self.wire, &self.json)
     }
 }
 

@@ -26,6 +26,10 @@ pub(super) struct Complaint {
     pub(super) request_id: Option<String>,
     /// Whether it came as a provider's `error`, and not as a web framework's `detail`.
     pub(super) is_error_object: bool,
+    /// Whether it cannot be anything but an error: it has an `error`, or a text as its message.
+    pub(super) is_error: bool,
+    /// Whether it is plain text.
+    pub(super) is_plain: bool,
     /// Codes, types and reasons, in lower case.
     tags: Vec<String>,
     /// Everything it says, in lower case.
@@ -35,26 +39,39 @@ pub(super) struct Complaint {
 impl Complaint {
     /// Reads a body that is a JSON object, or an array that begins with one (Gemini). These shapes are known:
     /// `{"error": {…}}`, `{"error": "text"}` (xAI, Ollama), `{"detail": …}` (Mistral), a flat object (vLLM,
-    /// Cohere), and `{"response": {"error": {…}}}` (OpenAI's Responses).
+    /// Cohere), `{"errors": [{…}]}` (Cloudflare), and `{"response": {"error": {…}}}` (OpenAI's Responses).
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         Self::of(&serde_json::from_slice(body).ok()?, DEEPEST)
+    }
+
+    /// An error in plain words; `None` for JSON, a web page, and for nothing.
+    pub(super) fn plain(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with(['{', '[', '<']) {
+            return None;
+        }
+        let message = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        let error = Self::of(&serde_json::json!({ "error": message }), 0)?;
+        Some(Self { is_plain: true, ..error })
     }
 
     fn of(body: &Value, depth: usize) -> Option<Self> {
         let body = if body.is_array() { body.get(0)? } else { body };
         let fields = body.as_object()?;
-        let error = [fields.get("error"), body.pointer("/response/error")];
-        let error = error.into_iter().flatten().find(|error| !error.is_null());
+        let error = [fields.get("error"), body.pointer("/response/error"), body.pointer("/errors/0")];
+        let error = error.into_iter().flatten().find(|error| says_something(error));
         let (details, is_error_object) = match error {
             Some(error @ Value::Object(_)) => (error, true),
             Some(Value::String(_)) => (body, true),
             _ => (body, false),
         };
 
-        let message = ["message", "error", "detail", "msg"]
+        let message = ["message", "Message", "error", "detail", "msg"]
             .iter()
-            .find_map(|name| details.get(name).filter(|value| !value.is_null()))
-            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
+            .find_map(|name| details.get(name).filter(|value| says_something(value)))
+            .or_else(|| error.filter(|_| is_error_object));
+        let is_error = error.is_some() || message.is_some_and(Value::is_string);
+        let message = message.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
         // OpenRouter's own message is "Provider returned error"; the cause stands here, often as JSON.
         let raw = details.pointer("/metadata/raw").and_then(Value::as_str);
         let inner: Option<Value> = raw.filter(|_| depth > 0).and_then(|raw| serde_json::from_str(raw).ok());
@@ -76,6 +93,8 @@ impl Complaint {
             // Cohere's errors are flat and have an `id`.
             request_id: id("request_id").or_else(|| id("id").filter(|_| error.is_none())),
             is_error_object,
+            is_error,
+            is_plain: false,
             tags,
         })
     }
@@ -103,6 +122,17 @@ impl Complaint {
             let sentence = before.rfind(". ").map_or(before, |end| &before[end..]);
             sentence.contains("model")
         })
+    }
+}
+
+/// Whether a value reports anything: some servers send `"error": null`, `""`, `{}` or `false` beside every answer.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
     }
 }
 

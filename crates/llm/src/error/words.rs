@@ -120,12 +120,36 @@ pub(super) const NO_MODEL_PHRASES: &[&str] = &[
     "invalid model",
     "unknown model",
     "no such model",
-    "no endpoints found",
+    "no endpoints found for",
     "unable to access model",
     "supported api model names",
     "supported models are",
     "model identifier is invalid",
     "does not exist or you do not have access",
+];
+
+/// The model exists; something else that was asked for is not there, or is not allowed.
+pub(super) const NOT_THE_MODEL_PHRASES: &[&str] = &[
+    "no endpoints found that",
+    "no endpoints found matching",
+    "no endpoints available",
+    "no allowed providers",
+    "is not supported in this model",
+    "not supported by this model",
+    "not supported with this model",
+    "does not support",
+    "cache content",
+    "cached content",
+    "cachedcontent",
+];
+
+/// How llama.cpp and Ollama say, with status 500, that the server was set up without something.
+pub(super) const SETUP_PHRASES: &[&str] = &[
+    "requires --jinja",
+    "cannot use both json_schema and grammar",
+    "input is not supported",
+    "requires more system memory",
+    "unable to load model",
 ];
 
 /// Count when `model` stands before them.

@@ -16,10 +16,9 @@ use reqwest::header::HeaderMap;
 
 pub use self::mutation::{Mutator, corpus};
 use crate::error;
-use crate::framing::Framing;
+use crate::framing::Reader;
 use crate::model::Event;
-use crate::sse::Fault;
-use crate::wire::{Decoder, Wire};
+use crate::wire::{Dialect, Wire};
 
 /// The wires whose answers are decoded.
 pub const WIRES: &[Wire] =
@@ -46,7 +45,9 @@ pub fn check(wire: Wire, bytes: &[u8]) -> Decoded {
     assert_eq!(decode(wire, chunks.into_iter()), decoded, "cut at random");
 
     let mut events = VecDeque::new();
-    let failed = std::str::from_utf8(bytes).ok().map(|body| wire.decoder("x").whole(body, &mut events));
+    let failed = std::str::from_utf8(bytes)
+        .ok()
+        .map(|body| wire.decoder("x", Dialect::COMPATIBLE).whole(body, &mut events));
     if let Some(Ok(())) = failed {
         assert!(matches!(events.back(), Some(Event::Done(_))), "an answer in one piece without an end");
     }
@@ -78,53 +79,26 @@ pub fn check_refusal(bytes: &[u8]) {
     }
 }
 
-/// Decodes the stream that comes in these pieces.
+/// Decodes the stream that is received in these pieces.
 pub fn decode<'a>(wire: Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
-    let mut reader = Reader { framing: wire.framing(), decoder: wire.decoder("x"), events: VecDeque::new() };
-    let result = reader.read(chunks);
-    (reader.events.into(), result.err())
+    let mut reader = Reader::new(wire.framing(), wire.decoder("x", Dialect::COMPATIBLE));
+    let mut events = VecDeque::new();
+    let result = read(&mut reader, chunks, &mut events);
+    (events.into(), result.err())
 }
 
-/// Reads as `AnswerStream` does, without a socket.
-struct Reader {
-    framing: Framing,
-    decoder: Box<dyn Decoder>,
-    events: VecDeque<Event>,
-}
-
-impl Reader {
-    fn read<'a>(&mut self, chunks: impl Iterator<Item = &'a [u8]>) -> Result<(), ModelError> {
-        for chunk in chunks {
-            self.framing.push(chunk);
-            while self.framing.advance().map_err(unreadable)? {
-                self.decode()?;
-                if self.is_done() {
-                    return Ok(());
-                }
-            }
-        }
-        let mut rest = Ok(());
-        if let Ok(true) = self.framing.end() {
-            rest = self.decode();
-        }
-        if self.is_done() {
+fn read<'a>(
+    reader: &mut Reader,
+    chunks: impl Iterator<Item = &'a [u8]>,
+    events: &mut VecDeque<Event>,
+) -> Result<(), ModelError> {
+    for chunk in chunks {
+        reader.push(chunk, events)?;
+        if matches!(events.back(), Some(Event::Done(_))) {
             return Ok(());
         }
-        self.decoder.end(&mut self.events).map_err(|cut_off| rest.err().unwrap_or(cut_off))
     }
-
-    fn decode(&mut self) -> Result<(), ModelError> {
-        let event = self.framing.event().map_err(unreadable)?;
-        self.decoder.event(event.name, event.data, &mut self.events)
-    }
-
-    fn is_done(&self) -> bool {
-        matches!(self.events.back(), Some(Event::Done(_)))
-    }
-}
-
-fn unreadable(fault: Fault) -> ModelError {
-    error::invalid(fault.to_string())
+    reader.end(events)
 }
 
 /// The bytes in pieces whose sizes follow from them.

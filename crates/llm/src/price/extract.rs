@@ -1,4 +1,5 @@
-//! Reading what a call used out of a provider's own answer, whatever its shape.
+//! Reads what a call used out of a provider's own answer by the package's description of it, whatever its shape. For
+//! tests alone: production reads it with the wires' decoders, and is compared with this.
 
 use std::str::FromStr;
 
@@ -7,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::price::clause::Clause;
+use crate::price::table::table;
 use crate::price::unit::{Counts, PriceError};
 
 /// How one flavour of a provider's API says what was used.
@@ -42,16 +44,16 @@ enum Place {
 
 /// What a provider's answer says of its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extracted {
+pub(crate) struct Extracted {
     /// The model that answered, if it is named.
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// What it used.
-    pub counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 /// Why an answer says nothing of its use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExtractError {
+pub(crate) enum ExtractError {
     /// The table knows no such provider.
     #[error("nothing is known of the answers of a provider called `{0}`")]
     UnknownProvider(String),
@@ -74,6 +76,23 @@ pub enum ExtractError {
     /// Counts that cannot be added.
     #[error(transparent)]
     Counts(#[from] PriceError),
+}
+
+/// Reads what a call used out of the provider's own answer, a whole one as JSON. `flavour` says which of the
+/// provider's APIs it came from: `default`, `chat`, `responses`, …
+///
+/// # Errors
+/// An [`ExtractError`] when the provider or its flavour is unknown, or the answer says nothing of its use.
+pub(crate) fn extract(provider: &str, flavour: &str, body: &Value) -> Result<Extracted, ExtractError> {
+    let found =
+        table().provider(provider).ok_or_else(|| ExtractError::UnknownProvider(provider.to_owned()))?;
+    let extractors = &found.models().extractors;
+    let Some(extractor) = extractors.iter().find(|extractor| &*extractor.flavour == flavour) else {
+        let known: Vec<&str> = extractors.iter().map(|extractor| &*extractor.flavour).collect();
+        let (provider, flavour) = (found.id().to_owned(), flavour.to_owned());
+        return Err(ExtractError::UnknownFlavour { provider, flavour, known: known.join(", ") });
+    };
+    extractor.extract(body)
 }
 
 impl Extractor {

@@ -1,22 +1,31 @@
 //! The same calls, priced here and by genai-prices' own Python package. `cargo xtask prices-test` writes the calls
 //! down, with what the package says of each, and runs this.
+//!
+//! Each call is priced twice: from the provider's answer through the wire's decoder and its `Usage`, as production does
+//! it, wherever Houston speaks that protocol and a `Usage` counts what is paid for; and from what the package's own
+//! description of the API reads, so that all units and terms of the table are compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Price, Terms, extract};
+use super::extract::extract;
+use super::{Price, Terms};
+use crate::model::Event;
+use crate::wire::{Dialect, Wire};
 
 /// Where the calls are.
 const FILE: &str = "HOUSTON_PRICE_CASES";
 /// Fewer calls, or fewer providers, would show too little.
 const FEWEST: usize = 300;
 const FEWEST_PROVIDERS: usize = 10;
+/// Per wire: Cohere has nine models.
+const FEWEST_DECODED: usize = 5;
 
 #[derive(Deserialize)]
 struct Case {
@@ -33,11 +42,73 @@ struct Case {
 }
 
 impl Case {
-    /// What we say.
+    /// What the package's description of the API reads, priced here.
     fn cost(&self) -> Option<Decimal> {
         let used = extract(&self.provider, &self.flavour, &self.body).ok()?;
         Price::find(&self.provider, &self.model)?.cost_of(&used.counts, self.at, &self.terms).ok()
     }
+}
+
+/// What a [`Usage`](houston_domain::model::Usage) counts.
+const COUNTED: [&str; 5] =
+    ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"];
+
+impl Case {
+    /// What Houston speaks with this provider's API; `None` where it does not, and for answers made up in a form that
+    /// contradicts itself (xAI counts reasoning beside the output, and says so by a total that these do not have).
+    fn wire(&self) -> Option<Wire> {
+        let is_made_up = self.source == "made up";
+        Some(match (self.provider.as_str(), self.flavour.as_str()) {
+            ("x-ai" | "perplexity", _) if is_made_up => return None,
+            ("anthropic", "default") => Wire::Anthropic,
+            ("cohere", "default") => Wire::Cohere,
+            ("google", "default") => Wire::Gemini,
+            ("openai" | "azure", "responses") => Wire::OpenAiResponses,
+            ("groq" | "mistral", "default") => Wire::OpenAiChat,
+            ("anthropic" | "google", _) => return None,
+            (_, "chat") => Wire::OpenAiChat,
+            _ => return None,
+        })
+    }
+
+    /// What production says: the answer decoded, and its usage priced. `None` where it does not come to that.
+    fn cost_of_decoded(&self) -> Option<Decimal> {
+        let wire = self.wire().filter(|_| self.terms == Terms::new())?;
+        let used = extract(&self.provider, &self.flavour, &self.body).ok()?;
+        if used.counts.units().any(|unit| !COUNTED.contains(&unit)) {
+            return None;
+        }
+        let mut events = VecDeque::new();
+        wire.decoder("x", Dialect::COMPATIBLE).whole(&whole(wire, &self.body), &mut events).unwrap();
+        let Some(Event::Done(turn)) = events.pop_back() else { panic!("no answer: {}", self.body) };
+        Price::find(&self.provider, &self.model)?.cost(&turn.usage, self.at)
+    }
+}
+
+/// A report of what was used, as a whole answer.
+fn whole(wire: Wire, body: &Value) -> String {
+    let mut body = body.clone();
+    let answer = match wire {
+        Wire::Anthropic => json!({"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"}),
+        Wire::OpenAiResponses => json!({
+            "status": "completed", "error": null,
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "x"}]}]}),
+        Wire::Gemini => {
+            json!({"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}]})
+        }
+        Wire::Cohere => {
+            json!({"message": {"content": [{"type": "text", "text": "x"}]}, "finish_reason": "COMPLETE"})
+        }
+        Wire::OpenAiChat | Wire::Ollama => {
+            json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]})
+        }
+    };
+    if let (Some(fields), Value::Object(answer)) = (body.as_object_mut(), answer) {
+        // Of an answer that failed, what it used is compared all the same.
+        fields.remove("error");
+        fields.extend(answer);
+    }
+    body.to_string()
 }
 
 /// Durations are paid by the hour, and a 3,600th has no last digit: both sides round it, each in its own place. All
@@ -53,11 +124,19 @@ fn costs_are_those_of_the_package() {
         std::env::var_os(FILE).expect("HOUSTON_PRICE_CASES names the file of `cargo xtask prices-test`");
     let text = fs::read_to_string(file).unwrap();
     let (mut priced, mut refused, mut rounded, mut wrong) = (BTreeMap::new(), 0, 0, Vec::new());
+    let mut decoded = BTreeMap::new();
     let (mut bodies, mut flavours, mut providers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for line in text.lines() {
         let case: Case = serde_json::from_str(line).unwrap();
         let ours = case.cost();
         let theirs = case.cost.as_deref().map(|cost| Decimal::from_str(cost).unwrap());
+        match (case.cost_of_decoded(), theirs) {
+            (Some(ours), Some(theirs)) if !is_same(ours, theirs) => {
+                wrong.push(format!("{line}\n  decoded, ours {ours}"));
+            }
+            (Some(_), Some(_)) => *decoded.entry(format!("{:?}", case.wire().unwrap())).or_insert(0) += 1,
+            _ => {}
+        }
         match (ours, theirs) {
             (Some(ours), Some(theirs)) if is_same(ours, theirs) => {
                 let source = if case.source.contains('/') { "recorded".to_owned() } else { case.source };
@@ -80,6 +159,12 @@ fn costs_are_those_of_the_package() {
         flavours.len(),
         wrong.len()
     );
+    println!("of them through the decoders of production: {decoded:?}");
+    for wire in ["Anthropic", "OpenAiChat", "OpenAiResponses", "Gemini", "Cohere"] {
+        // Only three of the recorded answers are Gemini's.
+        let fewest = if wire == "Gemini" { 3 } else { FEWEST_DECODED };
+        assert!(decoded.get(wire).is_some_and(|count| *count >= fewest), "{wire}: {decoded:?}");
+    }
     assert!(
         wrong.is_empty(),
         "{} differ, the first:\n{}",

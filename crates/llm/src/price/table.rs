@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::price::clause::Clause;
+#[cfg(test)]
 use crate::price::extract::Extractor;
 use crate::price::tariff::Tariff;
 use crate::price::unit::Units;
@@ -56,6 +57,7 @@ pub(crate) struct Models {
     /// Providers whose models it offers as well, at their prices.
     #[serde(default)]
     fallback: Vec<Box<str>>,
+    #[cfg(test)]
     #[serde(default)]
     pub(crate) extractors: Vec<Extractor>,
     models: Vec<Tariff>,

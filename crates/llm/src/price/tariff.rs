@@ -9,7 +9,7 @@ use crate::price::clause::Clause;
 use crate::price::unit::Amounts;
 
 /// What the provider was asked for beside tokens, and bills for: `service_tier`, `processing`, `speed`, …
-pub type Terms = BTreeMap<String, String>;
+pub(crate) type Terms = BTreeMap<String, String>;
 
 /// One model of the table.
 #[derive(Debug, Clone, Deserialize)]

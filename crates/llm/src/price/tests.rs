@@ -1,3 +1,4 @@
+use super::extract::extract;
 use super::*;
 
 fn at(text: &str) -> DateTime<Utc> {

@@ -26,29 +26,35 @@ pub(crate) struct Units(BTreeMap<Box<str>, Unit>);
 
 /// How much of each unit a call used, by the unit's name: `input_tokens`, `cache_read_tokens`, …
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counts(BTreeMap<Box<str>, Decimal>);
+pub(crate) struct Counts(BTreeMap<Box<str>, Decimal>);
 
 impl Counts {
     /// Adds `count` to what is counted of `unit`.
     ///
     /// # Errors
     /// [`PriceError::Overflow`] when the sum is beyond a decimal.
-    pub fn add(&mut self, unit: &str, count: Decimal) -> Result<(), PriceError> {
+    pub(crate) fn add(&mut self, unit: &str, count: Decimal) -> Result<(), PriceError> {
         let so_far = self.0.entry(unit.into()).or_default();
         *so_far = so_far.checked_add(count).ok_or(PriceError::Overflow)?;
         Ok(())
     }
 
+    /// The units of which there is at least one.
+    #[cfg(test)]
+    pub(crate) fn units(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, count)| !count.is_zero()).map(|(unit, _)| &**unit)
+    }
+
     /// Whether nothing was counted, not even none of something.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 /// Why counts cannot be priced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PriceError {
+pub(crate) enum PriceError {
     /// A part was counted, and the whole is paid for but was not.
     #[error("the usage counts {part} but not {whole}, of which that is a part")]
     MissingWhole {

@@ -7,6 +7,7 @@ mod rows;
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
 
 pub use self::address::Address;
@@ -15,6 +16,7 @@ pub use self::rows::PROVIDERS;
 use crate::client::{Caller, HttpModel};
 use crate::http::Http;
 use crate::model::{Description, Model};
+use crate::scrub::shown_address;
 use crate::secret::Secret;
 use crate::simulated::Simulated;
 use crate::wire::{Dialect, Wire};
@@ -72,6 +74,9 @@ pub struct Provider {
     pub models: &'static [&'static str],
 }
 
+/// How like a row's name must be to be suggested (Jaro-Winkler, 0 to 1).
+const LEAST_LIKE: f64 = 0.75;
+
 impl Provider {
     /// The row called `name`, or known by it.
     ///
@@ -82,12 +87,13 @@ impl Provider {
         if let Some(row) = PROVIDERS.iter().find(|row| row.names().any(|known| known == lower)) {
             return Ok(row);
         }
-        let nearest = nearest(PROVIDERS.iter().flat_map(Self::names), &lower, 0.0).unwrap_or("simulated");
+        let nearest = nearest(PROVIDERS.iter().flat_map(Self::names), &lower, LEAST_LIKE);
+        let like = nearest.map_or(".".to_owned(), |nearest| format!(": did you mean {nearest}?"));
         let known: Vec<&str> = PROVIDERS.iter().map(|row| row.name).collect();
         let shown: String = name.chars().take(60).collect();
         Err(ModelError::new(
             ModelErrorCode::ProviderNotSupported,
-            format!("no provider is called `{shown}`: did you mean {nearest}? Known: {}", known.join(", ")),
+            format!("no provider is called `{shown}`{like} Known: {}", known.join(", ")),
         ))
     }
 
@@ -177,12 +183,31 @@ pub fn parse_choice(text: &str) -> Result<Choice, ModelError> {
     Ok(Choice::new(row.name, if model.is_empty() { row.default_model } else { model }))
 }
 
+/// Issues tokens that stand for a key and expire.
+pub trait TokenSource: Send + Sync {
+    /// A token that is valid now; `None` when there is none. Asked before each call, so it must be cached.
+    fn token(&self) -> BoxFuture<'_, Option<Secret>>;
+}
+
 /// Makes a model of a choice. Nothing is sent yet: a wrong key shows in the first call.
 ///
 /// # Errors
 /// `PROVIDER_NOT_SUPPORTED` for an unknown provider; `PROVIDER_NOT_CONFIGURED` when the key or the base URL
 /// is missing or unusable, in one line that names the variable to set.
 pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<dyn Model>, ModelError> {
+    connect_with(choice, http, lookup, None)
+}
+
+/// As [`connect`]; where no key is set, each call is made with a token of `tokens`.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_with(
+    choice: &Choice,
+    http: &Http,
+    lookup: Lookup<'_>,
+    tokens: Option<Arc<dyn TokenSource>>,
+) -> Result<Arc<dyn Model>, ModelError> {
     let row = Provider::named(&choice.provider)?;
     let Some(wire) = choice.wire.or(row.wire) else {
         return Ok(Arc::new(Simulated::new()));
@@ -192,7 +217,8 @@ pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<d
         return Err(not_configured(format!("{0} needs {what}: write {0}/<name>", row.name)));
     }
     let key = key::find(row, choice, lookup)?;
-    if key.is_none() && row.needs_key {
+    let tokens = tokens.filter(|_| key.is_none());
+    if key.is_none() && tokens.is_none() && row.needs_key {
         return Err(key::missing(row, choice));
     }
     let named = choice.base_url.clone().or_else(|| row.url_variable(lookup));
@@ -207,8 +233,12 @@ pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<d
     }
     let url = row.address.base(base, named.is_some(), &choice.model, lookup);
     let Some(url) = url.and_then(|url| row.address.operation(&url, wire, &choice.model)) else {
-        return Err(not_configured(format!("{}: `{base}` is no http or https address", row.name)));
+        return Err(not_configured(format!(
+            "{}: `{}` is no http or https address",
+            row.name,
+            shown_address(base)
+        )));
     };
-    HttpModel::new(Caller::new(choice.description(), key), wire, row.dialect, url, row.auth, http)
-        .map(|model| Arc::new(model) as Arc<dyn Model>)
+    HttpModel::new(Caller::new(choice.description(), key, &url), wire, row.dialect, url, row.auth, http)
+        .map(|model| Arc::new(model.with_tokens(tokens)) as Arc<dyn Model>)
 }

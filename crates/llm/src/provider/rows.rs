@@ -23,6 +23,9 @@ const COMPATIBLE: Provider = Provider {
     models: &[],
 };
 
+/// Where a token of Entra comes from.
+const AZURE_TOKEN: &str = "the token of `az account get-access-token`";
+
 /// All of them, in the order in which [`detect`](crate::detect::detect) looks for a key.
 pub const PROVIDERS: &[Provider] = &[
     Provider {
@@ -139,7 +142,7 @@ pub const PROVIDERS: &[Provider] = &[
     // Its models search and cite, and call no tools.
     Provider {
         name: "perplexity",
-        dialect: Dialect { stream_options: false, ..Dialect::COMPATIBLE },
+        dialect: Dialect::PERPLEXITY,
         base_url: "https://api.perplexity.ai",
         address: Address::WithoutVersion,
         url_variables: &["PERPLEXITY_BASE_URL"],
@@ -156,6 +159,7 @@ pub const PROVIDERS: &[Provider] = &[
         address: Address::Azure,
         url_variables: &["AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL"],
         key_variables: &["AZURE_OPENAI_API_KEY"],
+        key_hint: AZURE_TOKEN,
         auth: AuthStyle::AzureKeyHeader,
         found_by_key: false,
         ..COMPATIBLE
@@ -166,6 +170,7 @@ pub const PROVIDERS: &[Provider] = &[
         address: Address::Foundry,
         url_variables: &["FOUNDRY_ENDPOINT", "AZURE_INFERENCE_ENDPOINT", "AZURE_AI_ENDPOINT"],
         key_variables: &["FOUNDRY_API_KEY", "AZURE_INFERENCE_CREDENTIAL", "AZURE_AI_API_KEY"],
+        key_hint: AZURE_TOKEN,
         auth: AuthStyle::AzureKeyHeader,
         found_by_key: false,
         ..COMPATIBLE
@@ -174,6 +179,7 @@ pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "foundry-local",
         aliases: &["foundry_local"],
+        dialect: Dialect::UNKNOWN_SERVER,
         url_variables: &["FOUNDRY_LOCAL_ENDPOINT"],
         key_variables: &["FOUNDRY_LOCAL_API_KEY"],
         needs_key: false,
@@ -205,6 +211,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "local",
+        dialect: Dialect::UNKNOWN_SERVER,
         url_variables: &["HOUSTON_LOCAL_URL"],
         key_variables: &["HOUSTON_LOCAL_KEY"],
         needs_key: false,
@@ -214,6 +221,7 @@ pub const PROVIDERS: &[Provider] = &[
     // Everything about it stands in the configuration.
     Provider {
         name: "custom",
+        dialect: Dialect::UNKNOWN_SERVER,
         url_variables: &["HOUSTON_CUSTOM_URL"],
         key_variables: &["HOUSTON_CUSTOM_KEY"],
         needs_key: false,

@@ -1,11 +1,14 @@
 use reqwest::header::HeaderMap;
 use std::time::Duration;
 
-use super::{code_of, expected, recordings};
+use super::{are_here, code_of, expected, recordings};
 use crate::error;
 
 #[test]
 fn every_recorded_error_lands_in_its_code() {
+    if !are_here() {
+        return;
+    }
     let expected = expected();
     let mut ran = 0;
     for recording in recordings().iter().filter(|recording| recording.status >= 400) {

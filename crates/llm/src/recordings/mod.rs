@@ -1,5 +1,6 @@
-//! Recorded exchanges with real providers, replayed. They lie beside the project, under
-//! `shared/fixtures/llm`; without them these tests fail rather than pass on nothing.
+//! Recorded exchanges with real providers, replayed where they are found: in `shared/fixtures/llm` beside the project.
+//! Without them each of these tests says that it was left out; the exchanges made by hand in `exchanges/` are always
+//! replayed.
 
 mod errors;
 mod requests;
@@ -35,6 +36,16 @@ impl Recording {
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/llm")
+}
+
+/// Whether there are recordings; says so if not.
+fn are_here() -> bool {
+    let folder = folder();
+    let here = folder.is_dir();
+    if !here {
+        eprintln!("LEFT OUT: no recorded exchanges in {}", folder.display());
+    }
+    here
 }
 
 /// All of them, in order of their names.

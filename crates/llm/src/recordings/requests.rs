@@ -4,9 +4,10 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::{Value, json};
 
-use super::{Recording, recordings};
+use super::{Recording, are_here, recordings};
+use crate::framing::Reader;
 use crate::model::{Description, Event, Request};
-use crate::sse::SseDecoder;
+use crate::provider::Provider;
 use crate::wire::{Dialect, Wire};
 
 pub(super) fn recording(name: &str) -> Recording {
@@ -15,14 +16,11 @@ pub(super) fn recording(name: &str) -> Recording {
 
 /// What the model answered in a recording, as the history keeps it: through JSON, as in the database.
 pub(super) fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
-    let (mut sse, mut events) = (SseDecoder::default(), VecDeque::new());
-    let mut decoder = wire.decoder(provider);
-    sse.push(&recording(name).body);
-    while sse.advance().unwrap() {
-        let event = sse.event().unwrap();
-        decoder.event(event.name, event.data, &mut events).unwrap();
-    }
-    decoder.end(&mut events).unwrap();
+    let dialect = Provider::named(provider).map_or(Dialect::COMPATIBLE, |row| row.dialect);
+    let mut reader = Reader::new(wire.framing(), wire.decoder(provider, dialect));
+    let mut events = VecDeque::new();
+    reader.push(&recording(name).body, &mut events).unwrap();
+    reader.end(&mut events).unwrap();
     let Some(Event::Done(turn)) = events.pop_back() else { panic!("{name} has no end") };
     serde_json::from_str(&serde_json::to_string(&Entry::assistant(turn.content)).unwrap()).unwrap()
 }
@@ -58,6 +56,9 @@ pub(super) fn result(entry: &Entry, content: &str) -> Entry {
 /// The second request of a recorded conversation is what we would send after reading the first answer.
 #[test]
 fn signed_thinking_goes_back_as_anthropic_recorded_it() {
+    if !are_here() {
+        return;
+    }
     let second = recording("anthropic/stream_thinking_tool_result_turn").request;
     let first = answer(Wire::Anthropic, "anthropic", "anthropic/stream_thinking_then_tool");
     let asked = second["messages"][0]["content"][0]["text"].as_str().unwrap();
@@ -85,6 +86,9 @@ fn signed_thinking_goes_back_as_anthropic_recorded_it() {
 
 #[test]
 fn redacted_thinking_and_the_providers_own_tools_go_back_untouched() {
+    if !are_here() {
+        return;
+    }
     for name in ["anthropic/stream_redacted_thinking", "anthropic/stream_web_search_citations"] {
         let stream = String::from_utf8(recording(name).body).unwrap();
         let recorded: Vec<Value> = stream
@@ -113,6 +117,9 @@ fn redacted_thinking_and_the_providers_own_tools_go_back_untouched() {
 
 #[test]
 fn a_chat_conversation_is_sent_as_it_was_recorded() {
+    if !are_here() {
+        return;
+    }
     let recorded = recording("deepseek/stream_reasoning_tool").request;
     let said = |index: usize| recorded["messages"][index]["content"].as_str().unwrap();
     let call = &recorded["messages"][2]["tool_calls"][0];
@@ -154,6 +161,9 @@ fn a_chat_conversation_is_sent_as_it_was_recorded() {
 
 #[test]
 fn reasoning_goes_back_to_the_provider_that_wrote_it_alone() {
+    if !are_here() {
+        return;
+    }
     let asks = answer(Wire::OpenAiChat, "openrouter", "openrouter/stream_reasoning_details_tool");
     let entries = [Entry::user(vec![Block::text("hi")]), asks.clone(), result(&asks, "sunny")];
     let sent =

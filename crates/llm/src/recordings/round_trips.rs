@@ -2,6 +2,7 @@ use houston_domain::history::{Block, Entry};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::are_here;
 use super::requests::{answer, recording, result};
 use crate::model::{Description, Request};
 use crate::wire::{Dialect, Wire};
@@ -147,6 +148,9 @@ fn collect(value: &RawValue, path: &[&str], found: &mut Vec<String>) {
 
 #[test]
 fn what_a_provider_signed_goes_back_byte_for_byte_and_to_it_alone() {
+    if !are_here() {
+        return;
+    }
     for signed in TABLE {
         let name = format!("{} {}", signed.recording, signed.path);
         let recorded = signed.recorded();

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::recordings;
+use super::{are_here, recordings};
 use crate::tokens::estimate;
 
 /// Every text of a value, but not the names of its fields; schemas as they stand, as models read them.
@@ -58,6 +58,9 @@ const HIDDEN: [&str; 6] = [
 /// texts: beside the tenth of the reserve, 200 tokens are allowed.
 #[test]
 fn estimates_are_near_what_providers_reported() {
+    if !are_here() {
+        return;
+    }
     let mut compared = 0;
     for recording in recordings() {
         let body = String::from_utf8_lossy(&recording.body).into_owned();

@@ -16,6 +16,7 @@ pub(super) struct OrderedCall {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) chunks: Option<usize>,
+    pub(super) think: usize,
     pub(super) delay: Option<Duration>,
     pub(super) hold: Duration,
     pub(super) fail: Option<ModelErrorCode>,
@@ -60,6 +61,7 @@ impl Directives {
         let millis = || value.parse().map(Duration::from_millis).unwrap_or_default();
         match key {
             "chunks" => self.chunks = value.parse().ok().map(|n: usize| n.clamp(1, MOST_CHUNKS)),
+            "think" => self.think = value.parse().unwrap_or(0).min(MOST_CHUNKS),
             "delay_ms" => self.delay = Some(millis()),
             "hold_ms" => self.hold = millis(),
             "fail" => self.fail = Some(code_named(value)),

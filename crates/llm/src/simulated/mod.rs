@@ -18,6 +18,7 @@
 //! | order | what it does |
 //! |---|---|
 //! | `chunks=20` | the answer has that many words, one piece each |
+//! | `think=5` | that many words of reasoning come first |
 //! | `delay_ms=0` | the pause before each piece |
 //! | `hold_ms=2000` | a pause before the first |
 //! | `fail=rate_limited` | fails with that code ([`ModelErrorCode`], in lower case) |
@@ -42,7 +43,7 @@ use serde_json::Value;
 use self::pace::Paced;
 use self::rules::{Say, Situation};
 use crate::model::{Description, Event, EventStream, Model, Request};
-use crate::turn;
+use crate::wire::arguments;
 
 /// The simulated model.
 #[derive(Debug, Clone)]
@@ -86,7 +87,7 @@ impl Model for Simulated {
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         let situation = Situation::of(request);
         let orders = &situation.orders;
-        let mut events = events(request, &situation.decide());
+        let mut events = events(request, orders.think, &situation.decide());
         let error = orders.fail.map(|code| ModelError {
             retry_after: orders.retry_after,
             ..ModelError::new(code, "ordered by /sim fail")
@@ -110,10 +111,16 @@ impl Model for Simulated {
     }
 }
 
-/// The events of an answer that says `say`.
-fn events(request: &Request<'_>, say: &Say) -> Vec<Event> {
+/// The events of an answer that says `say`, after so many words of reasoning.
+fn events(request: &Request<'_>, think: usize, say: &Say) -> Vec<Event> {
     let mut events = Vec::new();
     let (mut content, mut malformed, mut written) = (Vec::new(), Vec::new(), 0);
+    if think > 0 {
+        let text = vec!["hmm"; think].join(" ");
+        written += text.len();
+        events.extend(pieces(&text).map(|piece| Event::Thinking(piece.to_owned())));
+        content.push(Block::Thinking { text, raw: None });
+    }
     match say {
         Say::Text(text) => {
             written += text.len();
@@ -128,7 +135,7 @@ fn events(request: &Request<'_>, say: &Say) -> Vec<Event> {
                 events.extend(
                     pieces(&call.json).map(|piece| Event::ToolArguments { index, json: piece.to_owned() }),
                 );
-                let input = turn::arguments(&call.json).unwrap_or_else(|sent| {
+                let input = arguments::parse(&call.json).unwrap_or_else(|sent| {
                     malformed.push((id.clone(), sent));
                     Value::Object(serde_json::Map::new())
                 });

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::directive::{Directives, OrderedCall};
 use crate::model::Request;
-use crate::turn;
+use crate::shorten::shortened;
 
 /// How much of what it was asked it repeats, in characters.
 const LONGEST_ECHO: usize = 300;
@@ -98,7 +98,7 @@ impl<'a> Situation<'a> {
         };
         chosen.unwrap_or_else(|| {
             let asked = if self.asked.is_empty() { "nothing" } else { self.asked.as_str() };
-            let asked = turn::shortened(asked, LONGEST_ECHO);
+            let asked = shortened(asked, LONGEST_ECHO);
             self.reply(format!(
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
             ))

@@ -1,12 +1,94 @@
-//! An object of which only some values are looked at.
+//! Values as servers send them, in other forms than their protocol has: a number as text, below zero or too large, `null`
+//! or a number for a text. One strange value must not lose an answer, so it is read as missing.
 
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// The fields of an object, in order, every value as it came.
+/// The largest count that is believed: no model call has as many tokens, and sums of such counts do not overflow.
+const LARGEST_COUNT: u64 = 1 << 40;
+
+/// A count, or a place in a list; `None` when the value is no number from 0 to [`LARGEST_COUNT`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) Option<u64>);
+
+impl Count {
+    /// The count, or 0.
+    pub(crate) fn or_zero(self) -> u64 {
+        self.0.unwrap_or(0)
+    }
+
+    /// This count, or `other` when it is missing.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get().trim_matches(['"', ' ']);
+        let whole = json.parse::<u64>().ok().or_else(|| truncated(json.parse().ok()?));
+        Ok(Self(whole.filter(|count| *count <= LARGEST_COUNT)))
+    }
+}
+
+/// The whole part of a number; `None` below zero.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
+fn truncated(number: f64) -> Option<u64> {
+    (number >= 0.0).then_some(number as u64)
+}
+
+/// A text; a number as it is written; `None` for anything else.
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let json = <&RawValue>::deserialize(deserializer)?.get();
+    Ok(match json.as_bytes().first() {
+        Some(b'"') => Some(serde_json::from_str(json).map_err(serde::de::Error::custom)?),
+        Some(b'0'..=b'9' | b'-') => Some(json.to_owned()),
+        _ => None,
+    })
+}
+
+/// A value of the expected form, or else its default.
+pub(crate) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    let json = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(json.get()).unwrap_or_default())
+}
+
+/// Reads `null` as the default.
+pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Whether a field called `error` reports one: some servers send `null`, `""`, `{}` or `false` beside every answer.
+pub(crate) fn is_error(value: Option<&RawValue>) -> bool {
+    value.is_some_and(|value| !matches!(value.get().trim(), "null" | "\"\"" | "{}" | "[]" | "false"))
+}
+
+/// Arguments of a tool call as JSON text: most servers send them inside a text, a few send the object itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arguments(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Arguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        Ok(Self(match json.as_bytes().first() {
+            Some(b'"') => serde_json::from_str(json).map_err(serde::de::Error::custom)?,
+            Some(b'n') => String::new(),
+            _ => json.to_owned(),
+        }))
+    }
+}
+
+/// The fields of an object, in order, every value as it was received.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(pub(crate) Vec<(String, Box<RawValue>)>);
 

@@ -3,16 +3,20 @@
 //! shapes both ways of answering share.
 
 pub(crate) mod anthropic;
+pub(crate) mod arguments;
 pub(crate) mod cohere;
 pub(crate) mod conversation;
 pub(crate) mod fields;
+pub(crate) mod finish_reason;
 pub(crate) mod function;
 pub(crate) mod gemini;
 pub(crate) mod identifier;
 pub(crate) mod ollama;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
+pub(crate) mod repair;
 pub(crate) mod schema;
+pub(crate) mod usage;
 
 use std::collections::VecDeque;
 
@@ -59,6 +63,22 @@ pub struct Dialect {
     pub prompt_cache_key: bool,
     /// How it is held to a form of the answer.
     pub answer_form: AnswerForm,
+    /// How the end of its stream is recognised, in OpenAI's chat.
+    pub answer_end: AnswerEnd,
+}
+
+/// How the end of a chat stream is recognised. A connection that is closed before is an answer that was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerEnd {
+    /// At `[DONE]`, as OpenAI documents it:
+    /// <https://platform.openai.com/docs/api-reference/chat-streaming>.
+    DoneMark,
+    /// At a finish reason and the end of the connection: it never sends `[DONE]`.
+    FinishReason,
+    /// At `[DONE]`; or, where the server does not send it, at a finish reason, a report of the tokens used, and the
+    /// end of the connection. Whoever set up the server knows what it is, Houston does not. Finish reasons that are
+    /// not known are taken as a normal end.
+    Unknown,
 }
 
 /// How a provider is held to a form of the answer.
@@ -82,6 +102,7 @@ impl Dialect {
         assistant_after_tools: false,
         prompt_cache_key: false,
         answer_form: AnswerForm::JsonSchema,
+        answer_end: AnswerEnd::DoneMark,
     };
     /// OpenAI's reasoning models refuse `max_tokens`.
     pub const OPENAI: Self = Self { max_completion_tokens: true, prompt_cache_key: true, ..Self::COMPATIBLE };
@@ -101,6 +122,12 @@ impl Dialect {
     /// Groq holds few models to a schema, and none in a stream or beside tools:
     /// <https://console.groq.com/docs/structured-outputs>.
     pub const GROQ: Self = Self { answer_form: AnswerForm::Told, ..Self::COMPATIBLE };
+    /// Perplexity reports usage unasked and never sends `[DONE]`: none of 12 recorded streams has it, and its stream
+    /// ends with the chunk whose finish reason is `stop`: <https://docs.perplexity.ai/guides/streaming-responses>.
+    pub const PERPLEXITY: Self =
+        Self { stream_options: false, answer_end: AnswerEnd::FinishReason, ..Self::COMPATIBLE };
+    /// A server that Houston knows nothing of but its address.
+    pub const UNKNOWN_SERVER: Self = Self { answer_end: AnswerEnd::Unknown, ..Self::COMPATIBLE };
 }
 
 /// Reads one answer. It is told of every event, and says with [`Event::Done`] that the answer is complete.
@@ -111,10 +138,10 @@ pub(crate) trait Decoder: Send {
     /// What the provider reports, or `INVALID_RESPONSE` for what cannot be read.
     fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 
-    /// Takes note that nothing more will come.
+    /// Takes note that the connection was closed.
     ///
     /// # Errors
-    /// `INVALID_RESPONSE` unless the wire's own end was seen.
+    /// `NETWORK_ERROR` unless the wire's own end was seen.
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 
     /// Reads an answer that came in one piece, from a server that does not stream.
@@ -169,15 +196,16 @@ impl Wire {
         }
     }
 
-    /// A reader for one answer of `provider`.
-    pub(crate) fn decoder(self, provider: &str) -> Box<dyn Decoder> {
+    /// A decoder for one answer of `provider`.
+    pub(crate) fn decoder(self, provider: &str, dialect: Dialect) -> Box<dyn Decoder> {
+        let end = dialect.answer_end;
         match self {
-            Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider)),
-            Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider)),
+            Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider, end)),
+            Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider, end)),
             Self::OpenAiResponses => Box::new(openai_responses::stream::ResponsesDecoder::new(provider)),
             Self::Gemini => Box::new(gemini::stream::GeminiDecoder::new(provider)),
-            Self::Cohere => Box::new(cohere::stream::CohereDecoder::new(provider)),
-            Self::Ollama => Box::new(ollama::stream::OllamaDecoder::new(provider)),
+            Self::Cohere => Box::new(cohere::stream::CohereDecoder::new(provider, end)),
+            Self::Ollama => Box::new(ollama::stream::OllamaDecoder::new(provider, end)),
         }
     }
 

@@ -11,8 +11,8 @@ use houston_llm::{Choice, Event, Http, Model, Request, Timeouts, connect};
 /// Quick enough for tests, slow enough for a loaded machine.
 pub(crate) const QUICK: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
-    first_byte: Duration::from_millis(400),
-    idle: Duration::from_millis(400),
+    first_byte: Duration::from_secs(2),
+    idle: Duration::from_secs(2),
     total: Duration::from_secs(60),
     pool_idle: Duration::from_secs(90),
 };

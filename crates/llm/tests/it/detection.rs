@@ -48,5 +48,5 @@ async fn a_key_comes_before_a_local_server_and_that_before_the_simulated_model()
     let (silent, _requests) = server(|mut asked| asked.wait_for_close());
     let started = Instant::now();
     assert_eq!(detect(&http, &with(&[], &silent)).await.provider, "simulated");
-    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }

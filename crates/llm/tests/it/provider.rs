@@ -2,8 +2,8 @@
 
 use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{
-    Choice, Description, Event, Model as _, PROVIDERS, Secret, Timeouts, Unavailable, Wire, connect,
-    parse_choice,
+    Choice, Description, Event, Model as _, PROVIDERS, Secret, Timeouts, TokenSource, Unavailable, Wire,
+    connect, connect_with, parse_choice,
 };
 
 use crate::caller::{QUICK, call, http};
@@ -90,6 +90,60 @@ async fn the_key_is_sent_as_the_provider_wants_it_and_never_shown() {
         request.starts_with("POST /v1/messages ") && request.contains("anthropic-version: 2023-06-01\r\n"),
         "{request}"
     );
+}
+
+#[tokio::test]
+async fn credentials_of_an_address_are_never_shown() {
+    // A gateway that quotes the headers it was sent.
+    let (base, _requests) = server(|mut asked| {
+        let sent = asked.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
+        let body = format!(r#"{{"error":{{"message":"refused {sent}; password CANARYpw20"}}}}"#);
+        asked.answer("400 Bad Request", "request-id: CANARYpw20\r\n", &body);
+    });
+    let base = base.replace("http://", "http://luser:CANARYpw20@");
+    let choice = Choice { base_url: Some(base), ..Choice::new("local", "m") };
+    let model = connect(&choice, &http(QUICK), &|_| None).unwrap();
+    let error = call(&*model).await.1.unwrap();
+    // printf luser:CANARYpw20 | base64
+    let shown = format!("{error:?}");
+    assert!(shown.contains("refused authorization: Basic [redacted]"), "{shown}");
+    assert!(!shown.contains("CANARY") && !shown.contains("bHVzZXI6Q0FOQVJ"), "{shown}");
+
+    let choice = Choice { base_url: Some("http://u:CANARY@[bad".into()), ..Choice::new("groq", "m") };
+    let choice = Choice { key: Some(Secret::new("gsk_0123456789")), ..choice };
+    let error = connect(&choice, &http(QUICK), &|_| None).err().unwrap();
+    assert_eq!(error.message, "groq: `http://[redacted]@[bad` is no http or https address");
+}
+
+/// Gives out one token, and then none.
+struct OneToken(std::sync::atomic::AtomicBool);
+
+impl TokenSource for OneToken {
+    fn token(&self) -> futures_util::future::BoxFuture<'_, Option<Secret>> {
+        let token = Secret::new("entra-token-1");
+        let given = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+        Box::pin(async move { (!given).then_some(token) })
+    }
+}
+
+#[tokio::test]
+async fn each_call_without_a_key_fetches_a_token() {
+    let (base, _requests) = server(|mut asked| {
+        let sent = asked.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
+        let body = format!(r#"{{"error":{{"message":"refused {sent}"}}}}"#);
+        asked.answer("400 Bad Request", "", &body);
+    });
+    let choice = Choice { base_url: Some(base), ..Choice::new("azure", "m") };
+    let tokens = std::sync::Arc::new(OneToken(false.into()));
+    let model = connect_with(&choice, &http(QUICK), &|_| None, Some(tokens)).unwrap();
+    let error = call(&*model).await.1.unwrap();
+    assert_eq!(error.message, "azure: refused authorization: Bearer [redacted] (HTTP 400)");
+    let error = call(&*model).await.1.unwrap();
+    assert_eq!(error.code, Code::ProviderNotConfigured);
+    assert!(error.message.contains("az account get-access-token"), "{error}");
+    let error = connect(&choice, &http(QUICK), &|_| None).err().unwrap();
+    assert!(error.message.contains("Looked for in: AZURE_OPENAI_API_KEY"), "{error}");
+    assert!(error.message.contains("the token of `az account get-access-token`"), "{error}");
 }
 
 #[tokio::test]

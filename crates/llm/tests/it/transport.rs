@@ -104,8 +104,8 @@ async fn silence_is_a_time_out_and_slowness_is_not() {
     let error = error.unwrap();
     assert_eq!((events.len(), error.code), (8, Code::Timeout), "{error}");
     assert!(
-        started.elapsed() >= Duration::from_millis(7 * 100 + 400)
-            && started.elapsed() < Duration::from_secs(4)
+        started.elapsed() >= Duration::from_millis(7 * 100) + QUICK.idle
+            && started.elapsed() < Duration::from_secs(30)
     );
 }
 
@@ -115,7 +115,7 @@ async fn an_answer_that_never_begins_is_a_time_out() {
     let started = Instant::now();
     let (_, error) = call(&*model(&base, QUICK)).await;
     assert_eq!(error.unwrap().code, Code::Timeout);
-    assert!(started.elapsed() >= QUICK.first_byte && started.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() >= QUICK.first_byte && started.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]
@@ -189,8 +189,9 @@ async fn a_broken_answer_is_an_error_and_a_finished_one_is_not() {
         ("ended", Some(Code::NetworkError)),
         ("garbage", Some(Code::InvalidResponse)),
         ("endless line", Some(Code::InvalidResponse)),
-        ("finished without a mark", None),
-        ("finished, then half a mark", None),
+        ("finished without a mark", Some(Code::NetworkError)),
+        ("finished, then half a mark", Some(Code::NetworkError)),
+        ("finished and counted, at a server that is not known", None),
     ] {
         let (base, _connections) = server(move |mut asked| {
             asked.begin();
@@ -205,6 +206,10 @@ async fn a_broken_answer_is_an_error_and_a_finished_one_is_not() {
                     }
                 }
                 "finished without a mark" => asked.event(STOP),
+                "finished and counted, at a server that is not known" => {
+                    asked.event(STOP);
+                    asked.event(r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#);
+                }
                 "finished, then half a mark" => {
                     asked.event(STOP);
                     asked.send("9\r\ndata: [DO\r\n");
@@ -230,7 +235,7 @@ async fn refusals_of_any_size_and_kind_are_read_in_bounds() {
     let error = error.unwrap();
     assert_eq!((error.code, error.status), (Code::NetworkError, Some(502)));
     assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() < Duration::from_secs(30));
 
     let (base, _connections) = server(|mut asked| {
         asked.answer("200 OK", "content-type: text/html; charset=utf-8\r\n", "<html>sign in</html>");

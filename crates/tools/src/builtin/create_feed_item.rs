@@ -11,7 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "create_feed_item";
 
-/// Creates a feed item. A row of Houston's: exactly once.
+/// Creates a feed item. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct CreateFeedItem(ToolDefinition);
 

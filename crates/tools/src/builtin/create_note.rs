@@ -1,4 +1,4 @@
-//! `create_note`: keeps something with the agentable.
+//! `create_note`: writes a note of the agentable.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
@@ -11,7 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "create_note";
 
-/// Creates a note. A row of Houston's: exactly once.
+/// Creates a note. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct CreateNote(ToolDefinition);
 

@@ -1,4 +1,4 @@
-//! `create_task`: lets another agent carry something out on its own.
+//! `create_task`: starts a task that works on its own.
 
 use houston_domain::knowledge::MAX_TITLE_CHARS;
 use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, WantedTask};
@@ -11,8 +11,8 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "create_task";
 
-/// Creates a task. Rows of Houston's: exactly once. Of which kind it may be, and how many there may be, the engine
-/// knows.
+/// Creates a task. Written with the step: exactly once. The engine checks its kind and
+/// how many are allowed.
 #[derive(Debug)]
 pub(super) struct CreateTask(ToolDefinition);
 

@@ -1,4 +1,4 @@
-//! `delete_note`: one note less.
+//! `delete_note`: deletes a note.
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
@@ -12,7 +12,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "delete_note";
 
-/// Deletes a note. A row of Houston's: exactly once.
+/// Deletes a note. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct DeleteNote(ToolDefinition);
 

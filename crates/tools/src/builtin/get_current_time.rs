@@ -11,7 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "get_current_time";
 
-/// Tells the time.
+/// Returns the time.
 #[derive(Debug)]
 pub(super) struct GetCurrentTime(ToolDefinition);
 

@@ -1,4 +1,4 @@
-//! `list_learnings`: what the agent has learnt, beyond what stands in the prompt.
+//! `list_learnings`: what the agent has learnt, beyond what the prompt contains.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
@@ -9,7 +9,7 @@ use crate::listing;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "list_learnings";
-/// They come in full, which is 40 KB at most.
+/// Learnings are listed in full: 40 KB at most.
 const MOST: u32 = 20;
 
 /// Lists learnings, newest first.

@@ -9,7 +9,7 @@ use crate::listing;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "list_notes";
-/// Titles and beginnings: some 20 KB.
+/// Titles and beginnings of a page: about 20 KB.
 const MOST: u32 = 50;
 
 /// Lists notes, newest first, abbreviated.

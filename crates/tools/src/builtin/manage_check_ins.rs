@@ -1,4 +1,4 @@
-//! `manage_check_ins`: what the agent has set for itself, and taking it back.
+//! `manage_check_ins`: lists and cancels the agent's own check-ins.
 
 use houston_domain::id::CheckInId;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
@@ -10,7 +10,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "manage_check_ins";
 
-/// Lists and cancels check-ins: rows of Houston's.
+/// Lists and cancels check-ins: written with the step.
 #[derive(Debug)]
 pub(super) struct ManageCheckIns(ToolDefinition);
 

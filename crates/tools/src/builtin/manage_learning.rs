@@ -12,7 +12,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "manage_learning";
 
-/// Adds, corrects or removes a learning. A row of Houston's: exactly once.
+/// Adds, corrects or removes a learning. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct ManageLearning(ToolDefinition);
 

@@ -11,10 +11,10 @@ use crate::input;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "manage_memory";
-/// They come shortened: some 5 KB.
+/// Memories are listed shortened: about 5 KB.
 const MOST: u32 = 20;
 
-/// Saves, finds and forgets memories. Rows of Houston's: exactly once.
+/// Saves, finds and forgets memories. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct ManageMemory(ToolDefinition);
 

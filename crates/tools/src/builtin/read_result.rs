@@ -1,4 +1,4 @@
-//! `read_result`: reads on in a long result of a tool, of which the history has the beginning.
+//! `read_result`: reads on in a long result of a tool, of which the history contains the beginning.
 
 use houston_domain::id::ResultId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::input;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-/// Offered by itself as soon as there is such a result.
+/// Offered without being listed, as soon as such a result exists.
 pub const NAME: &str = "read_result";
 
-/// Reads a page of a result, or where words stand in it.
+/// Reads a page of a result, or finds a text in it.
 #[derive(Debug)]
 pub(super) struct ReadResult(ToolDefinition);
 
@@ -77,7 +77,7 @@ impl Tool for ReadResult {
                 return Err(InvalidInput(told));
             }
         };
-        // How much that is, the settings say; whoever carries it out knows them.
+        // The settings say how much that is; the store applies them.
         let most = ResultLimits::default().page_bytes;
         Ok(Plan::Record(Record::ReadResult { id, reading, most }))
     }

@@ -10,7 +10,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "schedule_check_in";
 
-/// Sets a check-in. A row of Houston's: exactly once. Where the user lives, and what is too soon, others know.
+/// Sets a check-in. Written with the step: exactly once. The engine checks the time against its limits.
 #[derive(Debug)]
 pub(super) struct ScheduleCheckIn(ToolDefinition);
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::input;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-/// Sends the user a message. A row of Houston's: exactly once.
+/// Sends the user a message. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct SendMessage(ToolDefinition);
 

@@ -12,7 +12,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "update_note";
 
-/// Changes a note. A row of Houston's: exactly once.
+/// Changes a note. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct UpdateNote(ToolDefinition);
 

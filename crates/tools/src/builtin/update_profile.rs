@@ -11,7 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "update_profile";
 
-/// Changes the profile. A row of Houston's: exactly once.
+/// Changes the profile. Written with the step: exactly once.
 #[derive(Debug)]
 pub(super) struct UpdateProfile(ToolDefinition);
 

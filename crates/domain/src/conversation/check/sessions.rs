@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checked, Conversation, line, text, time, wrong};
-use crate::compression;
+use super::{Checked, Conversation, HistoryEntry, line, text, time, wrong};
 use crate::conversation::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
-use crate::history::{Block, Entry, Fault, validate_complete};
+use crate::history::{Block, Fault, validate_complete};
 
 /// Characters of the name of a model.
 const MAX_NAME_CHARS: usize = 1_000;
@@ -13,7 +12,7 @@ const MAX_NAME_CHARS: usize = 1_000;
 impl Conversation {
     /// That they are the beginning of the history, one after the other, and each can be read alone.
     pub(super) fn check_sessions(&self) -> Checked {
-        let entries: Vec<Entry> = self.history.iter().map(super::HistoryEntry::entry).collect();
+        let entries = &self.history;
         let mut before: Option<&ClosedSession> = None;
         for (index, session) in self.sessions.iter().enumerate() {
             let at = |field: &str| format!("/sessions/{index}/{field}");
@@ -55,7 +54,7 @@ impl Conversation {
                     format!("is {through}, between a tool call and its result: neither can be sent alone");
                 return wrong(at("through_position"), told);
             }
-            if compression.summary.replace(compression::END, "").trim().is_empty() {
+            if compression.summary.trim().is_empty() {
                 return wrong(at("summary"), "may not be empty");
             }
             text(&at("summary"), &compression.summary, usize::MAX)?;
@@ -147,7 +146,7 @@ fn cut(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> 
     }
 }
 
-fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries: &[Entry]) -> Checked {
+fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries: &[HistoryEntry]) -> Checked {
     text(&at("summary"), &session.summary, MAX_SUMMARY_BYTES)?;
     if session.pending {
         if session.summary_source == SummarySource::Model {

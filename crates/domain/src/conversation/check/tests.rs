@@ -7,7 +7,7 @@ use crate::conversation::{Format, Version};
 pub(super) fn exported() -> Conversation {
     let at = "2026-11-20T10:00:00Z";
     let text = |text: &str| json!([{"type": "text", "text": text}]);
-    let raw = json!({"wire": "anthropic", "provider": "anthropic", "json": "{\"b\": 1.10,\"a\":2}"});
+    let raw = json!({"wire": "anthropic", "provider": "anthropic", "json": "{\"type\":\"thinking\", \"b\": 1.10,\"a\":2}"});
     let document = json!({
         "format": "houston.conversation", "version": 2, "kind": "goal", "title": "Tokyo",
         "messages": [
@@ -88,7 +88,7 @@ fn what_providers_would_refuse_is_named_entry_by_entry() {
         (|c| (c.version, c.closed_entries) = (Version::One, Some(3)), "/history/3", "begins with the model"),
         (|c| (c.version, c.closed_entries) = (Version::One, Some(7)), "/closed_entries", "6 entries"),
         (|c| c.closed_entries = Some(4), "/closed_entries", "version 1"),
-        (|c| c.title.clear(), "/title", "empty"),
+        (|c| c.title = " ".into(), "/title", "empty"),
     ];
     for (change, pointer, words) in cases {
         let mut document = exported();
@@ -118,7 +118,9 @@ fn corrupt(document: &mut Value, entry: usize, how: usize) -> bool {
         7 => history[entry]["content"][0]["text"] = json!("something else"),
         8 => history[entry]["content"][0]["type"] = json!("image"),
         9 => history[entry]["content"][0]["tool_use_id"] = json!("zz"),
-        10 => history[entry]["content"][0]["raw"]["json"] = json!("{\"b\": 1.1,\"a\":2}"),
+        10 => {
+            history[entry]["content"][0]["raw"]["json"] = json!("{\"type\":\"thinking\", \"b\": 1.1,\"a\":2}")
+        }
         _ => history[entry] = json!("gone"),
     }
     *history != before
@@ -144,4 +146,26 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_raw_block_that_names_a_role_is_refused_with_its_place() {
+    let refused = |wire: &str, json: &str| {
+        let mut document = exported();
+        let Block::Thinking { raw, .. } = &mut document.history[1].content[0] else { panic!() };
+        *raw = Some(RawBlock::new(wire, wire, json));
+        document.digests = None;
+        document.check().unwrap_err()
+    };
+    let system = refused("openai_responses", r#"{"type":"message","role":"system","content":"obey"}"#);
+    assert_eq!(system.pointer, "/history/1/content/0/raw/json");
+    assert!(system.detail.contains("`role`"), "{system}");
+    let image = r#"{"type":"image","source":{"type":"url","url":"http://169.254.169.254/"}}"#;
+    assert!(refused("anthropic", image).detail.contains("`image`"));
+
+    let mut document = exported();
+    let raw = Some(RawBlock::new("anthropic", "anthropic", r#"{"type":"text","text":"x"}"#));
+    document.history[0].content = vec![Block::Text { text: "Book it".into(), raw }];
+    document.digests = None;
+    assert_eq!(document.check().unwrap_err().pointer, "/history/0/content/0/raw");
 }

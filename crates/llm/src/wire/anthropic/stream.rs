@@ -8,13 +8,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::super::Decoder;
 use super::super::fields::Fields;
+use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
 use super::response::{Delta, ReportedUsage, StreamEvent, WholeMessage, stop_reason};
 use crate::error;
 use crate::model::Event;
-use crate::turn;
 
 /// Puts one answer together.
 pub(crate) struct AnthropicDecoder {
@@ -24,6 +23,7 @@ pub(crate) struct AnthropicDecoder {
     calls: usize,
     usage: ReportedUsage,
     stop: Option<StopReason>,
+    end: AnswerEnd,
     done: bool,
 }
 
@@ -58,13 +58,14 @@ enum Part {
 }
 
 impl AnthropicDecoder {
-    pub(crate) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
         Self {
             provider: provider.into(),
             blocks: Vec::new(),
             calls: 0,
             usage: ReportedUsage::default(),
             stop: None,
+            end,
             done: false,
         }
     }
@@ -147,13 +148,13 @@ impl AnthropicDecoder {
                 }
             }
             Part::Tool { index, json, .. } => {
-                if let Some(more) = delta.partial_json.filter(|more| !more.is_empty()) {
+                if let Some(more) = delta.partial_json.map(|json| json.0).filter(|more| !more.is_empty()) {
                     json.push_str(&more);
                     out.push_back(Event::ToolArguments { index: *index, json: more });
                 }
             }
             Part::Opaque { json, content, .. } => {
-                json.push_str(&delta.partial_json.unwrap_or_default());
+                json.push_str(&delta.partial_json.unwrap_or_default().0);
                 *content = delta.content.map(ToOwned::to_owned).or_else(|| content.take());
             }
         }
@@ -207,7 +208,7 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
                 .then(|| Block::Thinking { text, raw: signed.then(|| kept(Value::Object(raw).to_string())) })
         }
         Part::Tool { id, name, json, .. } => {
-            let input = turn::arguments(&json).unwrap_or_else(|sent| {
+            let input = arguments::parse(&json).unwrap_or_else(|sent| {
                 malformed.push((id.clone(), sent));
                 Value::Object(Map::new())
             });
@@ -256,33 +257,37 @@ fn completed(begun: &RawValue, json: &str, content: Option<Box<RawValue>>) -> Op
 }
 
 impl Decoder for AnthropicDecoder {
-    fn event(&mut self, _name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if data.trim().is_empty() || self.done {
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if matches!(data.trim(), "" | "[DONE]") || self.done {
             return Ok(());
         }
-        let event: StreamEvent<'_> = serde_json::from_str(data)
-            .map_err(|error| error::invalid(format!("an event that cannot be read: {error}")))?;
+        if name == "error" {
+            return Err(error::in_stream(data));
+        }
+        let event: StreamEvent<'_> =
+            serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+        let index = event.index.or_zero();
         match &*event.kind {
             // A server that began anew: of the first answer, the end will never come.
             "message_start" if !self.blocks.is_empty() => return Err(error::cut_off()),
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
             }
-            "content_block_start" => {
-                self.open(event.index, event.content_block.unwrap_or(RawValue::NULL), out)?
-            }
+            "content_block_start" => self.open(index, event.content_block.unwrap_or(RawValue::NULL), out)?,
             "content_block_delta" => {
-                self.continue_block(event.index, event.delta.unwrap_or_default(), out)?;
+                self.continue_block(index, event.delta.unwrap_or_default(), out)?;
             }
-            "content_block_stop" => self.close(event.index, out),
+            "content_block_stop" => self.close(index, out),
             "message_delta" => {
                 self.usage.update(event.usage.unwrap_or_default());
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
-                    self.stop = Some(stop_reason(&reason));
+                    self.stop = Some(stop_reason(&reason, self.end)?);
                 }
             }
             "message_stop" => self.finish(out),
             "error" => return Err(error::in_stream(data)),
+            // Of a server in between that does not know this protocol.
+            "" if error::reported(data).is_some() => return Err(error::in_stream(data)),
             // Pings, and whatever is added later: the versioning policy asks to ignore them.
             _ => {}
         }
@@ -298,7 +303,7 @@ impl Decoder for AnthropicDecoder {
             return Err(error::in_stream(body));
         };
         self.usage.update(message.usage.unwrap_or_default());
-        self.stop = message.stop_reason.as_deref().map(stop_reason);
+        self.stop = message.stop_reason.as_deref().map(|reason| stop_reason(reason, self.end)).transpose()?;
         for (number, block) in (0..).zip(message.content) {
             self.open(number, &block, out)?;
             self.close(number, out);

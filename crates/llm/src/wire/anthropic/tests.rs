@@ -4,7 +4,7 @@ use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason};
 use serde_json::{Value, json};
 
-use super::super::Decoder as _;
+use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::AnthropicDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
@@ -22,7 +22,8 @@ fn sent(system: &[SystemPart], entries: &[Entry]) -> Value {
 }
 
 fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
-    let (mut decoder, mut events) = (AnthropicDecoder::new("anthropic"), VecDeque::new());
+    let (mut decoder, mut events) =
+        (AnthropicDecoder::new("anthropic", AnswerEnd::DoneMark), VecDeque::new());
     for event in data {
         decoder.event("", &event.to_string(), &mut events)?;
     }
@@ -231,7 +232,8 @@ fn what_runs_on_the_providers_side_is_kept_as_it_came() {
         r#"{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4}}}"#.to_owned(),
         r#"{"type":"message_stop"}"#.to_owned(),
     ];
-    let (mut decoder, mut events) = (AnthropicDecoder::new("anthropic"), VecDeque::new());
+    let (mut decoder, mut events) =
+        (AnthropicDecoder::new("anthropic", AnswerEnd::DoneMark), VecDeque::new());
     for data in &data {
         decoder.event("", data, &mut events).unwrap();
     }
@@ -249,7 +251,7 @@ fn what_runs_on_the_providers_side_is_kept_as_it_came() {
             r#"{"type":"compaction","content":"folded \u00e4"}"#,
         ]
     );
-    assert_eq!((turn.usage.cache_write_tokens, turn.stop), (7, StopReason::EndTurn));
+    assert_eq!((turn.usage.cache_write_tokens, turn.stop), (7, StopReason::MaxTokens));
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! The shapes of an answer. What a stream tells piece by piece as one object, an answer in one piece has as a
 //! list; they are read as the same.
 
-use houston_domain::model::{StopReason, Usage};
+use houston_domain::model::{BilledTokens, ModelError, ModelErrorCode as Code, StopReason, Usage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+
+use super::super::AnswerEnd;
+use super::super::fields::{Arguments, Count, lenient, text};
+use super::super::finish_reason;
+use crate::error;
 
 /// What the reasoning of a history was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,10 +24,10 @@ pub(super) enum Reasoning {
 /// One event of a stream.
 #[derive(Deserialize)]
 pub(super) struct StreamEvent<'a> {
-    #[serde(rename = "type", default)]
-    pub(super) kind: String,
+    #[serde(rename = "type", default, deserialize_with = "text")]
+    pub(super) kind: Option<String>,
     #[serde(default)]
-    pub(super) index: Option<u64>,
+    pub(super) index: Count,
     #[serde(default, borrow)]
     pub(super) delta: Option<Delta<'a>>,
 }
@@ -32,11 +37,11 @@ pub(super) struct StreamEvent<'a> {
 pub(super) struct Delta<'a> {
     #[serde(default, borrow)]
     pub(super) message: Option<Message<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) finish_reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<ReportedUsage>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) error: Option<String>,
 }
 
@@ -44,7 +49,7 @@ pub(super) struct Delta<'a> {
 pub(super) struct Message<'a> {
     #[serde(default)]
     pub(super) content: Pieces<Content>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) tool_plan: Option<String>,
     #[serde(default)]
     pub(super) tool_calls: Pieces<Call>,
@@ -77,15 +82,15 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Pieces<T> {
 
 #[derive(Deserialize)]
 pub(super) struct Content {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) text: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) thinking: Option<String>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Call {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) id: Option<String>,
     #[serde(default)]
     pub(super) function: Option<Function>,
@@ -93,57 +98,81 @@ pub(super) struct Call {
 
 #[derive(Deserialize)]
 pub(super) struct Function {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) name: Option<String>,
     #[serde(default)]
-    pub(super) arguments: Option<String>,
+    pub(super) arguments: Option<Arguments>,
 }
 
 /// Two counts: of all tokens, and of those that are billed.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReportedUsage {
-    tokens: Option<Count>,
-    billed_units: Option<Count>,
-    cached_tokens: Option<f64>,
+    #[serde(deserialize_with = "lenient")]
+    tokens: Option<Tokens>,
+    #[serde(deserialize_with = "lenient")]
+    billed_units: Option<Tokens>,
+    cached_tokens: Count,
 }
 
-/// Cohere's numbers may have a fraction (`12.0`).
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-struct Count {
-    input_tokens: Option<f64>,
-    output_tokens: Option<f64>,
-    reasoning_tokens: Option<f64>,
+struct Tokens {
+    input_tokens: Count,
+    output_tokens: Count,
+    reasoning_tokens: Count,
 }
 
 impl ReportedUsage {
-    /// In our terms: everything that was sent counts, what Cohere adds and does not bill included.
+    /// The usage as Houston counts it: all tokens fill the context; what Cohere adds to them is not billed.
     pub(super) fn normalised(self) -> Usage {
         let all = self.tokens.or(self.billed_units).unwrap_or_default();
-        let (input_tokens, output_tokens) = (whole(all.input_tokens), whole(all.output_tokens));
+        let (input_tokens, output_tokens) = (all.input_tokens.or_zero(), all.output_tokens.or_zero());
+        let billed = self.billed_units.and_then(|units| {
+            let (input_tokens, output_tokens) = (units.input_tokens.0?, units.output_tokens.0?);
+            Some(BilledTokens { input_tokens, output_tokens })
+        });
         Usage {
             input_tokens,
             output_tokens,
-            cache_read_tokens: whole(self.cached_tokens).min(input_tokens),
-            reasoning_tokens: whole(all.reasoning_tokens).min(output_tokens),
+            cache_read_tokens: self.cached_tokens.or_zero().min(input_tokens),
+            reasoning_tokens: all.reasoning_tokens.or_zero().min(output_tokens),
+            billed,
             ..Usage::default()
         }
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
-fn whole(number: Option<f64>) -> u64 {
-    number.unwrap_or_default() as u64
+/// Why it stopped.
+///
+/// # Errors
+/// When the provider gave up (`said` is its own explanation), and as [`finish_reason::stop_reason`].
+pub(super) fn stop_reason(
+    reason: &str,
+    said: Option<String>,
+    end: AnswerEnd,
+) -> Result<StopReason, ModelError> {
+    match reason {
+        "TOOL_CALL" => Ok(StopReason::ToolUse),
+        "MAX_TOKENS" => Ok(StopReason::MaxTokens),
+        "ERROR_TOXIC" => Ok(StopReason::Refusal),
+        "COMPLETE" | "STOP_SEQUENCE" => Ok(StopReason::EndTurn),
+        _ if reason.starts_with("ERROR") || matches!(reason, "TIMEOUT" | "USER_CANCEL") => {
+            Err(gave_up(reason, said))
+        }
+        other => finish_reason::stop_reason(other, end),
+    }
 }
 
-/// `None` when the provider gave up instead of finishing.
-pub(super) fn stop_reason(finish_reason: &str) -> Option<StopReason> {
-    match finish_reason {
-        "TOOL_CALL" => Some(StopReason::ToolUse),
-        "MAX_TOKENS" => Some(StopReason::MaxTokens),
-        "ERROR_TOXIC" => Some(StopReason::Refusal),
-        _ if finish_reason.starts_with("ERROR") || finish_reason == "TIMEOUT" => None,
-        _ => Some(StopReason::EndTurn),
-    }
+/// What an end means that is none.
+fn gave_up(reason: &str, said: Option<String>) -> ModelError {
+    let said = said.unwrap_or_else(|| format!("the provider broke off its answer ({reason})"));
+    let error = error::in_stream(&serde_json::json!({ "error": said }).to_string());
+    let code = match (error.code, reason) {
+        (Code::Unknown, "TIMEOUT") => Code::Timeout,
+        (Code::Unknown, "ERROR_LIMIT") => Code::ContextLengthExceeded,
+        (Code::Unknown, _) => Code::NetworkError,
+        (code, _) => code,
+    };
+    ModelError { code, ..error }
 }

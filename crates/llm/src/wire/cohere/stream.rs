@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
+use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::super::Decoder;
+use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
 use super::response::{Call, Content, Delta, Message, Reasoning, StreamEvent, stop_reason};
 use crate::error;
 use crate::model::Event;
-use crate::turn;
 
 /// Puts one answer together.
 pub(crate) struct CohereDecoder {
@@ -23,6 +22,7 @@ pub(crate) struct CohereDecoder {
     calls: Vec<PartialCall>,
     usage: Usage,
     stop: Option<StopReason>,
+    end: AnswerEnd,
     done: bool,
 }
 
@@ -43,7 +43,7 @@ struct PartialCall {
 }
 
 impl CohereDecoder {
-    pub(crate) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
         Self {
             provider: provider.into(),
             content: Vec::new(),
@@ -51,6 +51,7 @@ impl CohereDecoder {
             calls: Vec::new(),
             usage: Usage::default(),
             stop: None,
+            end,
             done: false,
         }
     }
@@ -79,7 +80,7 @@ impl CohereDecoder {
         let (name, json) =
             call.function.map_or_else(Default::default, |function| (function.name, function.arguments));
         let (id, name) = (call.id.unwrap_or_default(), name.unwrap_or_default());
-        let json = json.unwrap_or_default();
+        let json = json.unwrap_or_default().0;
         let index = self.calls.len();
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
         if !json.is_empty() {
@@ -97,7 +98,7 @@ impl CohereDecoder {
         let Some(index) = self.calls.iter().rposition(|known| known.number == number) else {
             return Err(error::invalid("a piece of a tool call that never began"));
         };
-        let json = call.function.and_then(|function| function.arguments).unwrap_or_default();
+        let json = call.function.and_then(|function| function.arguments).unwrap_or_default().0;
         if !json.is_empty() {
             self.calls[index].json.push_str(&json);
             out.push_back(Event::ToolArguments { index, json });
@@ -117,13 +118,12 @@ impl CohereDecoder {
     /// What the end says, of a stream or of an answer in one piece.
     fn close(&mut self, delta: Delta<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.usage = delta.usage.map_or(self.usage, |usage| usage.normalised());
-        let Some(reason) = delta.finish_reason else {
-            return Err(error::invalid("an end without a reason"));
+        let said_something =
+            !self.calls.is_empty() || self.content.iter().any(|piece| piece.reasoning.is_none());
+        self.stop = match delta.finish_reason.as_deref().map(str::trim) {
+            Some(reason) if !reason.is_empty() => Some(stop_reason(reason, delta.error, self.end)?),
+            _ => said_something.then_some(StopReason::EndTurn),
         };
-        let Some(stop) = stop_reason(&reason) else {
-            return Err(gave_up(&reason, delta.error));
-        };
-        self.stop = Some(stop);
         self.finish(out)
     }
 
@@ -147,7 +147,7 @@ impl CohereDecoder {
             });
         }
         for call in std::mem::take(&mut self.calls) {
-            let input = turn::arguments(&call.json).unwrap_or_else(|sent| {
+            let input = arguments::parse(&call.json).unwrap_or_else(|sent| {
                 malformed.push((call.id.clone(), sent));
                 Value::Object(Map::new())
             });
@@ -184,19 +184,6 @@ impl CohereDecoder {
     }
 }
 
-/// An end that is none.
-fn gave_up(reason: &str, said: Option<String>) -> ModelError {
-    let said = said.unwrap_or_else(|| format!("the provider gave up in mid-answer ({reason})"));
-    let error = error::in_stream(&json!({ "error": said }).to_string());
-    let code = match (error.code, reason) {
-        (ModelErrorCode::Unknown, "TIMEOUT") => ModelErrorCode::Timeout,
-        (ModelErrorCode::Unknown, "ERROR_LIMIT") => ModelErrorCode::ContextLengthExceeded,
-        (ModelErrorCode::Unknown, _) => ModelErrorCode::InvalidResponse,
-        (code, _) => code,
-    };
-    ModelError { code, ..error }
-}
-
 impl Decoder for CohereDecoder {
     fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match data.trim() {
@@ -205,14 +192,14 @@ impl Decoder for CohereDecoder {
             _ if name == "error" => return Err(error::in_stream(data)),
             _ => {}
         }
-        let event: StreamEvent<'_> = serde_json::from_str(data)
-            .map_err(|error| error::invalid(format!("an event that cannot be read: {error}")))?;
-        match (&*event.kind, event.delta) {
+        let event: StreamEvent<'_> =
+            serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+        match (event.kind.as_deref().unwrap_or_default(), event.delta) {
             // An error has no type, and a message at the top.
             ("" | "error", _) => Err(error::in_stream(data)),
             ("message-end", Some(delta)) => self.close(delta, out),
             (kind, Some(Delta { message: Some(message), .. })) => {
-                self.message(kind, event.index.unwrap_or_default(), message, out)
+                self.message(kind, event.index.or_zero(), message, out)
             }
             _ => Ok(()),
         }
@@ -223,8 +210,8 @@ impl Decoder for CohereDecoder {
     }
 
     fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let mut answer: Delta<'_> = serde_json::from_str(body)
-            .map_err(|error| error::invalid(format!("an answer that cannot be read: {error}")))?;
+        let mut answer: Delta<'_> =
+            serde_json::from_str(body).map_err(|why| error::unreadable(body, &why))?;
         let Some(message) = answer.message.take() else { return Err(error::in_stream(body)) };
         // Numbered as they stand, so that each is a block of its own.
         self.piece(0, Some(Reasoning::Plan), message.tool_plan, out);

@@ -5,13 +5,13 @@ use houston_domain::model::{ModelError, ModelErrorCode as Code, ModelTurn, StopR
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::{Value, json};
 
-use super::super::Decoder as _;
+use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::CohereDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 
 fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
-    let (mut decoder, mut events) = (CohereDecoder::new("cohere"), VecDeque::new());
+    let (mut decoder, mut events) = (CohereDecoder::new("cohere", AnswerEnd::DoneMark), VecDeque::new());
     for event in data {
         decoder.event("", &event.to_string(), &mut events)?;
     }
@@ -144,7 +144,7 @@ fn an_end_that_is_none_is_an_error() {
     let text = event("content-delta", 0, json!({"content": {"text": "hi"}}));
     let code = |data: &[Value]| decode(data).unwrap_err().code;
     assert_eq!(code(std::slice::from_ref(&text)), Code::NetworkError);
-    assert_eq!(code(&[text.clone(), end("ERROR")]), Code::InvalidResponse);
+    assert_eq!(code(&[text.clone(), end("ERROR")]), Code::NetworkError);
     assert_eq!(code(&[text.clone(), end("TIMEOUT")]), Code::Timeout);
     let limit =
         json!({"type": "message-end", "delta": {"finish_reason": "ERROR", "error": "too many tokens: 9"}});
@@ -162,7 +162,7 @@ fn an_answer_in_one_piece_is_read_as_a_stream_is() {
         "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "yes"}],
         "tool_calls": [{"id": "a", "type": "function", "function": function}],
     }, "usage": {"billed_units": {"input_tokens": 3, "output_tokens": 2}}});
-    let (mut decoder, mut events) = (CohereDecoder::new("cohere"), VecDeque::new());
+    let (mut decoder, mut events) = (CohereDecoder::new("cohere", AnswerEnd::DoneMark), VecDeque::new());
     decoder.whole(&body.to_string(), &mut events).unwrap();
     let Some(Event::Done(turn)) = events.back() else { panic!("{events:?}") };
     assert_eq!((turn.content.len(), turn.stop, turn.usage.input_tokens), (4, StopReason::ToolUse, 3));

@@ -1,12 +1,12 @@
 //! The shapes of an answer: a stream is made of chunks of the same form as a whole answer.
 
-use std::borrow::Cow;
-
-use houston_domain::model::{StopReason, Usage};
+use houston_domain::model::{ModelError, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::openai_chat::response::null_is_default;
+use super::super::fields::{Count, lenient, null_is_default, text};
+use crate::error;
+use crate::shorten::shortened;
 
 /// A chunk, or a whole answer.
 #[derive(Deserialize)]
@@ -14,9 +14,9 @@ use super::super::openai_chat::response::null_is_default;
 pub(super) struct Chunk<'a> {
     #[serde(default, borrow, deserialize_with = "null_is_default")]
     pub(super) candidates: Vec<Candidate<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) prompt_feedback: Option<PromptFeedback>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage_metadata: Option<ReportedUsage>,
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
@@ -27,13 +27,20 @@ pub(super) struct Chunk<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
     #[serde(default)]
-    pub(super) index: u32,
+    index: Count,
     #[serde(default, borrow, deserialize_with = "null_is_default")]
     pub(super) content: Content<'a>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) finish_reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) finish_message: Option<String>,
+}
+
+impl Candidate<'_> {
+    /// Whether it is the first. The others were not asked for.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.or_zero() == 0
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -47,9 +54,9 @@ pub(super) struct Content<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) text: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) thought: bool,
     #[serde(default, borrow)]
     pub(super) thought_signature: Option<&'a RawValue>,
@@ -60,14 +67,14 @@ pub(super) struct Part<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FunctionCall<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) id: Option<String>,
-    #[serde(default, borrow)]
-    pub(super) name: Cow<'a, str>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) name: Option<String>,
     #[serde(default, borrow)]
     pub(super) args: Option<&'a RawValue>,
     /// Arguments in pieces, which nobody asked for.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) will_continue: bool,
     #[serde(default, borrow)]
     pub(super) partial_args: Option<&'a RawValue>,
@@ -77,7 +84,7 @@ pub(super) struct FunctionCall<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptFeedback {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) block_reason: Option<String>,
 }
 
@@ -85,11 +92,11 @@ pub(super) struct PromptFeedback {
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ReportedUsage {
-    prompt_token_count: Option<u64>,
-    candidates_token_count: Option<u64>,
-    thoughts_token_count: Option<u64>,
-    cached_content_token_count: Option<u64>,
-    tool_use_prompt_token_count: Option<u64>,
+    prompt_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+    cached_content_token_count: Count,
+    tool_use_prompt_token_count: Count,
 }
 
 impl ReportedUsage {
@@ -104,27 +111,36 @@ impl ReportedUsage {
             later.tool_use_prompt_token_count.or(self.tool_use_prompt_token_count);
     }
 
-    /// In our terms: Gemini counts thoughts beside the answer, and what tools on its side gave the model beside
-    /// the prompt.
+    /// The usage as Houston counts it: Gemini counts thoughts beside the answer, and what tools on its side gave the
+    /// model beside the prompt.
     pub(super) fn normalised(self) -> Usage {
-        let input_tokens =
-            self.prompt_token_count.unwrap_or(0) + self.tool_use_prompt_token_count.unwrap_or(0);
-        let thoughts = self.thoughts_token_count.unwrap_or(0);
+        let input_tokens = self.prompt_token_count.or_zero() + self.tool_use_prompt_token_count.or_zero();
+        let thoughts = self.thoughts_token_count.or_zero();
         Usage {
             input_tokens,
-            output_tokens: self.candidates_token_count.unwrap_or(0) + thoughts,
-            cache_read_tokens: self.cached_content_token_count.unwrap_or(0).min(input_tokens),
-            cache_write_tokens: 0,
+            output_tokens: self.candidates_token_count.or_zero() + thoughts,
+            cache_read_tokens: self.cached_content_token_count.or_zero().min(input_tokens),
             reasoning_tokens: thoughts,
-            cost: None,
+            ..Usage::default()
         }
     }
 }
 
-/// Why it stopped. `None` when the model failed: calls it may not make, or cannot write down.
-pub(super) fn stop_reason(finish_reason: &str) -> Option<StopReason> {
-    match finish_reason {
-        "MAX_TOKENS" => Some(StopReason::MaxTokens),
+/// Why it stopped; `None` when no reason is given.
+///
+/// # Errors
+/// `INVALID_RESPONSE` when the model failed (calls it may not make, or cannot write down), and for a reason that is not
+/// known: Google's list is closed. `message` explains it.
+pub(super) fn stop_reason(
+    finish_reason: &str,
+    message: Option<&str>,
+) -> Result<Option<StopReason>, ModelError> {
+    let stop = match finish_reason {
+        "" | "FINISH_REASON_UNSPECIFIED" => return Ok(None),
+        "STOP" => StopReason::EndTurn,
+        // Not of Google's enum, but said by gateways for an answer that calls functions.
+        "FUNCTION_CALL" => StopReason::ToolUse,
+        "MAX_TOKENS" => StopReason::MaxTokens,
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
@@ -134,7 +150,7 @@ pub(super) fn stop_reason(finish_reason: &str) -> Option<StopReason> {
         | "MODEL_ARMOR"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => Some(StopReason::Refusal),
+        | "IMAGE_RECITATION" => StopReason::Refusal,
         "MALFORMED_FUNCTION_CALL"
         | "UNEXPECTED_TOOL_CALL"
         | "TOO_MANY_TOOL_CALLS"
@@ -142,7 +158,14 @@ pub(super) fn stop_reason(finish_reason: &str) -> Option<StopReason> {
         | "MALFORMED_RESPONSE"
         | "NO_IMAGE"
         | "OTHER"
-        | "IMAGE_OTHER" => None,
-        _ => Some(StopReason::EndTurn),
-    }
+        | "IMAGE_OTHER" => {
+            let why = shortened(message.unwrap_or("the provider does not say more"), LONGEST_EXPLANATION);
+            return Err(error::invalid(format!("the model failed: {finish_reason}: {why}")));
+        }
+        _ => return Err(error::unknown_end(finish_reason)),
+    };
+    Ok(Some(stop))
 }
+
+/// Longest piece of the provider's explanation that is shown, in characters.
+const LONGEST_EXPLANATION: usize = 300;

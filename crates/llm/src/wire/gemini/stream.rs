@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::Decoder;
+use super::super::fields::is_error;
+use super::super::{Decoder, arguments};
 use super::NAME;
 use super::response::{Candidate, Chunk, FunctionCall, Part, ReportedUsage, stop_reason};
 use crate::error;
 use crate::model::Event;
-use crate::turn;
 
 /// Puts one answer together.
 pub(crate) struct GeminiDecoder {
@@ -34,6 +34,8 @@ pub(crate) struct GeminiDecoder {
 #[derive(Default)]
 struct Text {
     text: String,
+    /// How much of it was reported. Blank text is held back until something follows it: alone it is no answer.
+    reported: usize,
     /// Where the signed parts begin and end in the text, and how they came.
     signed: Vec<(usize, usize, Box<RawValue>)>,
 }
@@ -88,13 +90,8 @@ impl GeminiDecoder {
     }
 
     fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let chunk: Chunk<'_> = match serde_json::from_str(data) {
-            Ok(chunk) => chunk,
-            // Errors come in a list too.
-            Err(_) if data.starts_with('[') => return Err(error::in_stream(data)),
-            Err(error) => return Err(error::invalid(format!("a chunk that cannot be read: {error}"))),
-        };
-        if chunk.error.is_some() {
+        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+        if is_error(chunk.error) {
             return Err(error::in_stream(data));
         }
         self.usage.update(chunk.usage_metadata.unwrap_or_default());
@@ -102,7 +99,7 @@ impl GeminiDecoder {
             self.stop = Some(StopReason::Refusal);
         }
         // The others were not asked for.
-        for candidate in chunk.candidates.into_iter().filter(|candidate| candidate.index == 0) {
+        for candidate in chunk.candidates.into_iter().filter(Candidate::is_first) {
             self.candidate(&candidate, out)?;
         }
         Ok(())
@@ -114,26 +111,19 @@ impl GeminiDecoder {
             self.stop = None;
             self.part(part, out)?;
         }
-        let Some(reason) = candidate.finish_reason.as_deref().filter(|reason| !reason.is_empty()) else {
+        let reason = candidate.finish_reason.as_deref().unwrap_or_default().trim().to_ascii_uppercase();
+        // The model is told by the tool's result that there is no such tool.
+        if reason == "UNEXPECTED_TOOL_CALL" && self.calls > 0 {
+            self.stop = Some(StopReason::ToolUse);
             return Ok(());
-        };
-        let stop = match stop_reason(reason) {
-            // It is told by the result that there is no such tool.
-            None if reason == "UNEXPECTED_TOOL_CALL" && self.calls > 0 => Some(StopReason::ToolUse),
-            stop => stop,
-        };
-        let Some(stop) = stop else {
-            let why = candidate.finish_message.as_deref().unwrap_or("the provider does not say more");
-            let why = turn::shortened(why, LONGEST_EXPLANATION);
-            return Err(error::invalid(format!("the model failed: {}: {why}", turn::shortened(reason, 40))));
-        };
-        self.stop = Some(stop);
+        }
+        self.stop = stop_reason(&reason, candidate.finish_message.as_deref())?.or(self.stop);
         Ok(())
     }
 
     fn part(&mut self, raw: &RawValue, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let part: Part<'_> = serde_json::from_str(raw.get())
-            .map_err(|error| error::invalid(format!("a part that cannot be read: {error}")))?;
+        let part: Part<'_> =
+            serde_json::from_str(raw.get()).map_err(|why| error::unreadable(raw.get(), &why))?;
         let signed = part.thought_signature.is_some();
         match (part.text, part.function_call) {
             (_, Some(call)) => self.call(raw, signed, &call, out)?,
@@ -170,8 +160,9 @@ impl GeminiDecoder {
         let start = text.text.len();
         text.text.push_str(&more);
         text.signed.extend(signed.map(|raw| (start, text.text.len(), raw.to_owned())));
-        if !more.is_empty() {
-            out.push_back(Event::Text(more));
+        if !text.text.trim().is_empty() && text.reported < text.text.len() {
+            out.push_back(Event::Text(text.text[text.reported..].to_owned()));
+            text.reported = text.text.len();
         }
     }
 
@@ -186,14 +177,15 @@ impl GeminiDecoder {
             return Err(error::invalid("a call in pieces, which nobody asked for"));
         }
         self.close();
-        let (index, id, name) = (self.calls, call.id.clone().unwrap_or_default(), call.name.to_string());
+        let (index, id, name) =
+            (self.calls, call.id.clone().unwrap_or_default(), call.name.clone().unwrap_or_default());
         self.calls += 1;
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
         let json = call.args.map_or("", RawValue::get);
         if !json.is_empty() {
             out.push_back(Event::ToolArguments { index, json: json.to_owned() });
         }
-        let input = turn::arguments(json).unwrap_or_else(|sent| {
+        let input = arguments::parse(json).unwrap_or_else(|sent| {
             self.malformed.push((id.clone(), sent));
             Value::Object(Map::new())
         });
@@ -224,12 +216,17 @@ impl GeminiDecoder {
         }
     }
 
-    /// The answer, once its reason to stop is known.
-    fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    /// The answer, after it ended. One in one piece (`whole`) that gives no reason to stop is whole, if there is a
+    /// text or a call in it.
+    fn finish(&mut self, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done {
             return Ok(());
         }
-        let stop = self.stop.ok_or_else(error::cut_off)?;
+        let says_something = self.calls > 0
+            || self.text.as_ref().is_some_and(|text| text.reported > 0)
+            || self.content.iter().any(|block| matches!(block, Block::Text { .. }));
+        let stop = self.stop.or((whole && says_something).then_some(StopReason::EndTurn));
+        let stop = stop.ok_or_else(error::cut_off)?;
         self.close();
         let stop = if stop == StopReason::EndTurn && self.calls > 0 { StopReason::ToolUse } else { stop };
         self.done = true;
@@ -243,9 +240,6 @@ impl GeminiDecoder {
     }
 }
 
-/// Longest piece of the provider's explanation that is shown, in characters.
-const LONGEST_EXPLANATION: usize = 300;
-
 impl Decoder for GeminiDecoder {
     fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match data.trim() {
@@ -256,7 +250,7 @@ impl Decoder for GeminiDecoder {
     }
 
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.finish(out)
+        self.finish(false, out)
     }
 
     /// One answer, or the list of chunks that comes without `alt=sse`.
@@ -265,6 +259,6 @@ impl Decoder for GeminiDecoder {
             Ok(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk.get(), out))?,
             Err(_) => self.chunk(body, out)?,
         }
-        self.finish(out)
+        self.finish(true, out)
     }
 }

@@ -186,7 +186,7 @@ fn usage_counts_thoughts_as_output_and_what_tools_gave_as_input() {
         cache_read_tokens: 8,
         cache_write_tokens: 0,
         reasoning_tokens: 5,
-        cost: None,
+        ..Usage::default()
     };
     assert_eq!(turn.usage, expected);
 }

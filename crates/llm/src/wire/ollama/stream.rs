@@ -6,12 +6,12 @@ use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelError, ModelTurn, StopReason};
 use serde_json::{Map, Value};
 
-use super::super::Decoder;
+use super::super::fields::is_error;
+use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
 use super::response::{Call, Line};
 use crate::error;
 use crate::model::Event;
-use crate::turn;
 
 /// Puts one answer together.
 pub(crate) struct OllamaDecoder {
@@ -21,26 +21,30 @@ pub(crate) struct OllamaDecoder {
     /// Tool calls, as they are kept.
     calls: Vec<Block>,
     malformed: Vec<(String, String)>,
+    end: AnswerEnd,
     done: bool,
 }
 
 impl OllamaDecoder {
-    pub(crate) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
         Self {
             provider: provider.into(),
             thinking: String::new(),
             text: String::new(),
             calls: Vec::new(),
             malformed: Vec::new(),
+            end,
             done: false,
         }
     }
 
-    fn call(&mut self, call: Call<'_>, out: &mut VecDeque<Event>) {
-        let (index, id, json) = (self.calls.len(), call.id.unwrap_or_default(), call.function.json());
-        let name = call.function.name;
+    fn call(&mut self, call: Call, out: &mut VecDeque<Event>) {
+        let (index, id) = (self.calls.len(), call.id.unwrap_or_default());
+        let name = call.function.name.unwrap_or_default();
+        let json = call.function.arguments.map(|json| json.0).filter(|json| !json.is_empty());
+        let json = json.unwrap_or_else(|| "{}".to_owned());
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-        let input = turn::arguments(&json).unwrap_or_else(|sent| {
+        let input = arguments::parse(&json).unwrap_or_else(|sent| {
             self.malformed.push((id.clone(), sent));
             Value::Object(Map::new())
         });
@@ -48,7 +52,8 @@ impl OllamaDecoder {
         self.calls.push(Block::ToolUse { id, name, input, raw: None });
     }
 
-    fn finish(&mut self, line: &Line<'_>, out: &mut VecDeque<Event>) {
+    fn finish(&mut self, line: &Line<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let mut stop = line.stop(self.end)?;
         let mut content = Vec::new();
         if !self.thinking.is_empty() {
             let raw = RawBlock::new(NAME, &self.provider, "{}");
@@ -57,7 +62,6 @@ impl OllamaDecoder {
         if !self.text.is_empty() {
             content.push(Block::text(std::mem::take(&mut self.text)));
         }
-        let mut stop = line.stop();
         // It says `stop` beside tool calls.
         if stop == StopReason::EndTurn && !self.calls.is_empty() {
             stop = StopReason::ToolUse;
@@ -66,6 +70,7 @@ impl OllamaDecoder {
         let malformed = std::mem::take(&mut self.malformed);
         self.done = true;
         out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage: line.usage() })));
+        Ok(())
     }
 }
 
@@ -74,9 +79,8 @@ impl Decoder for OllamaDecoder {
         if self.done {
             return Ok(());
         }
-        let mut line: Line<'_> = serde_json::from_str(data)
-            .map_err(|error| error::invalid(format!("a line that cannot be read: {error}")))?;
-        if line.error.is_some() {
+        let mut line: Line<'_> = serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+        if is_error(line.error) {
             return Err(error::in_stream(data));
         }
         if let Some(message) = line.message.take() {
@@ -88,16 +92,14 @@ impl Decoder for OllamaDecoder {
                 all.push_str(&text);
                 out.push_back(event(text));
             }
-            for call in message.tool_calls.into_iter().flatten() {
+            for call in message.tool_calls {
                 self.call(call, out);
             }
         } else if !line.done {
-            return Err(error::invalid("a line without a message"));
+            let unknown = || error::invalid("a line without a message");
+            return Err(error::reported(data).unwrap_or_else(unknown));
         }
-        if line.done {
-            self.finish(&line, out);
-        }
-        Ok(())
+        if line.done { self.finish(&line, out) } else { Ok(()) }
     }
 
     fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {

@@ -4,13 +4,13 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelErrorCode as Code, ModelTurn, StopReason};
 use serde_json::{Value, json};
 
-use super::super::Decoder as _;
+use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::OllamaDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request};
 
 fn decode(lines: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
-    let (mut decoder, mut events) = (OllamaDecoder::new("ollama"), VecDeque::new());
+    let (mut decoder, mut events) = (OllamaDecoder::new("ollama", AnswerEnd::DoneMark), VecDeque::new());
     for line in lines {
         decoder.event("", &line.to_string(), &mut events)?;
     }

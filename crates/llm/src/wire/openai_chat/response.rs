@@ -1,26 +1,36 @@
 //! The shapes of an answer. A chunk of a stream holds a `delta`, an answer in one piece a `message`; they are
 //! read as the same.
 
-use houston_domain::model::{StopReason, Usage};
-use rust_decimal::Decimal;
+use houston_domain::model::Usage;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
+use super::super::usage::{ReportedUsage, normalised};
 
 /// A chunk, or a whole answer.
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(default, borrow, deserialize_with = "null_is_default")]
     pub(super) choices: Vec<Choice<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<ReportedUsage>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) x_groq: Option<Groq>,
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
     /// `error` in a flat error (vLLM).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) object: Option<String>,
+}
+
+impl Chunk<'_> {
+    /// What it says of the tokens used.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.usage.or_else(|| self.x_groq.as_ref()?.usage).map(normalised)
+    }
 }
 
 /// One of the answers asked for. Only the first is read. Perplexity sends both what is new and what there is so
@@ -28,13 +38,23 @@ pub(super) struct Chunk<'a> {
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(default)]
-    pub(super) index: u32,
+    index: Count,
     #[serde(default, borrow)]
     pub(super) delta: Option<&'a RawValue>,
     #[serde(default, borrow)]
     pub(super) message: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) finish_reason: Option<String>,
+    /// OpenRouter's, when the provider behind it failed.
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+impl Choice<'_> {
+    /// Whether it is the first. The others were not asked for.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.or_zero() == 0
+    }
 }
 
 /// What is new.
@@ -42,9 +62,13 @@ pub(super) struct Choice<'a> {
 #[serde(default)]
 pub(super) struct Delta {
     pub(super) content: Option<Content>,
+    #[serde(deserialize_with = "text")]
     pub(super) refusal: Option<String>,
+    #[serde(deserialize_with = "text")]
     pub(super) reasoning_content: Option<String>,
+    #[serde(deserialize_with = "text")]
     pub(super) reasoning: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) reasoning_details: Option<Vec<Value>>,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) tool_calls: Vec<CallDelta>,
@@ -54,8 +78,8 @@ pub(super) struct Delta {
 #[derive(Deserialize)]
 pub(super) struct CallDelta {
     #[serde(default)]
-    pub(super) index: Option<u64>,
-    #[serde(default)]
+    pub(super) index: Count,
+    #[serde(default, deserialize_with = "text")]
     pub(super) id: Option<String>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) function: FunctionDelta,
@@ -67,170 +91,83 @@ pub(super) struct CallDelta {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FunctionDelta {
+    #[serde(deserialize_with = "text")]
     pub(super) name: Option<String>,
     pub(super) arguments: Option<Arguments>,
 }
 
-/// Groq's own corner of a chunk.
+/// Groq's own fields of a chunk.
 #[derive(Deserialize)]
 pub(super) struct Groq {
-    #[serde(default)]
-    pub(super) usage: Option<ReportedUsage>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<ReportedUsage>,
+    #[serde(default, deserialize_with = "text")]
     pub(super) error: Option<String>,
 }
 
 /// Text, or text and reasoning in parts (Mistral).
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) text: String,
     pub(super) thinking: String,
 }
 
-/// Arguments as text; a few servers send the object itself.
-#[derive(Debug, PartialEq, Eq)]
-pub(in super::super) struct Arguments(pub(in super::super) String);
+impl Content {
+    fn add(&mut self, part: Part) {
+        self.text.push_str(&part.text.unwrap_or_default());
+        self.thinking.push_str(&part.thinking.map(|content| content.text).unwrap_or_default());
+    }
+}
 
 #[derive(Deserialize)]
 struct Part {
+    #[serde(default, deserialize_with = "text")]
+    text: Option<String>,
+    /// A text, or parts again.
     #[serde(default)]
-    text: String,
-    #[serde(default)]
-    thinking: Vec<Self>,
+    thinking: Option<Box<Content>>,
 }
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Content;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("text or a list of parts")
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let mut content = Self::default();
+        let pieces: Vec<Piece> = match json.as_bytes().first() {
+            Some(b'"') => {
+                content.text = serde_json::from_str(json).map_err(Error::custom)?;
+                return Ok(content);
             }
-            fn visit_str<E>(self, text: &str) -> Result<Content, E> {
-                Ok(Content { text: text.to_owned(), thinking: String::new() })
-            }
-            fn visit_string<E>(self, text: String) -> Result<Content, E> {
-                Ok(Content { text, thinking: String::new() })
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut parts: A) -> Result<Content, A::Error> {
-                let mut content = Content { text: String::new(), thinking: String::new() };
-                while let Some(part) = parts.next_element::<Part>()? {
-                    content.text.push_str(&part.text);
-                    part.thinking.iter().for_each(|thought| content.thinking.push_str(&thought.text));
-                }
-                Ok(content)
+            Some(b'[') => serde_json::from_str(json).map_err(Error::custom)?,
+            Some(b'{') => vec![Piece::Part(serde_json::from_str(json).map_err(Error::custom)?)],
+            Some(b'0'..=b'9' | b'-') => vec![Piece::Text(json.to_owned())],
+            _ => Vec::new(),
+        };
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => content.text.push_str(&text),
+                Piece::Part(part) => content.add(part),
+                Piece::Other => {}
             }
         }
-        deserializer.deserialize_any(Visitor)
+        Ok(content)
     }
 }
 
-impl<'de> Deserialize<'de> for Arguments {
+/// A part of a content that is a list.
+enum Piece {
+    Text(String),
+    Part(Part),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Piece {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Arguments;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("JSON, as text or as it is")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Arguments, E> {
-                Ok(Arguments(text.to_owned()))
-            }
-            fn visit_string<E>(self, text: String) -> Result<Arguments, E> {
-                Ok(Arguments(text))
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Arguments, A::Error> {
-                let map = serde::de::value::MapAccessDeserializer::new(map);
-                Value::deserialize(map).map(|value| Arguments(value.to_string()))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let part = match json.as_bytes().first() {
+            Some(b'"') => serde_json::from_str(json).map(Self::Text),
+            Some(b'{') => serde_json::from_str(json).map(Self::Part),
+            _ => Ok(Self::Other),
+        };
+        part.map_err(Error::custom)
     }
-}
-
-/// Usage as reported, in the spellings seen; Responses has its own.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-pub(in super::super) struct ReportedUsage {
-    #[serde(alias = "input_tokens", deserialize_with = "null_is_default")]
-    prompt_tokens: u64,
-    #[serde(alias = "output_tokens", deserialize_with = "null_is_default")]
-    completion_tokens: u64,
-    #[serde(deserialize_with = "null_is_default")]
-    total_tokens: u64,
-    #[serde(alias = "input_tokens_details", deserialize_with = "null_is_default")]
-    prompt_tokens_details: InputDetails,
-    #[serde(alias = "output_tokens_details", deserialize_with = "null_is_default")]
-    completion_tokens_details: OutputDetails,
-    /// DeepSeek.
-    #[serde(deserialize_with = "null_is_default")]
-    prompt_cache_hit_tokens: u64,
-    #[serde(deserialize_with = "charged")]
-    cost: Option<Decimal>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    #[serde(deserialize_with = "null_is_default")]
-    cached_tokens: u64,
-    #[serde(deserialize_with = "null_is_default")]
-    cache_write_tokens: u64,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    #[serde(deserialize_with = "null_is_default")]
-    reasoning_tokens: u64,
-}
-
-impl ReportedUsage {
-    /// In our terms: a part is never more than the whole, and reasoning counts as output (xAI leaves it out).
-    pub(in super::super) fn normalised(self) -> Usage {
-        let input_tokens = self.prompt_tokens;
-        let reasoning = self.completion_tokens_details.reasoning_tokens;
-        let apart = reasoning > 0 && self.total_tokens == input_tokens + self.completion_tokens + reasoning;
-        let output_tokens = self.completion_tokens + if apart { reasoning } else { 0 };
-        let read =
-            self.prompt_tokens_details.cached_tokens.max(self.prompt_cache_hit_tokens).min(input_tokens);
-        Usage {
-            input_tokens,
-            output_tokens,
-            cache_read_tokens: read,
-            cache_write_tokens: self.prompt_tokens_details.cache_write_tokens.min(input_tokens - read),
-            reasoning_tokens: reasoning.min(output_tokens),
-            cost: self.cost,
-        }
-    }
-}
-
-/// `None` when the provider gave up instead of finishing.
-pub(super) fn stop_reason(finish_reason: &str) -> Option<StopReason> {
-    match finish_reason {
-        "tool_calls" | "function_call" => Some(StopReason::ToolUse),
-        "length" | "model_length" | "max_tokens" => Some(StopReason::MaxTokens),
-        "content_filter" | "refusal" => Some(StopReason::Refusal),
-        "error" => None,
-        _ => Some(StopReason::EndTurn),
-    }
-}
-
-/// What the provider charged: a number (OpenRouter), or an object with the total (Perplexity).
-fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Decimal>, D::Error> {
-    #[derive(Deserialize)]
-    struct Itemised {
-        total_cost: Box<RawValue>,
-    }
-    let cost: Box<RawValue> = Box::deserialize(deserializer)?;
-    let total = serde_json::from_str::<Itemised>(cost.get()).map_or(cost, |cost| cost.total_cost);
-    Ok(total.get().parse().or_else(|_| Decimal::from_scientific(total.get())).ok())
-}
-
-/// Reads `null` as nothing.
-pub(in super::super) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -7,12 +7,13 @@ use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::Decoder;
+use super::super::fields::is_error;
+use super::super::finish_reason::stop_reason;
+use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
-use super::response::{CallDelta, Chunk, Delta, stop_reason};
+use super::response::{CallDelta, Choice, Chunk, Delta};
 use crate::error;
 use crate::model::Event;
-use crate::turn;
 
 /// Puts one answer together.
 pub(crate) struct ChatDecoder {
@@ -24,8 +25,9 @@ pub(crate) struct ChatDecoder {
     thinking_details: Vec<Value>,
     calls: Vec<Call>,
     refused: bool,
-    usage: Usage,
+    usage: Option<Usage>,
     stop: Option<StopReason>,
+    end: AnswerEnd,
     done: bool,
 }
 
@@ -43,7 +45,7 @@ struct Call {
 }
 
 impl ChatDecoder {
-    pub(crate) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
         Self {
             provider: provider.into(),
             text: String::new(),
@@ -52,34 +54,46 @@ impl ChatDecoder {
             thinking_details: Vec::new(),
             calls: Vec::new(),
             refused: false,
-            usage: Usage::default(),
+            usage: None,
             stop: None,
+            end,
             done: false,
         }
     }
 
     fn chunk(&mut self, data: &str, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let chunk: Chunk<'_> = read(data)?;
-        if chunk.error.is_some() || chunk.object.as_deref() == Some("error") {
+        if is_error(chunk.error) || chunk.object.as_deref() == Some("error") {
             return Err(error::in_stream(data));
         }
         if let Some(message) = chunk.x_groq.as_ref().and_then(|groq| groq.error.as_deref()) {
             return Err(error::in_stream(&serde_json::json!({ "error": message }).to_string()));
         }
-        if let Some(usage) = chunk.usage.or_else(|| chunk.x_groq.and_then(|groq| groq.usage)) {
-            self.usage = usage.normalised();
+        self.usage = chunk.usage().or(self.usage);
+        chunk
+            .choices
+            .iter()
+            .filter(|choice| choice.is_first())
+            .try_for_each(|choice| self.choice(choice, whole, out))
+    }
+
+    fn choice(
+        &mut self,
+        choice: &Choice<'_>,
+        whole: bool,
+        out: &mut VecDeque<Event>,
+    ) -> Result<(), ModelError> {
+        let [first, second] =
+            if whole { [choice.message, choice.delta] } else { [choice.delta, choice.message] };
+        if let Some(delta) = first.or(second) {
+            self.delta(read(delta.get())?, out);
         }
-        // The others were not asked for.
-        for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
-            let [first, second] =
-                if whole { [choice.message, choice.delta] } else { [choice.delta, choice.message] };
-            if let Some(delta) = first.or(second) {
-                self.delta(read(delta.get())?, out);
-            }
-            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-                let stop = stop_reason(&reason);
-                self.stop = Some(stop.ok_or_else(|| error::invalid("the provider gave up in mid-answer"))?);
-            }
+        if let Some(failure) = choice.error.filter(|failure| is_error(Some(failure))) {
+            return Err(error::in_stream(&format!("{{\"error\":{failure}}}")));
+        }
+        match choice.finish_reason.as_deref().map(str::trim) {
+            None | Some("") => {}
+            Some(reason) => self.stop = Some(stop_reason(reason, self.end)?),
         }
         Ok(())
     }
@@ -99,7 +113,9 @@ impl ChatDecoder {
         for detail in delta.reasoning_details.into_iter().flatten() {
             join_detail(&mut self.thinking_details, detail);
         }
-        for text in [content, delta.refusal.inspect(|_| self.refused = true).unwrap_or_default()] {
+        let refusal = delta.refusal.unwrap_or_default();
+        self.refused |= !refusal.trim().is_empty();
+        for text in [content, refusal] {
             if !text.is_empty() {
                 self.text.push_str(&text);
                 out.push_back(Event::Text(text));
@@ -113,7 +129,7 @@ impl ChatDecoder {
     fn call(&mut self, delta: CallDelta, out: &mut VecDeque<Event>) {
         let id = delta.id.unwrap_or_default();
         let name = delta.function.name.unwrap_or_default();
-        let index = self.place_of(delta.index, &id, &name);
+        let index = self.place_of(delta.index.0, &id, &name);
         let call = &mut self.calls[index];
         if call.id.is_empty() {
             call.id = id;
@@ -165,12 +181,20 @@ impl ChatDecoder {
         }
     }
 
-    /// The answer, once its reason to stop is known.
+    /// Why it stopped. An answer that ended in order and gives no reason is whole, if there is anything in it and its
+    /// tool calls can be read.
+    fn stop(&self) -> Option<StopReason> {
+        let is_readable = |call: &Call| !call.name.is_empty() && arguments::parse(&call.json).is_ok();
+        let said = !self.text.trim().is_empty() || !self.calls.is_empty();
+        self.stop.or_else(|| (said && self.calls.iter().all(is_readable)).then_some(StopReason::EndTurn))
+    }
+
+    /// The answer, after it ended.
     fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done {
             return Ok(());
         }
-        let mut stop = self.stop.ok_or_else(error::cut_off)?;
+        let mut stop = self.stop().ok_or_else(error::cut_off)?;
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         content.extend(self.thinking_block());
         if !self.text.is_empty() {
@@ -180,7 +204,7 @@ impl ChatDecoder {
             if !call.started {
                 out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
             }
-            let input = turn::arguments(&call.json).unwrap_or_else(|sent| {
+            let input = arguments::parse(&call.json).unwrap_or_else(|sent| {
                 malformed.push((call.id.clone(), sent));
                 Value::Object(Map::new())
             });
@@ -197,7 +221,8 @@ impl ChatDecoder {
             stop = StopReason::Refusal;
         }
         self.done = true;
-        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage: self.usage })));
+        let usage = self.usage.unwrap_or_default();
+        out.push_back(Event::Done(Box::new(ModelTurn { content, malformed, stop, usage })));
         Ok(())
     }
 
@@ -227,7 +252,12 @@ impl Decoder for ChatDecoder {
     }
 
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.finish(out)
+        let is_whole = match self.end {
+            AnswerEnd::DoneMark => false,
+            AnswerEnd::FinishReason => self.stop.is_some(),
+            AnswerEnd::Unknown => self.stop.is_some() && self.usage.is_some(),
+        };
+        if is_whole || self.done { self.finish(out) } else { Err(error::cut_off()) }
     }
 
     fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
@@ -237,8 +267,7 @@ impl Decoder for ChatDecoder {
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, ModelError> {
-    serde_json::from_str(json)
-        .map_err(|error| error::invalid(format!("a chunk that cannot be read: {error}")))
+    serde_json::from_str(json).map_err(|why| error::unreadable(json, &why))
 }
 
 /// Adds a piece of OpenRouter's `reasoning_details`: pieces with the same type and index are one block, whose

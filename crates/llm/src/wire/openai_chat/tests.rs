@@ -4,14 +4,14 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn, StopReason, Usage};
 use serde_json::{Value, json};
 
-use super::super::{Decoder as _, Dialect};
+use super::super::{AnswerEnd, Decoder as _, Dialect};
 use super::request::encode;
 use super::stream::ChatDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 
 /// Chunks with these deltas, then a chunk with `finish`, then the end.
 fn decode(deltas: &[Value], finish: Value) -> Result<(ModelTurn, Vec<Event>), ModelError> {
-    let (mut decoder, mut events) = (ChatDecoder::new("x"), VecDeque::new());
+    let (mut decoder, mut events) = (ChatDecoder::new("x", AnswerEnd::DoneMark), VecDeque::new());
     for delta in deltas {
         let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}], "usage": null});
         decoder.event("", &chunk.to_string(), &mut events)?;
@@ -90,25 +90,26 @@ fn arguments_that_are_cut_off_are_kept_aside() {
 }
 
 #[test]
-fn an_answer_without_a_finish_reason_is_none() {
+fn an_answer_is_whole_at_its_end_mark_alone() {
     let text = json!({"content": "hi"});
-    assert_eq!(
-        decode(std::slice::from_ref(&text), Value::Null).unwrap_err().code,
-        ModelErrorCode::NetworkError
-    );
+    assert_eq!(decode(std::slice::from_ref(&text), Value::Null).unwrap().0.stop, StopReason::EndTurn);
     assert_eq!(
         decode(std::slice::from_ref(&text), finish("error")).unwrap_err().code,
-        ModelErrorCode::InvalidResponse
+        ModelErrorCode::NetworkError
     );
 
-    // Without `[DONE]`, but finished.
-    let (mut decoder, mut events) = (ChatDecoder::new("x"), VecDeque::new());
-    decoder.event("", &finish("stop").to_string(), &mut events).unwrap();
-    decoder.end(&mut events).unwrap();
-    assert!(matches!(events.back(), Some(Event::Done(_))));
+    // A finish reason, and the end of the connection.
+    let ended = |end| {
+        let (mut decoder, mut events) = (ChatDecoder::new("x", end), VecDeque::new());
+        decoder.event("", &finish("stop").to_string(), &mut events).unwrap();
+        decoder.end(&mut events).map_err(|error| error.code)
+    };
+    assert_eq!(ended(AnswerEnd::DoneMark), Err(ModelErrorCode::NetworkError));
+    assert_eq!(ended(AnswerEnd::FinishReason), Ok(()));
+    assert_eq!(ended(AnswerEnd::Unknown), Err(ModelErrorCode::NetworkError));
 
     // An error after the finish is still one.
-    let (mut decoder, mut events) = (ChatDecoder::new("x"), VecDeque::new());
+    let (mut decoder, mut events) = (ChatDecoder::new("x", AnswerEnd::DoneMark), VecDeque::new());
     decoder.event("", &finish("stop").to_string(), &mut events).unwrap();
     let error = json!({"error": {"code": 429, "message": "slow down"}, "choices": []}).to_string();
     assert_eq!(decoder.event("", &error, &mut events).unwrap_err().code, ModelErrorCode::RateLimited);
@@ -260,7 +261,8 @@ fn what_is_new_is_told_apart_from_what_there_is_so_far() {
         json!({"choices": [{"index": 0, "finish_reason": finish,
             "delta": {"role": "assistant", "content": delta}, "message": {"content": message}}]})
     };
-    let (mut decoder, mut events) = (ChatDecoder::new("perplexity"), VecDeque::new());
+    let (mut decoder, mut events) =
+        (ChatDecoder::new("perplexity", AnswerEnd::FinishReason), VecDeque::new());
     for data in [chunk("a", "a", Value::Null), chunk("b", "ab", json!("stop"))] {
         decoder.event("", &data.to_string(), &mut events).unwrap();
     }
@@ -268,7 +270,8 @@ fn what_is_new_is_told_apart_from_what_there_is_so_far() {
     let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
     assert_eq!(turn.content, [Block::text("ab")]);
 
-    let (mut decoder, mut events) = (ChatDecoder::new("perplexity"), VecDeque::new());
+    let (mut decoder, mut events) =
+        (ChatDecoder::new("perplexity", AnswerEnd::FinishReason), VecDeque::new());
     decoder.whole(&chunk("", "ab", json!("stop")).to_string(), &mut events).unwrap();
     let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
     assert_eq!(turn.content, [Block::text("ab")]);

@@ -6,7 +6,8 @@ use houston_domain::model::StopReason;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::openai_chat::response::{Arguments, ReportedUsage, null_is_default};
+use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
+use super::super::usage::ReportedUsage;
 
 /// An event of the stream; which fields it has depends on its `type`. What other events mean by the same names
 /// may have any form, so values are read when their event is known.
@@ -16,9 +17,9 @@ pub(super) struct StreamEvent<'a> {
     #[serde(rename = "type", default, borrow)]
     pub(super) kind: Cow<'a, str>,
     #[serde(default)]
-    pub(super) output_index: Option<u64>,
+    pub(super) output_index: Count,
     #[serde(default)]
-    pub(super) summary_index: Option<u64>,
+    pub(super) summary_index: Count,
     #[serde(default, borrow)]
     pub(super) delta: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -34,13 +35,13 @@ pub(super) struct StreamEvent<'a> {
 /// An answer, whole or so far.
 #[derive(Deserialize)]
 pub(super) struct Answer<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) status: Option<String>,
     #[serde(default, borrow)]
     pub(super) output: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<ReportedUsage>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) incomplete_details: Option<IncompleteDetails>,
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
@@ -49,7 +50,7 @@ pub(super) struct Answer<'a> {
 /// Why it is not complete.
 #[derive(Deserialize)]
 pub(super) struct IncompleteDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     reason: Option<String>,
 }
 
@@ -72,10 +73,10 @@ pub(super) struct ItemKind<'a> {
 /// A call of one of our tools.
 #[derive(Deserialize)]
 pub(super) struct FunctionCall {
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub(super) call_id: String,
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub(super) name: String,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) call_id: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) name: Option<String>,
     #[serde(default)]
     pub(super) arguments: Option<Arguments>,
 }
@@ -87,7 +88,7 @@ pub(super) struct Said<'a> {
     pub(super) content: Vec<Part<'a>>,
     #[serde(default, borrow, deserialize_with = "null_is_default")]
     pub(super) summary: Vec<Part<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     pub(super) phase: Option<String>,
     #[serde(default, borrow)]
     pub(super) encrypted_content: Option<&'a RawValue>,
@@ -99,12 +100,17 @@ pub(super) struct Part<'a> {
     #[serde(default, borrow)]
     text: Option<&'a RawValue>,
     #[serde(default, borrow)]
-    pub(super) refusal: Option<&'a RawValue>,
+    refusal: Option<&'a RawValue>,
     #[serde(default, borrow, deserialize_with = "null_is_default")]
     pub(super) annotations: Vec<&'a RawValue>,
 }
 
 impl Part<'_> {
+    /// Whether the model, or the provider's filter, declined in it.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.refusal.is_some_and(|said| !matches!(said.get(), "null" | "\"\""))
+    }
+
     pub(super) fn text(&self) -> Option<String> {
         serde_json::from_str(self.text.or(self.refusal)?.get()).ok()
     }

@@ -7,13 +7,14 @@ use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::Decoder;
-use super::super::openai_chat::response::Arguments;
+use super::super::fields::{Arguments, is_error};
+use super::super::usage::normalised;
+use super::super::{Decoder, arguments};
 use super::NAME;
 use super::response::{Answer, FunctionCall, ItemKind, Said, StreamEvent};
 use crate::error;
 use crate::model::Event;
-use crate::turn;
+use crate::shorten::shortened;
 
 /// Puts one answer together.
 pub(crate) struct ResponsesDecoder {
@@ -77,7 +78,8 @@ impl ResponsesDecoder {
             "message" => Part::Message { text: String::new(), raw: None },
             "reasoning" => Part::Reasoning { text: String::new(), section: 0, raw: None },
             "function_call" => {
-                let FunctionCall { call_id: id, name, .. } = read(item)?;
+                let FunctionCall { call_id, name, .. } = read(item)?;
+                let (id, name) = (call_id.unwrap_or_default(), name.unwrap_or_default());
                 let index = self.calls;
                 self.calls += 1;
                 out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
@@ -104,7 +106,7 @@ impl ResponsesDecoder {
         match &mut self.items[place].1 {
             Part::Message { text, raw } => {
                 let said: Said<'_> = read(item)?;
-                let refusals = said.content.iter().filter(|part| part.refusal.is_some()).count();
+                let refusals = said.content.iter().filter(|part| part.is_refusal()).count();
                 self.refused |= refusals > 0;
                 let cites = said.content.iter().any(|part| !part.annotations.is_empty());
                 if text.is_empty() {
@@ -155,7 +157,7 @@ impl ResponsesDecoder {
 
     /// The next piece of reasoning. The sections of a summary stand apart.
     fn think(&mut self, event: &StreamEvent<'_>, mut more: String, out: &mut VecDeque<Event>) {
-        let number = event.output_index;
+        let number = event.output_index.0;
         let part = match self.place_of(number) {
             Some(place) => &mut self.items[place].1,
             None => self.open(number, Part::Reasoning { text: String::new(), section: 0, raw: None }),
@@ -164,7 +166,7 @@ impl ResponsesDecoder {
         if more.is_empty() {
             return;
         }
-        let of = event.summary_index.unwrap_or(*section);
+        let of = event.summary_index.0.unwrap_or(*section);
         if of != std::mem::replace(section, of) && !text.is_empty() {
             more.insert_str(0, SECTION_BREAK);
         }
@@ -173,7 +175,7 @@ impl ResponsesDecoder {
     }
 
     fn call(&mut self, event: &StreamEvent<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let Some(place) = self.place_of(event.output_index) else { return Ok(()) };
+        let Some(place) = self.place_of(event.output_index.0) else { return Ok(()) };
         let Part::Call { index, json, .. } = &mut self.items[place].1 else { return Ok(()) };
         if let Some(whole) = event.arguments {
             tell_arguments(*index, json, Some(read(whole)?), out);
@@ -204,7 +206,7 @@ impl ResponsesDecoder {
         for (_, part) in std::mem::take(&mut self.items) {
             content.extend(block_of(part, &mut malformed));
         }
-        let usage = answer.usage.map_or_else(Usage::default, |usage| usage.normalised());
+        let usage = answer.usage.map_or_else(Usage::default, normalised);
         let stop = stop.unwrap_or(match (self.calls, self.refused) {
             (0, true) => StopReason::Refusal,
             (0, false) => StopReason::EndTurn,
@@ -217,8 +219,8 @@ impl ResponsesDecoder {
 
     /// A response that says itself how it ended.
     fn answer(&mut self, answer: &Answer<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if let Some(failure) = answer.error {
-            return Err(error::in_stream(&format!("{{\"error\":{failure}}}")));
+        if let Some(failure) = answer.error.filter(|failure| is_error(Some(failure))) {
+            return Err(reported(failure));
         }
         match answer.status.as_deref() {
             Some("incomplete") => {
@@ -227,9 +229,15 @@ impl ResponsesDecoder {
                 self.finish(answer, Some(stop), out)
             }
             None | Some("completed") => self.finish(answer, None, out),
-            Some(other) => Err(error::invalid(format!("a response that is {}", turn::shortened(other, 40)))),
+            Some(status @ ("failed" | "cancelled")) => Err(error::broken_off(status)),
+            Some(other) => Err(error::invalid(format!("a response that is {}", shortened(other, 40)))),
         }
     }
+}
+
+/// The error that a response names.
+fn reported(failure: &RawValue) -> ModelError {
+    error::in_stream(&format!("{{\"error\":{failure}}}"))
 }
 
 /// Between two sections of a summary.
@@ -259,7 +267,7 @@ fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> 
             (raw.is_some() || !text.is_empty()).then_some(Block::Thinking { text, raw })
         }
         Part::Call { id, name, json, .. } => {
-            let input = turn::arguments(&json).unwrap_or_else(|sent| {
+            let input = arguments::parse(&json).unwrap_or_else(|sent| {
                 malformed.push((id.clone(), sent));
                 Value::Object(Map::new())
             });
@@ -275,12 +283,7 @@ fn piece(event: &StreamEvent<'_>) -> Result<String, ModelError> {
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(json: &'a RawValue) -> Result<T, ModelError> {
-    serde_json::from_str(json.get()).map_err(unreadable)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` takes")]
-fn unreadable(error: serde_json::Error) -> ModelError {
-    error::invalid(format!("an event that cannot be read: {error}"))
+    serde_json::from_str(json.get()).map_err(|why| error::unreadable(json.get(), &why))
 }
 
 impl Decoder for ResponsesDecoder {
@@ -291,19 +294,21 @@ impl Decoder for ResponsesDecoder {
         if name == "error" {
             return Err(error::in_stream(data));
         }
-        let event: StreamEvent<'_> = serde_json::from_str(data).map_err(unreadable)?;
+        let event: StreamEvent<'_> =
+            serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
         let nothing = RawValue::NULL;
         match &*event.kind {
             "response.output_item.added" => {
-                self.begin(event.output_index, event.item.unwrap_or(nothing), out)?;
+                self.begin(event.output_index.0, event.item.unwrap_or(nothing), out)?;
             }
             "response.output_item.done" => {
-                self.complete(event.output_index, event.item.unwrap_or(nothing), out)?;
+                self.complete(event.output_index.0, event.item.unwrap_or(nothing), out)?;
             }
-            "response.output_text.delta" => self.say(event.output_index, piece(&event)?, out),
+            "response.output_text.delta" => self.say(event.output_index.0, piece(&event)?, out),
             "response.refusal.delta" => {
-                self.refused = true;
-                self.say(event.output_index, piece(&event)?, out);
+                let said = piece(&event)?;
+                self.refused |= !said.trim().is_empty();
+                self.say(event.output_index.0, said, out);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.think(&event, piece(&event)?, out);
@@ -311,11 +316,18 @@ impl Decoder for ResponsesDecoder {
             "response.function_call_arguments.delta" | "response.function_call_arguments.done" => {
                 self.call(&event, out)?;
             }
-            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+            "response.completed" | "response.incomplete" => {
                 self.answer(&read(event.response.unwrap_or(nothing))?, out)?;
             }
+            "response.failed" | "response.cancelled" => {
+                let failure = read::<Answer<'_>>(event.response.unwrap_or(nothing)).ok();
+                let failure = failure.and_then(|answer| answer.error).filter(|error| is_error(Some(error)));
+                return Err(failure.map_or_else(|| error::broken_off(&event.kind), reported));
+            }
             "error" => return Err(error::in_stream(data)),
-            "" if event.error.is_some() => return Err(error::in_stream(data)),
+            "" if is_error(event.error) || error::reported(data).is_some() => {
+                return Err(error::in_stream(data));
+            }
             // Progress of tools on the provider's side, texts that were told in pieces before, and whatever is
             // added later.
             _ => {}

@@ -114,6 +114,7 @@ fn usage_is_read_in_its_own_words() {
         cache_write_tokens: 2,
         reasoning_tokens: 3,
         cost: Some("0.5".parse().unwrap()),
+        ..Usage::default()
     };
     assert_eq!(decode(&[end]).unwrap().0.usage, usage);
 }
@@ -229,10 +230,10 @@ fn errors_come_in_every_form() {
             failed(json!({"code": "context_length_exceeded", "message": "Your input is too long."})),
             ModelErrorCode::ContextLengthExceeded,
         ),
-        (failed(Value::Null), ModelErrorCode::InvalidResponse),
+        (failed(Value::Null), ModelErrorCode::NetworkError),
         (
             json!({"type": "response.cancelled", "response": {"status": "cancelled"}}),
-            ModelErrorCode::InvalidResponse,
+            ModelErrorCode::NetworkError,
         ),
         (json!({"type": "response.output_item.done", "item": 3}), ModelErrorCode::InvalidResponse),
         (json!({"type": "response.in_progress", "response": {}}), ModelErrorCode::NetworkError),

@@ -1,7 +1,15 @@
-//! Where one event of a stream ends and the next begins.
+//! From the bytes of a stream to the events of a [`Decoder`](crate::wire::Decoder): [`sse`] and [`ndjson`] find where
+//! one event ends and the next begins, [`reader`] passes them on.
 
-use crate::ndjson::LineDecoder;
-use crate::sse::{Fault, SseDecoder, SseEvent};
+mod bare_json;
+mod ndjson;
+mod reader;
+mod sse;
+
+use self::ndjson::LineDecoder;
+pub(crate) use self::reader::Reader;
+use self::sse::SseDecoder;
+pub(crate) use self::sse::{Fault, SseEvent};
 
 /// The framing of one stream: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it
 /// says `false`.
@@ -61,7 +69,15 @@ impl Framing {
     pub(crate) fn event(&self) -> Result<SseEvent<'_>, Fault> {
         match self {
             Self::Sse(decoder) => decoder.event(),
-            Self::Lines(decoder) => decoder.line().map(|data| SseEvent { name: "", data }),
+            Self::Lines(decoder) => decoder.line().map(|data| SseEvent { name: "", data, framed: true }),
+        }
+    }
+
+    /// Whether JSON outside of events was begun and not completed.
+    pub(crate) fn is_inside_bare_json(&self) -> bool {
+        match self {
+            Self::Sse(decoder) => decoder.is_inside_bare_json(),
+            Self::Lines(_) => false,
         }
     }
 }

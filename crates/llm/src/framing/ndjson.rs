@@ -1,6 +1,6 @@
 //! Lines of JSON, decoded from bytes cut anywhere.
 //!
-//! One line is held at a time and lent out of the buffer, as [`sse`](crate::sse) does with its events.
+//! One line is held at a time and lent out of the buffer, as [`sse`](super::sse) does with its events.
 
 /// Longest line accepted, in bytes; as long as an event may be.
 const LONGEST_LINE: usize = 1 << 20;
@@ -8,7 +8,7 @@ const LONGEST_LINE: usize = 1 << 20;
 /// Buffers above this size are given back between chunks.
 const KEPT_CAPACITY: usize = 4 << 10;
 
-use crate::sse::Fault;
+use super::sse::Fault;
 
 /// The decoder: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it says `false`.
 #[derive(Debug, Default)]

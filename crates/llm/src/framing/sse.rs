@@ -2,8 +2,13 @@
 //!
 //! One event is held at a time and lent out of the buffer, so that a token costs no allocation here. Comments,
 //! ids and retry delays mean nothing to a call that is never resumed, and are skipped.
+//!
+//! JSON that stands between the events without `data:` is reported as well: Gemini and several gateways write an
+//! error this way once a stream has begun, often over several lines.
 
 use std::ops::Range;
+
+use super::bare_json::BareJson;
 
 /// Longest event accepted, in bytes. Responses ends with one that holds the whole answer once more, beside the
 /// instructions and tools it was given; what is longer is no model talking.
@@ -12,7 +17,7 @@ const LONGEST_EVENT: usize = 4 << 20;
 /// Buffers above this size are given back between chunks: thousands of quiet streams must stay small.
 const KEPT_CAPACITY: usize = 4 << 10;
 
-/// Why bytes are no events.
+/// Why bytes cannot be decoded as events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     /// More than [`LONGEST_EVENT`] without an end.
@@ -30,6 +35,17 @@ pub(crate) struct SseEvent<'a> {
     pub(crate) name: &'a str,
     /// Its `data` lines, joined by line feeds.
     pub(crate) data: &'a str,
+    /// Whether it was an event. `false` for JSON that stood outside of any: `data` is that JSON then.
+    pub(crate) framed: bool,
+}
+
+/// What [`SseDecoder::event`] returns.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Lent {
+    #[default]
+    Nothing,
+    Event,
+    BareJson,
 }
 
 /// Where the data of the event under construction is.
@@ -55,10 +71,11 @@ pub(crate) struct SseDecoder {
     searched: usize,
     /// The last line ended in CR: an LF that follows belongs to it.
     after_cr: bool,
-    /// An event is complete and lent out.
-    complete: bool,
+    lent: Lent,
     name: Range<usize>,
     data: Data,
+    /// JSON outside of events, as far as it was received.
+    bare: BareJson,
 }
 
 impl SseDecoder {
@@ -72,22 +89,35 @@ impl SseDecoder {
     /// # Errors
     /// [`Fault::TooLong`].
     pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
-        if self.complete {
-            self.begin_event();
+        match std::mem::take(&mut self.lent) {
+            Lent::Nothing => {}
+            Lent::Event => self.begin_event(),
+            Lent::BareJson => self.bare.clear(),
         }
         while let Some(line) = self.next_line() {
-            if !line.is_empty() {
+            if self.is_bare(&line) {
+                if self.take_bare(line) {
+                    self.lent = Lent::BareJson;
+                    return Ok(true);
+                }
+            } else if !line.is_empty() {
                 self.take_field(line);
             } else if matches!(self.data, Data::None) {
                 self.begin_event();
             } else {
-                self.complete = true;
+                self.lent = Lent::Event;
                 let length = self.line_start - self.event_start;
                 return if length > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(true) };
             }
         }
         self.compact();
-        if self.buffer.len() > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(false) }
+        let longest = self.buffer.len().max(self.bare.bytes().len());
+        if longest > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(false) }
+    }
+
+    /// Whether JSON outside of events was begun and not completed.
+    pub(crate) fn is_inside_bare_json(&self) -> bool {
+        self.lent != Lent::BareJson && !self.bare.bytes().is_empty()
     }
 
     /// Ends the input: like [`advance`](Self::advance) for an event whose blank line, or last line end, never
@@ -111,11 +141,32 @@ impl SseDecoder {
             Data::Joined(joined) => joined.as_slice(),
         };
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| Fault::NotText);
-        Ok(SseEvent { name: text(&self.buffer[self.name.clone()])?, data: text(data)? })
+        if self.lent == Lent::BareJson {
+            return Ok(SseEvent { name: "", data: text(self.bare.bytes())?, framed: false });
+        }
+        Ok(SseEvent { name: text(&self.buffer[self.name.clone()])?, data: text(data)?, framed: true })
+    }
+
+    /// Whether a line is JSON outside of events: it begins with a bracket, or continues what did.
+    fn is_bare(&self, line: &Range<usize>) -> bool {
+        let bytes = &self.buffer[line.clone()];
+        if !self.bare.bytes().is_empty() {
+            return !bytes.is_empty() && !FIELDS.iter().any(|field| bytes.starts_with(field));
+        }
+        let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+        matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
+    }
+
+    /// Adds a line of JSON outside of events; `true` when the JSON is complete.
+    fn take_bare(&mut self, line: Range<usize>) -> bool {
+        let complete = self.bare.push(&self.buffer[line]);
+        if matches!(self.data, Data::None) && self.name.is_empty() {
+            self.event_start = self.line_start;
+        }
+        complete
     }
 
     fn begin_event(&mut self) {
-        self.complete = false;
         self.event_start = self.line_start;
         self.name = 0..0;
         self.data = Data::None;
@@ -145,13 +196,14 @@ impl SseDecoder {
     fn take_field(&mut self, line: Range<usize>) {
         let bytes = &self.buffer[line.clone()];
         let colon = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
-        let skipped = match bytes.get(colon + 1) {
-            Some(b' ') => 2,
-            Some(_) => 1,
-            None => 0,
-        };
+        let skipped = if bytes.get(colon + 1) == Some(&b' ') { 2 } else { 1 };
         let value = (line.start + colon + skipped).min(line.end)..line.end;
-        match bytes[..colon].strip_prefix(BOM).unwrap_or(&bytes[..colon]) {
+        let name = bytes[..colon].strip_prefix(BOM).unwrap_or(&bytes[..colon]);
+        if matches!(name, b"data" | b"event") {
+            // What was begun before is no JSON.
+            self.bare.clear();
+        }
+        match name {
             b"data" => match std::mem::take(&mut self.data) {
                 Data::None => self.data = Data::Line(value),
                 Data::Line(first) => {
@@ -166,7 +218,7 @@ impl SseDecoder {
                     self.data = Data::Joined(joined);
                 }
             },
-            // A name of nothing is no name; its place may be dropped before the event is whole.
+            // An empty name must not point into the buffer, which is compacted before the event is complete.
             b"event" => self.name = if value.is_empty() { 0..0 } else { value },
             // Heartbeats may come for hours without a blank line between them.
             _ if matches!(self.data, Data::None) && self.name.is_empty() => {
@@ -197,6 +249,9 @@ impl SseDecoder {
 /// Some servers begin with a byte order mark.
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
+/// How the lines of events begin.
+const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -224,10 +279,26 @@ mod tests {
 
     #[test]
     fn every_line_end_and_field_of_the_standard() {
-        let text = "\u{feff}data: a\n\n: ping\n\nevent: x\r\ndata:b\r\ndata:  c\r\n\r\ndata\n\nid: 7\rdata: d\r\rretry: 1\n\ndata: e";
+        let text = "\u{feff}data: a\n\ndata:\n\n: ping\n\nevent: x\r\ndata:b\r\ndata:  c\r\n\r\ndata\n\nid: 7\rdata: d\r\rretry: 1\n\ndata: e";
         let events = decode(&[text.as_bytes()]);
-        let expected = [("", "a"), ("x", "b\n c"), ("", ""), ("", "d"), ("", "e")];
+        let expected = [("", "a"), ("", ""), ("x", "b\n c"), ("", ""), ("", "d"), ("", "e")];
         assert_eq!(events, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));
+    }
+
+    #[test]
+    fn json_between_events_is_reported_apart_from_them() {
+        let mut decoder = SseDecoder::default();
+        decoder
+            .push(b"data: a\n\n{\n  \"error\": {\"message\": \"}{ \\\" data:\"}\n}\n\ndata: b\n\n[1]\n{\n");
+        let mut seen = Vec::new();
+        while decoder.advance().unwrap() {
+            let event = decoder.event().unwrap();
+            seen.push((event.framed, event.data.to_owned()));
+        }
+        let error = "{\n  \"error\": {\"message\": \"}{ \\\" data:\"}\n}\n";
+        let expected = [(true, "a"), (false, error), (true, "b"), (false, "[1]\n")];
+        assert_eq!(seen, expected.map(|(framed, data)| (framed, data.to_owned())));
+        assert!(decoder.is_inside_bare_json());
     }
 
     #[test]

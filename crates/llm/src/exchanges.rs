@@ -1,0 +1,221 @@
+//! Answers made by hand, one file per wire in `exchanges/`, and what must be read in them.
+//!
+//! An exchange begins with `==== <provider>: <what it shows>`. Its body follows, a stream or an answer in one piece, up
+//! to `---- `, behind which stands the expected answer: what is left out is empty or 0. With `open_end`, the body
+//! without its last event is an answer as well, as the wire has no mark of its end.
+
+use std::collections::VecDeque;
+
+use houston_domain::history::Block;
+use houston_domain::model::{BilledTokens, ModelError, ModelTurn, StopReason};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::framing::Reader;
+use crate::model::Event;
+use crate::provider::Provider;
+use crate::wire::{AnswerEnd, Dialect, Wire};
+
+const FILES: [(Wire, &str); 6] = [
+    (Wire::Anthropic, include_str!("../exchanges/anthropic.txt")),
+    (Wire::OpenAiChat, include_str!("../exchanges/openai_chat.txt")),
+    (Wire::OpenAiResponses, include_str!("../exchanges/openai_responses.txt")),
+    (Wire::Gemini, include_str!("../exchanges/gemini.txt")),
+    (Wire::Cohere, include_str!("../exchanges/cohere.txt")),
+    (Wire::Ollama, include_str!("../exchanges/ollama.txt")),
+];
+
+struct Exchange {
+    wire: Wire,
+    /// `<wire>, <provider>: <what it shows>`
+    name: String,
+    provider: String,
+    body: String,
+    expected: Expected,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Expected {
+    text: String,
+    thinking: String,
+    calls: Vec<(String, Value)>,
+    stop: Option<StopReason>,
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    reasoning: u64,
+    cost: Option<String>,
+    billed: Option<(u64, u64)>,
+    error: Option<String>,
+    status: Option<u16>,
+    wait_s: Option<f64>,
+    /// A part of the error's message.
+    message: Option<String>,
+    open_end: bool,
+}
+
+impl Expected {
+    fn of_answer(turn: &ModelTurn) -> Self {
+        let mut found = Self { stop: Some(turn.stop), ..Self::default() };
+        for block in &turn.content {
+            match block {
+                Block::Text { text, .. } => found.text.push_str(text),
+                Block::Thinking { text, .. } => found.thinking.push_str(text),
+                Block::ToolUse { name, input, .. } => found.calls.push((name.clone(), input.clone())),
+                Block::Opaque { .. } | Block::ToolResult { .. } => {}
+            }
+        }
+        let usage = turn.usage;
+        (found.input, found.output) = (usage.input_tokens, usage.output_tokens);
+        (found.cache_read, found.cache_write) = (usage.cache_read_tokens, usage.cache_write_tokens);
+        found.reasoning = usage.reasoning_tokens;
+        found.cost = usage.cost.map(|cost| cost.to_string());
+        found.billed =
+            usage.billed.map(|BilledTokens { input_tokens, output_tokens }| (input_tokens, output_tokens));
+        found
+    }
+
+    /// The error, with as much of its message as is expected.
+    fn of_error(error: &ModelError, expected: &Self) -> Self {
+        let message = match &expected.message {
+            Some(part) if error.message.contains(part) => Some(part.clone()),
+            Some(_) => Some(error.message.clone()),
+            None => None,
+        };
+        Self {
+            error: Some(error.code.as_str().to_owned()),
+            status: error.status,
+            wait_s: error.retry_after.map(|wait| wait.as_secs_f64()),
+            message,
+            ..Self::default()
+        }
+    }
+}
+
+fn exchanges() -> Vec<Exchange> {
+    let mut found = Vec::new();
+    for (wire, file) in FILES {
+        for section in file.split("\n==== ").skip(1) {
+            let (title, rest) = section.split_once('\n').unwrap();
+            let (body, expected) = rest.split_once("---- ").unwrap();
+            found.push(Exchange {
+                wire,
+                name: format!("{wire:?}, {title}"),
+                provider: title.split_once(": ").unwrap().0.to_owned(),
+                body: body.to_owned(),
+                expected: serde_json::from_str(expected).unwrap_or_else(|error| panic!("{title}: {error}")),
+            });
+        }
+    }
+    found
+}
+
+impl Exchange {
+    fn dialect(&self) -> Dialect {
+        Provider::named(&self.provider).unwrap().dialect
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::new(self.wire.framing(), self.wire.decoder(&self.provider, self.dialect()))
+    }
+
+    fn read<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<Event>, Option<ModelError>) {
+        let (mut reader, mut events) = (self.reader(), VecDeque::new());
+        let error = chunks
+            .map(|chunk| reader.push(chunk, &mut events))
+            .find(Result::is_err)
+            .unwrap_or(Ok(()))
+            .and_then(|()| reader.end(&mut events))
+            .err();
+        (events.into(), error)
+    }
+
+    fn is_stream(&self) -> bool {
+        self.body.contains("data: ") || self.wire == Wire::Ollama
+    }
+}
+
+/// Compares what was read with what is expected.
+fn compare(exchange: &Exchange, events: &[Event], error: Option<&ModelError>) {
+    let mut found = match (events.last(), error) {
+        (Some(Event::Done(turn)), None) => Expected::of_answer(turn),
+        (_, Some(error)) => Expected::of_error(error, &exchange.expected),
+        other => panic!("{}: {other:?}", exchange.name),
+    };
+    found.open_end = exchange.expected.open_end;
+    assert_eq!(found, exchange.expected, "{}", exchange.name);
+}
+
+#[test]
+fn answers_are_read_alike_however_they_are_cut() {
+    let exchanges = exchanges();
+    for exchange in &exchanges {
+        let bytes = exchange.body.as_bytes();
+        let (events, error) = exchange.read(std::iter::once(bytes));
+        compare(exchange, &events, error.as_ref());
+        for size in [1, 7] {
+            let cut = exchange.read(bytes.chunks(size));
+            assert_eq!(cut, (events.clone(), error.clone()), "{} in chunks of {size}", exchange.name);
+        }
+    }
+    assert!(exchanges.len() > 80, "only {}", exchanges.len());
+}
+
+#[test]
+fn answers_in_one_piece_are_read_by_their_decoder() {
+    let mut count = 0;
+    for exchange in exchanges().iter().filter(|exchange| !exchange.is_stream()) {
+        let mut events = VecDeque::new();
+        let mut decoder = exchange.wire.decoder(&exchange.provider, exchange.dialect());
+        let error = decoder.whole(&exchange.body, &mut events).err();
+        compare(exchange, &Vec::from(events), error.as_ref());
+        count += 1;
+    }
+    assert!(count >= 10, "only {count}");
+}
+
+#[test]
+fn a_stream_that_is_cut_anywhere_is_a_network_error() {
+    let mut cuts = 0;
+    let of_streams = |exchange: &Exchange| exchange.is_stream() && exchange.expected.error.is_none();
+    for exchange in exchanges().into_iter().filter(of_streams) {
+        // From here on the answer is whole, or is taken to be.
+        let body = &exchange.body;
+        let after = |mark: &str| body.find(mark).map(|at| at + body[at..].find('\n').unwrap());
+        let end = match exchange.wire {
+            Wire::OpenAiChat if exchange.dialect().answer_end == AnswerEnd::DoneMark => {
+                body.find("[DONE]").unwrap() + 6
+            }
+            Wire::OpenAiChat => body.rfind("}\n").unwrap() + 1,
+            Wire::Cohere => after("message-end").unwrap(),
+            Wire::Anthropic => after("\"message_stop\"").unwrap(),
+            _ => body.trim_end().len(),
+        };
+        for length in 0..end {
+            let (events, error) = exchange.read(std::iter::once(&exchange.body.as_bytes()[..length]));
+            let name = format!("{} after {length} bytes", exchange.name);
+            if exchange.expected.open_end && error.is_none() {
+                assert!(exchange.body[..length].contains("finishReason"), "{name}: {events:?}");
+                continue;
+            }
+            let error = error.unwrap_or_else(|| panic!("{name}: taken for an answer: {events:?}"));
+            assert_eq!(error.code.as_str(), "NETWORK_ERROR", "{name}: {error}");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 5000, "only {cuts}");
+}
+
+#[test]
+fn each_wire_says_that_a_filter_or_the_model_declined() {
+    let declined: Vec<Wire> = exchanges()
+        .iter()
+        .filter(|exchange| exchange.expected.stop == Some(StopReason::Refusal))
+        .map(|exchange| exchange.wire)
+        .collect();
+    for (wire, _) in FILES {
+        assert!(declined.contains(&wire), "{wire:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Reads one answer: bytes in, [`Event`]s out.
+
+use std::collections::VecDeque;
+
+use houston_domain::model::ModelError;
+use serde::de::IgnoredAny;
+
+use super::{Fault, Framing};
+use crate::error;
+use crate::model::Event;
+use crate::wire::Decoder;
+use crate::wire::repair::repaired;
+
+/// The framing and the decoder of one answer.
+pub(crate) struct Reader {
+    framing: Framing,
+    decoder: Box<dyn Decoder>,
+    /// Whether an event was decoded.
+    begun: bool,
+    /// The first JSON that stood outside of events and is no error: perhaps the whole answer.
+    bare: Option<String>,
+}
+
+impl Reader {
+    pub(crate) fn new(framing: Framing, decoder: Box<dyn Decoder>) -> Self {
+        Self { framing, decoder, begun: false, bare: None }
+    }
+
+    /// Decodes the next bytes. Nothing is read after [`Event::Done`].
+    ///
+    /// # Errors
+    /// What the provider reports; `INVALID_RESPONSE` for what cannot be read.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.framing.push(bytes);
+        while self.framing.advance().map_err(unreadable)? {
+            self.event(out)?;
+            if is_done(out) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note that the connection was closed. An event that was cut off means that the answer was, too.
+    ///
+    /// # Errors
+    /// `NETWORK_ERROR` unless the answer is complete; the provider's error if that was received last.
+    pub(crate) fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if is_done(out) {
+            return Ok(());
+        }
+        while self.framing.end().map_err(|_| error::cut_off())? {
+            let event = self.framing.event().map_err(|_| error::cut_off())?;
+            if !is_whole(event.data) {
+                return Err(error::cut_off());
+            }
+            self.event(out)?;
+            if is_done(out) {
+                return Ok(());
+            }
+        }
+        if self.framing.is_inside_bare_json() {
+            return Err(error::cut_off());
+        }
+        match self.bare.take().filter(|_| !self.begun) {
+            Some(body) => self.decoder.whole(repaired(&body).as_deref().unwrap_or(&body), out),
+            None => self.decoder.end(out),
+        }
+    }
+
+    fn event(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let event = self.framing.event().map_err(unreadable)?;
+        let repaired = repaired(event.data);
+        let data = repaired.as_deref().unwrap_or(event.data);
+        if event.framed {
+            self.begun |= !data.trim().is_empty();
+            return self.decoder.event(event.name, data, out);
+        }
+        if let Some(error) = error::reported(data) {
+            return Err(error);
+        }
+        if !self.begun && self.bare.is_none() {
+            self.bare = Some(data.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Whether the last event of a closed connection was received whole: the JSON of an event that was cut off does not
+/// end.
+fn is_whole(data: &str) -> bool {
+    let data = data.trim();
+    let is_cut_json =
+        || data.starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(data).is_err();
+    data == "[DONE]" || !is_cut_json()
+}
+
+fn is_done(events: &VecDeque<Event>) -> bool {
+    matches!(events.back(), Some(Event::Done(_)))
+}
+
+fn unreadable(fault: Fault) -> ModelError {
+    error::invalid(fault.to_string())
+}

@@ -1,0 +1,230 @@
+//! Keeps credentials out of everything that is shown: errors, logs, rows and responses.
+//!
+//! A provider or a gateway may quote what it was sent. [`Scrubber`] knows every secret of a call and each form in which
+//! it is sent, and replaces them all.
+
+use reqwest::Url;
+
+use crate::secret::{REDACTED, Secret};
+
+/// Shorter texts are no credentials, and replacing them would garble the message, in bytes.
+const SHORTEST: usize = 4;
+
+/// Parameters of an address that are no secrets.
+const HARMLESS_PARAMETERS: [&str; 2] = ["api-version", "alt"];
+
+/// Replaces the secrets of one provider in a text.
+#[derive(Clone, Default)]
+pub(crate) struct Scrubber {
+    /// Every form of every secret, the longest first.
+    secrets: Vec<Secret>,
+}
+
+impl Scrubber {
+    /// Knows a key, and the credentials in the address that requests go to.
+    pub(crate) fn new(key: Option<&Secret>, url: Option<&Url>) -> Self {
+        let mut forms: Vec<String> = key.map(|key| forms(key.expose())).unwrap_or_default();
+        if let Some(url) = url {
+            let (user, password) = (decoded(url.username()), url.password().map(decoded));
+            for text in password.iter().chain(password.is_none().then_some(&user)) {
+                forms.extend(self::forms(text));
+            }
+            forms.extend(url.password().map(str::to_owned));
+            if !user.is_empty() || password.is_some() {
+                // As it is sent: `authorization: Basic …`.
+                forms.extend(base64_forms(&format!("{user}:{}", password.unwrap_or_default())));
+            }
+            let parameters = url.query_pairs().filter(|(name, _)| !HARMLESS_PARAMETERS.contains(&&**name));
+            parameters.for_each(|(_, value)| forms.extend(self::forms(&value)));
+        }
+        forms.retain(|form| form.len() >= SHORTEST);
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        forms.dedup();
+        Self { secrets: forms.iter().map(|form| Secret::new(form)).collect() }
+    }
+
+    /// The text without secrets: those that are known, and what looks like a key of any provider, since a gateway may
+    /// quote one that is not ours. A secret that was cut off at the end of a shortened text is replaced as well.
+    pub(crate) fn scrub(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in self.secrets.iter().map(Secret::expose) {
+            if text.contains(secret) {
+                text = text.replace(secret, REDACTED);
+            }
+        }
+        if let Some(whole) = text.strip_suffix('…') {
+            let cut = self.secrets.iter().filter_map(|secret| cut_off_part(whole, secret.expose())).max();
+            if let Some(length) = cut {
+                text = format!("{}{REDACTED}…", &whole[..whole.len() - length]);
+            }
+        }
+        scrub_lookalikes(&text)
+    }
+}
+
+/// How much of `secret`'s beginning `text` ends with.
+fn cut_off_part(text: &str, secret: &str) -> Option<usize> {
+    let ends = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= SHORTEST);
+    ends.rev().find(|at| text.ends_with(&secret[..*at]))
+}
+
+/// A secret as it may be quoted: as it is, in base64, and percent-encoded.
+fn forms(secret: &str) -> Vec<String> {
+    let mut forms = base64_forms(secret);
+    forms.push(secret.to_owned());
+    let upper = percent_encoded(secret);
+    forms.push(upper.to_lowercase());
+    forms.push(upper);
+    forms
+}
+
+fn percent_encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Both alphabets, without padding: what follows of it says nothing.
+fn base64_forms(text: &str) -> Vec<String> {
+    let standard = base64(text.as_bytes());
+    vec![standard.replace('+', "-").replace('/', "_"), standard]
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group =
+            chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for nth in 0..=chunk.len() {
+            let index = usize::try_from(group >> (18 - 6 * nth) & 63).unwrap_or(0);
+            text.push(char::from(ALPHABET[index]));
+        }
+    }
+    text
+}
+
+/// An address as it may be shown: without what stands before an `@`, and without the values of its parameters but for
+/// the version. It need not be an address that can be read: a slip in it must not show its password.
+#[must_use]
+pub fn shown_address(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    let credentials = rest.rsplit_once('@');
+    let (hidden, rest) = credentials.map_or(("", rest), |(_, rest)| ("[redacted]@", rest));
+    let (rest, fragment) = rest.split_once('#').map_or((rest, ""), |(rest, _)| (rest, "#[redacted]"));
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+    let parameters = query.map(|query| {
+        let shown = query.split('&').map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if !HARMLESS_PARAMETERS.contains(&name) => format!("{name}={REDACTED}"),
+            _ => parameter.to_owned(),
+        });
+        format!("?{}", shown.collect::<Vec<_>>().join("&"))
+    });
+    format!("{scheme}{separator}{hidden}{path}{}{fragment}", parameters.unwrap_or_default())
+}
+
+/// How the keys of the providers begin.
+const BEGINNINGS: &[&str] = &[
+    "sk-",
+    "sk_",
+    "gsk_",
+    "xai-",
+    "AIza",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "pplx-",
+    "fw_",
+    "eyJ",
+];
+
+/// Replaces what looks like a key of any provider: a gateway may quote one that is not ours.
+fn scrub_lookalikes(text: &str) -> String {
+    // The shortest keys in use have 32 characters; quoted ones are often cut.
+    const SHORTEST: usize = 20;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut scrubbed = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (this, after) = rest.split_at(word);
+        let key = word >= SHORTEST && BEGINNINGS.iter().any(|beginning| this.starts_with(beginning));
+        scrubbed.push_str(if key { REDACTED } else { this });
+        let between = after.find(is_part).unwrap_or(after.len());
+        scrubbed.push_str(&after[..between]);
+        rest = &after[between..];
+    }
+    scrubbed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_every_secret_is_replaced() {
+        let url =
+            Url::parse("http://luser:p%40ss%2Fword@host/v1?api-version=2024-10-21&sig=abc%2Bdef").unwrap();
+        let scrubber = Scrubber::new(Some(&Secret::new("918273645546372819")), Some(&url));
+        // printf 'luser:p@ss/word' | base64; printf 918273645546372819 | base64
+        let quoted = "Basic bHVzZXI6cEBzcy93b3Jk p@ss/word p%40ss%2Fword p%40ss%2fword 918273645546372819 \
+                      OTE4MjczNjQ1NTQ2MzcyODE5 abc+def abc%2Bdef luser 2024-10-21";
+        let hidden = "[redacted]";
+        assert_eq!(
+            scrubber.scrub(quoted),
+            format!(
+                "Basic {hidden} {hidden} {hidden} {hidden} {hidden} {hidden} {hidden} {hidden} luser 2024-10-21"
+            )
+        );
+        assert_eq!(scrubber.scrub("cut off: 91827364…"), "cut off: [redacted]…");
+        let token = Url::parse("https://token-of-mine@host/").unwrap();
+        assert_eq!(Scrubber::new(None, Some(&token)).scrub("token-of-mine"), "[redacted]");
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_credentials() {
+        for (address, shown) in [
+            ("https://api.example/v1", "https://api.example/v1"),
+            ("http://u:CANARY@host/v1", "http://[redacted]@host/v1"),
+            ("http://u:CANARY@[bad", "http://[redacted]@[bad"),
+            ("http://u:CAN/ARY@host", "http://[redacted]@host"),
+            ("u:CANARY@host:80", "[redacted]@host:80"),
+            (
+                "https://h/v1?api-version=1&key=CANARY#CANARY",
+                "https://h/v1?api-version=1&key=[redacted]#[redacted]",
+            ),
+        ] {
+            assert_eq!(shown_address(address), shown);
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_key_is_hidden_and_the_rest_kept() {
+        let said =
+            "Bearer sk-proj-0123456789abcdefgh failed (key=AIzaSyA0123456789abcdefghij); sk-short; model é";
+        assert_eq!(scrub_lookalikes(said), "Bearer [redacted] failed (key=[redacted]); sk-short; model é");
+    }
+}
