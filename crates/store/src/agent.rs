@@ -8,6 +8,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::bound;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
@@ -107,10 +108,45 @@ macro_rules! agent {
 
 /// What a unique index says when a name is taken; a foreign key, when something is in use.
 pub(crate) fn exists(error: Error, what: &'static str) -> Error {
-    if error.sqlstate().as_deref() == Some("23505") { Error::Exists { what } } else { error }
+    if error.sqlstate().as_deref() == Some("23505") { Error::Exists { what, existing: None } } else { error }
 }
 
 impl Store {
+    /// The id of the tenant's `agent` or `team` of that name, as the API shows it.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres does not answer or refuses.
+    pub async fn id_of_name(
+        &self,
+        tenant: TenantId,
+        what: &'static str,
+        name: &str,
+    ) -> Result<Option<String>> {
+        let id = sqlx::query_scalar!(
+            r#"-- store::agent::id_of_name
+            select houston.shown($3, id) as "id!" from houston.agents
+             where tenant_id = $1 and name = $2 and $3 = 'agent'
+            union all
+            select houston.shown($3, id) from houston.teams where tenant_id = $1 and name = $2 and $3 = 'team'"#,
+            tenant.0,
+            name,
+            what
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(id)
+    }
+
+    /// The same outcome; one that found its name taken says by whom.
+    pub(crate) async fn name_holder<T>(&self, tenant: TenantId, name: &str, done: Result<T>) -> Result<T> {
+        match done {
+            Err(Error::Exists { what, .. }) => {
+                Err(Error::Exists { what, existing: self.id_of_name(tenant, what, name).await? })
+            }
+            done => done,
+        }
+    }
+
     /// Makes an agent. `response` is what the client is answered, kept under the idempotency key.
     ///
     /// # Errors
@@ -122,10 +158,22 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
+        let made = self.insert_agent(tenant, agent, key, response).await;
+        self.name_holder(tenant, &agent.name, made).await
+    }
+
+    async fn insert_agent(
+        &self,
+        tenant: TenantId,
+        agent: &Agent,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         if let Some(earlier) = earlier(&mut tx, tenant, key, agent.id.0, response).await? {
             return Ok(earlier);
         }
+        bound::lock(&mut tx, "agents", tenant.0).await?;
         let done = sqlx::query!(
             "-- store::agent::create
             insert into houston.agents (id, tenant_id, kind, name, changed, enabled, settings, created_at, updated_at)
@@ -225,8 +273,8 @@ impl Store {
         )
         .fetch_optional(&self.pool)
         .await
-        .map_err(|error| exists(error.into(), "agent"))?;
-        match row {
+        .map_err(|error| exists(error.into(), "agent"));
+        match self.name_holder(tenant, change.name.unwrap_or_default(), row).await? {
             Some(row) => Ok(Changed::Done(agent!(row))),
             None => Ok(Changed::Stale(self.agent(tenant, id).await?.version)),
         }

@@ -5,12 +5,13 @@ use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, TenantId, UserId};
 use houston_domain::run::RunStatus;
 use serde_json::Value;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
-use crate::serving::{ServedBy, assign};
+use crate::serving::{self, ServedBy, ServingChange, assign};
 
 /// An agentable about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +68,30 @@ pub struct Agentable {
     pub tools: Option<Vec<String>>,
     /// Which agentable it works for, with the kind of that; none of one that nobody began.
     pub parent: Option<(String, AgentableId)>,
+}
+
+/// What changes in an agentable; `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentableChange {
+    /// Another title.
+    pub title: Option<String>,
+    /// Another description.
+    pub description: Option<String>,
+    /// Who answers, and with what.
+    pub serving: ServingChange,
+}
+
+/// The stored status of an agentable, and that of its latest run.
+pub type StoredStatus = (Option<String>, Option<RunStatus>);
+
+/// Which agentables a list has; `None`: whatever it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentableFilter {
+    /// Whose they are.
+    pub user: Option<UserId>,
+    /// Their stored status together with that of their latest run, see
+    /// [`houston_domain::agentable::AgentType::shown_as`].
+    pub statuses: Option<Vec<StoredStatus>>,
 }
 
 macro_rules! agentable {
@@ -197,20 +222,59 @@ impl Store {
         Ok(agentable!(a))
     }
 
-    /// Agentables of one kind of a user of the tenant, newest first, older than `before` if given.
+    /// Agentables of one kind of the tenant, newest first, older than `before` if given; of one user, and of those
+    /// statuses, if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres does not answer or refuses.
     pub async fn agentables(
+        &self,
+        tenant: TenantId,
+        kind: &str,
+        filter: &AgentableFilter,
+        before: Option<AgentableId>,
+        limit: i64,
+    ) -> Result<Vec<Agentable>> {
+        let statuses = filter.statuses.as_deref().unwrap_or_default();
+        let stored: Vec<&str> = statuses.iter().map(|(stored, _)| stored.as_deref().unwrap_or("")).collect();
+        let runs: Vec<&str> = statuses.iter().map(|(_, run)| run.map_or("", RunStatus::as_str)).collect();
+        let before = before.map(|before| before.0);
+        match filter.user {
+            Some(user) => {
+                self.agentables_of_user(
+                    tenant,
+                    user,
+                    kind,
+                    (filter.statuses.is_some(), &stored, &runs),
+                    before,
+                    limit,
+                )
+                .await
+            }
+            None => {
+                self.agentables_of_tenant(
+                    tenant,
+                    kind,
+                    (filter.statuses.is_some(), &stored, &runs),
+                    before,
+                    limit,
+                )
+                .await
+            }
+        }
+    }
+
+    async fn agentables_of_user(
         &self,
         tenant: TenantId,
         user: UserId,
         kind: &str,
-        before: Option<AgentableId>,
+        (filtered, stored, runs): (bool, &[&str], &[&str]),
+        before: Option<Uuid>,
         limit: i64,
     ) -> Result<Vec<Agentable>> {
         let rows = sqlx::query!(
-            r#"-- store::agentable::list
+            r#"-- store::agentable::list_of_user
             select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
                    a.cost, a.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
                    a.parent_id, p.kind as "parent_kind?"
@@ -218,15 +282,89 @@ impl Store {
               left join houston.runs r on r.id = l.run_id
               left join houston.agentables p on p.id = a.parent_id
              where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
+               and (not $6 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
+                        select s.stored, s.run from unnest($7::text[], $8::text[]) as s (stored, run)))
              order by a.id desc limit $5"#,
             tenant.0,
             user.0,
             kind,
-            before.map(|before| before.0),
-            limit
+            before,
+            limit,
+            filtered,
+            stored as &[&str],
+            runs as &[&str]
         )
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.into_iter().map(|a| agentable!(a)).collect())
+    }
+
+    async fn agentables_of_tenant(
+        &self,
+        tenant: TenantId,
+        kind: &str,
+        (filtered, stored, runs): (bool, &[&str], &[&str]),
+        before: Option<Uuid>,
+        limit: i64,
+    ) -> Result<Vec<Agentable>> {
+        let rows = sqlx::query!(
+            r#"-- store::agentable::list_of_tenant
+            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
+                   a.cost, a.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
+                   a.parent_id, p.kind as "parent_kind?"
+              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
+              left join houston.runs r on r.id = l.run_id
+              left join houston.agentables p on p.id = a.parent_id
+             where a.tenant_id = $1 and a.kind = $2 and ($3::uuid is null or a.id < $3)
+               and (not $5 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
+                        select s.stored, s.run from unnest($6::text[], $7::text[]) as s (stored, run)))
+             order by a.id desc limit $4"#,
+            tenant.0,
+            kind,
+            before,
+            limit,
+            filtered,
+            stored as &[&str],
+            runs as &[&str]
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|a| agentable!(a)).collect())
+    }
+
+    /// Changes what is given of an agentable of the tenant. Who answers, and with what, changes from its next run on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such agentable, or the agent or team is gone.
+    pub async fn change_agentable(
+        &self,
+        tenant: TenantId,
+        id: AgentableId,
+        change: &AgentableChange,
+    ) -> Result<()> {
+        let mut tx = self.pool.begin().await?;
+        // A title that was to be found is found no more.
+        let described = sqlx::query!(
+            "-- store::agentable::describe
+            with asked as (delete from houston.title_requests where agentable_id = $2 and tenant_id = $1
+                                                               and $3::text is not null)
+            update houston.agentables a
+               set title = coalesce($3, a.title), description = coalesce($4, a.description)
+              from houston.run_locks l
+             where a.tenant_id = $1 and a.id = $2 and l.agentable_id = a.id",
+            tenant.0,
+            id.0,
+            change.title,
+            change.description
+        )
+        .execute(&mut *tx)
+        .await?;
+        if described.rows_affected() == 0 {
+            return Err(Error::NotFound { what: "agentable" });
+        }
+        if change.serving != ServingChange::default() {
+            serving::set(&mut tx, tenant, id, &change.serving).await?;
+        }
+        Ok(tx.commit().await?)
     }
 }

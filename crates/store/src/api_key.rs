@@ -65,6 +65,12 @@ pub fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
+/// The part of a key that is stored readable.
+#[must_use]
+pub fn prefix(key: &str) -> String {
+    key.chars().take(PREFIX_CHARS).collect()
+}
+
 impl Store {
     /// The tenant called `name`, made with `id` when there is none.
     ///
@@ -93,7 +99,7 @@ impl Store {
     /// # Errors
     /// What the database says.
     pub async fn create_api_key(&self, id: ApiKeyId, tenant: TenantId, name: &str, key: &str) -> Result<()> {
-        let prefix: String = key.chars().take(PREFIX_CHARS).collect();
+        let prefix = prefix(key);
         sqlx::query!(
             "-- store::api_key::create
             insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256) values ($1, $2, $3, $4, $5)",
@@ -113,19 +119,42 @@ impl Store {
     /// # Errors
     /// What the database says.
     pub async fn api_keys_like(&self, key: &str) -> Result<Vec<ApiKey>> {
-        let prefix: String = key.chars().take(PREFIX_CHARS).collect();
+        self.api_keys_with(&[prefix(key)]).await
+    }
+
+    /// The keys with one of these prefixes that are not revoked; the caller compares hashes in constant time.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn api_keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
         let keys = sqlx::query_as!(
             KeyRow,
             "-- store::api_key::like
             select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix,
                    k.secret_sha256, k.created_at, k.revoked_at
               from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.prefix = $1 and k.revoked_at is null",
-            prefix
+             where k.prefix = any($1) and k.revoked_at is null",
+            prefixes
         )
         .fetch_all(&self.pool)
         .await?;
         Ok(keys.into_iter().map(ApiKey::from).collect())
+    }
+
+    /// Those of `keys` that are not revoked.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn valid_api_keys(&self, keys: &[ApiKeyId]) -> Result<Vec<ApiKeyId>> {
+        let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
+        let valid = sqlx::query_scalar!(
+            "-- store::api_key::valid
+            select id from houston.api_keys where id = any($1) and revoked_at is null",
+            &ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(valid.into_iter().map(ApiKeyId).collect())
     }
 
     /// All keys.

@@ -11,6 +11,7 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::pool::Store;
@@ -57,16 +58,23 @@ impl FencedTx {
         wanted: &WantedCheckIn,
         limits: &CheckInLimits,
     ) -> Result<ToolResponse> {
-        let is_cancelled = sqlx::query_scalar!(
+        let state = sqlx::query!(
             r#"-- store::check_in::is_cancelled
-            select cancel_seq is not null as "is_cancelled!" from houston.runs where id = $1"#,
-            owner.run.0
+            select r.cancel_seq is not null as "cancelled!", a.status is not distinct from $2 as "archived!"
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = $1"#,
+            owner.run.0,
+            ARCHIVED
         )
         .fetch_one(self.connection())
         .await?;
-        if is_cancelled {
+        if state.cancelled {
             // Whoever puts an agentable away takes its check-ins back and cancels its run: none may come after that.
             let told = "this run is being cancelled: no check-in was set";
+            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+        }
+        if state.archived {
+            // Its user wrote to it all the same, and is answered; nothing else wakes it.
+            let told = "this conversation is archived, so nothing but a message of its user wakes it: no check-in was set";
             return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
         }
         let set = set(
@@ -218,7 +226,7 @@ impl Store {
     /// key, for whoever asks once more.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Full`], [`Error::InvalidMoment`].
+    /// [`Error::NotFound`], [`Error::Full`], [`Error::InvalidMoment`]; [`Error::Archived`]: it would never wake.
     pub async fn set_check_in(
         &self,
         tenant: TenantId,
@@ -229,13 +237,14 @@ impl Store {
         answer: impl FnOnce(&CheckIn) -> Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        let user = sqlx::query_scalar!(
-            "-- store::check_in::owner
-            select l.user_id from houston.run_locks l join houston.agentables a on a.id = l.agentable_id
-             where l.tenant_id = $1 and l.agentable_id = $2 and a.kind = $3 for no key update of l",
+        let owner = sqlx::query!(
+            r#"-- store::check_in::owner
+            select l.user_id, a.status is not distinct from $4 as "archived!" from houston.run_locks l join houston.agentables a on a.id = l.agentable_id
+             where l.tenant_id = $1 and l.agentable_id = $2 and a.kind = $3 for no key update of l"#,
             tenant.0,
             agentable.0,
-            kind
+            kind,
+            ARCHIVED
         )
         .fetch_optional(&mut *tx)
         .await?
@@ -244,7 +253,10 @@ impl Store {
         if let Some(earlier) = earlier(&mut tx, tenant, key, id.0, &Value::Null).await? {
             return Ok(earlier);
         }
-        let owner = (UserId(user), agentable);
+        if owner.archived {
+            return Err(Error::Archived);
+        }
+        let owner = (UserId(owner.user_id), agentable);
         let set = match set(&mut tx, tenant, owner, None, id, wanted, limits).await? {
             Ok(set) => set,
             Err(Unset::Full { most, .. }) => {

@@ -174,5 +174,6 @@ fn usage(tokens: &[i64]) -> Usage {
         cache_write_tokens: at(3),
         reasoning_tokens: at(4),
         cost: None,
+        billed: None,
     }
 }

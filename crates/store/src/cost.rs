@@ -62,8 +62,9 @@ impl Cost {
     /// Of no call at all.
     pub const NOTHING: Self = Self { known: Some(Decimal::ZERO), unpriced_calls: 0 };
 
-    /// A sum as the database keeps it: nothing beside calls of which nothing is known says nothing.
-    pub(crate) fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
+    /// From stored columns. A sum of 0 beside calls without a price means unknown (`None`), not free.
+    #[must_use]
+    pub fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
         Self { known: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
     }
 }
@@ -89,11 +90,29 @@ impl Store {
         Ok(spent.unwrap_or_default())
     }
 
+    /// What the model calls of a run cost so far; `None` as long as no call has a price, so that a run without any call
+    /// is not taken for free.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses.
+    pub async fn cost_of_run(&self, run: RunId) -> Result<Cost> {
+        let row = sqlx::query!(
+            r#"-- store::cost::of_run
+            select sum(cost) as sum, (count(*) - count(cost))::integer as "unpriced!"
+              from houston.model_calls where run_id = $1"#,
+            run.0
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Cost::of(row.sum, row.unpriced))
+    }
+
     /// The model calls of a run of the tenant, in order.
     ///
     /// # Errors
     /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run.
     pub async fn model_calls(&self, tenant: TenantId, run: RunId) -> Result<Vec<CountedCall>> {
+        self.run(tenant, run).await?;
         let calls = sqlx::query!(
             "-- store::cost::calls
             select iteration, provider, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
@@ -104,9 +123,6 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        if calls.is_empty() {
-            self.run(tenant, run).await?;
-        }
         let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
         let counted = calls.into_iter().map(|call| CountedCall {
             call: ModelCall {
@@ -119,6 +135,7 @@ impl Store {
                     cache_write_tokens: tokens(call.cache_write_tokens),
                     reasoning_tokens: tokens(call.reasoning_tokens),
                     cost: call.cost,
+                    billed: None,
                 },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),
                 reported: call.reported,

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{CustomInstructionId, TenantId, UserId};
 use houston_domain::knowledge::MAX_CUSTOM_INSTRUCTIONS;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::known::Known;
@@ -80,6 +81,10 @@ impl Known for CustomInstruction {
         new.id
     }
 
+    fn owner(new: &Self::New<'_>) -> Uuid {
+        new.user.0
+    }
+
     async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
         let done = sqlx::query!(
             r#"-- store::custom_instruction::insert
@@ -133,7 +138,8 @@ impl Known for CustomInstruction {
         let row = sqlx::query!(
             "-- store::custom_instruction::get
             select id, user_id, content, created_at, updated_at from houston.custom_instructions
-             where tenant_id = $1 and id = $2",
+             where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1)",
             tenant.0,
             id.0
         )
@@ -151,7 +157,8 @@ impl Known for CustomInstruction {
         let row = sqlx::query!(
             "-- store::custom_instruction::change
             update houston.custom_instructions set content = $3, updated_at = clock_timestamp()
-             where tenant_id = $1 and id = $2
+             where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1)
             returning id, user_id, content, created_at, updated_at",
             tenant.0,
             id.0,
@@ -169,7 +176,8 @@ impl Known for CustomInstruction {
     ) -> Result<bool> {
         let done = sqlx::query!(
             "-- store::custom_instruction::delete
-            delete from houston.custom_instructions where tenant_id = $1 and id = $2",
+            delete from houston.custom_instructions where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1)",
             tenant.0,
             id.0
         )

@@ -22,8 +22,10 @@ pub enum Error {
     /// A row that must not be there twice.
     #[error("{what} exists already")]
     Exists {
-        /// `user`, `key`, …
+        /// `user`, `agent`, …
         what: &'static str,
+        /// The id of the row that is there, as the API shows it; `None` when it was deleted an instant later.
+        existing: Option<String>,
     },
     /// There are as many as may be.
     #[error("there may be {limit} {what}, and there are: delete one first")]
@@ -59,7 +61,7 @@ pub enum Error {
     },
     /// The message was to be stored only if no run is open, and one is.
     #[error("{run} is open")]
-    RunOpen {
+    RunInProgress {
         /// Which one.
         run: RunId,
     },
@@ -70,6 +72,15 @@ pub enum Error {
         pending: u32,
         /// How many may.
         limit: u32,
+    },
+    /// It is archived: only a person wakes it.
+    #[error("it is archived")]
+    Archived,
+    /// Others change it again and again: nothing was done.
+    #[error("the {what} is being changed by others")]
+    Busy {
+        /// `user`, or the kind of an agentable.
+        what: String,
     },
     /// No check-in can be then.
     #[error(transparent)]
@@ -108,6 +119,13 @@ pub enum Error {
     },
 }
 
+/// As if the connection to Postgres had broken there.
+impl From<houston_faults::Broken> for Error {
+    fn from(_: houston_faults::Broken) -> Self {
+        Self::Database(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
+    }
+}
+
 /// The result of a store function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -129,6 +147,7 @@ impl Error {
                 ["08", "53", "57"].iter().any(|class| code.starts_with(class))
                     || ["40001", "40P01", "55P03", "25P03"].contains(&code.as_ref())
             }),
+            Self::Busy { .. } => true,
             _ => false,
         }
     }
@@ -146,6 +165,12 @@ impl Error {
             (true, false) => Err(Self::Full { what, limit }),
             (false, false) => Err(Self::NotFound { what: owner }),
         }
+    }
+
+    /// Whether Postgres lacks something it needs to go on: room on its disk, memory, connections.
+    #[must_use]
+    pub fn is_out_of_resources(&self) -> bool {
+        self.sqlstate().is_some_and(|code| code.starts_with("53"))
     }
 
     /// The SQLSTATE, when the server sent one.

@@ -149,9 +149,9 @@ async fn commit(tx: sqlx::Transaction<'_, sqlx::Postgres>, begun: &Begun) -> Res
     if !matches!(begun, Begun::Told { .. }) {
         return Ok(tx.commit().await?);
     }
-    crate::fault!("C17")?;
+    houston_faults::fault!("C17")?;
     tx.commit().await?;
-    crate::fault!("C18")
+    Ok(houston_faults::fault!("C18")?)
 }
 
 async fn begin(

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, FeedItemId, RunId, TenantId, UserId};
 use houston_domain::knowledge::{Listing, MAX_FEED_ITEMS};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
@@ -153,7 +154,8 @@ pub(crate) async fn find(
     let row = sqlx::query!(
         "-- store::feed_item::find
         select id, user_id, run_id, title, content, read_at, created_at, updated_at from houston.feed_items
-         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)",
+         where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1) and ($3::uuid is null or user_id = $3)",
         tenant.0,
         id.0,
         within.map(|within| within.0)
@@ -173,6 +175,10 @@ impl Known for FeedItem {
 
     fn id(new: &Self::New<'_>) -> FeedItemId {
         new.id
+    }
+
+    fn owner(new: &Self::New<'_>) -> Uuid {
+        new.user.0
     }
 
     async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
@@ -218,7 +224,8 @@ impl Known for FeedItem {
                    read_at = case $5::boolean when true then coalesce(read_at, clock_timestamp())
                                               when false then null else read_at end,
                    updated_at = case when $3 is null and $4 is null then updated_at else clock_timestamp() end
-             where tenant_id = $1 and id = $2
+             where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1)
             returning id, user_id, run_id, title, content, read_at, created_at, updated_at",
             tenant.0,
             id.0,
@@ -234,7 +241,8 @@ impl Known for FeedItem {
     async fn delete(connection: &mut PgConnection, tenant: TenantId, id: FeedItemId) -> Result<bool> {
         let done = sqlx::query!(
             "-- store::feed_item::delete
-            delete from houston.feed_items where tenant_id = $1 and id = $2",
+            delete from houston.feed_items where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1)",
             tenant.0,
             id.0
         )

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use houston_domain::frame::FrameMark;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{
     AgentableId, CustomInstructionId, LearningId, MemoryId, MessageId, NoteId, RunId, SessionId, TenantId,
@@ -18,11 +19,15 @@ use crate::error::{Error, Result};
 use crate::excerpt::{Shortened, cut};
 use crate::pool::Store;
 use crate::serving::Serving;
+use crate::stored_block::StoredBlock;
 
 /// What a run starts from.
 #[derive(Debug, Clone, Default)]
 pub struct RunContext {
-    /// Entries of the open session, without those that were rolled back.
+    /// What Houston's frames carry in this session.
+    pub mark: FrameMark,
+    /// Entries of the open session, without those that were rolled back. Frames are signed with `mark`, and nothing else
+    /// holds it.
     pub history: Vec<Entry>,
     /// How many of the last ones are the run's own.
     pub of_this_run: usize,
@@ -222,7 +227,7 @@ impl Store {
                                             and h.position = c.run_position and h.rolled_back))
                    order by c.through_position desc, c.id desc limit 1)
             (select 'history' as "what!", h.position as "place!", h.role as "text!", h.run_id as "id!",
-                    h.content as "content: Json<Vec<Block>>"
+                    h.content as "content: Json<Vec<StoredBlock>>"
                from houston.history h
               where h.agentable_id = $1 and not h.rolled_back
                 and h.position > coalesce((select case when c.run_id = $10 then least(c.through_position,
@@ -231,6 +236,8 @@ impl Store {
                 -- True of every entry: without it the planner takes the open session for a third of the history, and
                 -- reads all of it.
                 and h.position <= (select last_position from l))
+            union all
+            (select '#', 0, houston.frame_mark($1, (select session_position from l)), $1, null)
             union all
             (select 'compression', c.through_position, c.summary, c.run_id, null from c)
             union all
@@ -294,9 +301,13 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        // It comes before the history: rows are sorted by what they are.
+        // Mark and compression come before the history: rows are sorted by what they are.
         let mut through = 0;
         for row in rows {
+            if row.what == "#" {
+                context.mark = FrameMark::new(&row.text);
+                continue;
+            }
             if row.what == "compression" {
                 (through, context.summary) = (row.place, Some(row.text));
                 continue;
@@ -314,6 +325,7 @@ impl Store {
                 context.folded += usize::from(row.place <= through);
                 context.of_this_run += usize::from(row.id == run.0);
                 let content = row.content.map_or_else(Vec::new, |content| content.0);
+                let content = content.into_iter().map(|block| block.signed(&context.mark)).collect();
                 context.history.push(Entry { role: role(&row.text), content });
                 continue;
             }

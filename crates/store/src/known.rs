@@ -6,6 +6,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::bound;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
@@ -26,6 +27,9 @@ pub trait Known: Sized + Send + 'static {
 
     /// The id of a row about to be made.
     fn id(new: &Self::New<'_>) -> Self::Id;
+
+    /// The id of the owner of a row about to be made.
+    fn owner(new: &Self::New<'_>) -> Uuid;
 
     /// Makes one.
     ///
@@ -97,6 +101,7 @@ impl Store {
         if let Some(earlier) = earlier(&mut tx, tenant, key, K::id(new).into(), response).await? {
             return Ok(earlier);
         }
+        bound::lock(&mut tx, K::NAME, K::owner(new)).await?;
         K::insert(&mut tx, tenant, new).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, LearningId, TenantId};
 use houston_domain::knowledge::{Listing, MAX_LEARNINGS};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::known::Known;
@@ -118,7 +119,7 @@ pub(crate) async fn change(
         update houston.learnings l set content = $4, updated_at = clock_timestamp()
           from houston.agentables a
          where l.tenant_id = $1 and l.id = $2 and ($3::uuid is null or l.agentable_id = $3)
-           and a.id = l.agentable_id
+           and a.id = l.agentable_id and a.tenant_id = $1
         returning l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at",
         tenant.0,
         id.0,
@@ -140,7 +141,8 @@ pub(crate) async fn delete(
     let done = sqlx::query!(
         "-- store::learning::delete
         delete from houston.learnings
-         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)",
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)
+           and exists (select from houston.agentables o where o.id = agentable_id and o.tenant_id = $1)",
         tenant.0,
         id.0,
         within.map(|within| within.0)
@@ -162,6 +164,10 @@ impl Known for Learning {
         new.id
     }
 
+    fn owner(new: &Self::New<'_>) -> Uuid {
+        new.agentable.0
+    }
+
     async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
         insert(connection, tenant, new).await
     }
@@ -176,7 +182,7 @@ impl Known for Learning {
         let rows = sqlx::query!(
             "-- store::learning::list
             select l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at
-              from houston.learnings l join houston.agentables a on a.id = l.agentable_id
+              from houston.learnings l join houston.agentables a on a.id = l.agentable_id and a.tenant_id = $1
              where l.tenant_id = $1 and l.agentable_id = $2 and ($3::uuid is null or l.id < $3)
              order by l.id desc limit $4",
             tenant.0,
@@ -193,7 +199,7 @@ impl Known for Learning {
         let row = sqlx::query!(
             "-- store::learning::get
             select l.id, l.agentable_id, a.kind, l.content, l.created_at, l.updated_at
-              from houston.learnings l join houston.agentables a on a.id = l.agentable_id
+              from houston.learnings l join houston.agentables a on a.id = l.agentable_id and a.tenant_id = $1
              where l.tenant_id = $1 and l.id = $2",
             tenant.0,
             id.0

@@ -27,6 +27,7 @@
 pub mod agent;
 pub mod agentable;
 pub mod api_key;
+mod bound;
 pub mod cancel;
 pub mod check_in;
 pub mod claim;
@@ -34,12 +35,12 @@ pub mod compression;
 pub mod conversation;
 pub mod cost;
 pub mod custom_instruction;
+pub mod directory;
+pub mod erasure;
 pub mod error;
 pub mod event;
 pub mod excerpt;
 pub mod fairness;
-#[cfg(feature = "fault-injection")]
-pub mod fault;
 pub mod feed;
 pub mod feed_item;
 pub mod health;
@@ -51,8 +52,6 @@ pub mod lease;
 pub mod listen;
 pub mod memory;
 pub mod message;
-#[cfg(feature = "fault-injection")]
-pub mod mutation;
 pub mod note;
 pub mod pool;
 pub mod profile;
@@ -63,25 +62,19 @@ pub mod serving;
 pub mod session;
 mod session_search;
 pub mod session_summary;
+pub mod settings;
 pub mod state;
 pub mod stats;
 pub mod step;
+mod stored_block;
 pub mod sweep;
 pub mod task;
+pub mod task_result;
 pub mod team;
 mod tell;
 pub mod title;
 pub mod tool_result;
 pub mod user;
-
-/// Marks a place where a test may let the process break down. In this build, which cannot inject faults: nothing.
-#[cfg(not(feature = "fault-injection"))]
-#[macro_export]
-macro_rules! fault {
-    ($place:literal) => {
-        ::core::result::Result::<(), $crate::Error>::Ok(())
-    };
-}
 
 pub use error::{Error, Result};
 pub use fairness::Fairness;

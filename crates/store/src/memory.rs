@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{MemoryId, RunId, TenantId, UserId};
 use houston_domain::knowledge::MAX_MEMORIES;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
@@ -129,7 +130,8 @@ pub(crate) async fn find(
     let row = sqlx::query!(
         "-- store::memory::find
         select id, user_id, run_id, content, created_at, updated_at from houston.memories
-         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)",
+         where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1) and ($3::uuid is null or user_id = $3)",
         tenant.0,
         id.0,
         within.map(|within| within.0)
@@ -150,7 +152,8 @@ pub(crate) async fn change(
     let row = sqlx::query!(
         "-- store::memory::change
         update houston.memories set content = $4, updated_at = clock_timestamp()
-         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)
+         where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1) and ($3::uuid is null or user_id = $3)
         returning id, user_id, run_id, content, created_at, updated_at",
         tenant.0,
         id.0,
@@ -172,7 +175,8 @@ pub(crate) async fn delete(
     let done = sqlx::query!(
         "-- store::memory::delete
         delete from houston.memories
-         where tenant_id = $1 and id = $2 and ($3::uuid is null or user_id = $3)",
+         where tenant_id = $1 and id = $2 and exists (
+               select from houston.users o where o.id = user_id and o.tenant_id = $1) and ($3::uuid is null or user_id = $3)",
         tenant.0,
         id.0,
         within.map(|within| within.0)
@@ -192,6 +196,10 @@ impl Known for Memory {
 
     fn id(new: &Self::New<'_>) -> MemoryId {
         new.id
+    }
+
+    fn owner(new: &Self::New<'_>) -> Uuid {
+        new.user.0
     }
 
     async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {

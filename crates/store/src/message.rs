@@ -125,7 +125,7 @@ fn refusal(error: sqlx::Error, limit: u32) -> Error {
     match error.sqlstate().as_deref() {
         Some("HO404") => Error::NotFound { what: "agentable" },
         Some("HO409") => match error.detail().and_then(|run| Uuid::try_parse(run).ok()) {
-            Some(run) => Error::RunOpen { run: RunId(run) },
+            Some(run) => Error::RunInProgress { run: RunId(run) },
             None => error,
         },
         Some("HO429") => {
@@ -141,7 +141,7 @@ impl Store {
     /// that cancels the open run tells all workers; the next run opens when that one has ended.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunOpen`] when it would be rejected;
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] when it would be rejected;
     /// [`Error::TooManyPending`] when too many messages of its user wait unread. A request that was accepted
     /// before is answered again all the same.
     pub async fn post_message(

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, NoteId, RunId, TenantId};
 use houston_domain::knowledge::{Listing, MAX_NOTES};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
@@ -147,7 +148,7 @@ pub(crate) async fn find(
     let row = sqlx::query!(
         "-- store::note::find
         select n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at
-          from houston.notes n join houston.agentables a on a.id = n.agentable_id
+          from houston.notes n join houston.agentables a on a.id = n.agentable_id and a.tenant_id = $1
          where n.tenant_id = $1 and n.id = $2 and ($3::uuid is null or n.agentable_id = $3)",
         tenant.0,
         id.0,
@@ -173,7 +174,7 @@ pub(crate) async fn change(
            set title = coalesce($4, n.title), content = coalesce($5, n.content), updated_at = clock_timestamp()
           from houston.agentables a
          where n.tenant_id = $1 and n.id = $2 and ($3::uuid is null or n.agentable_id = $3)
-           and a.id = n.agentable_id
+           and a.id = n.agentable_id and a.tenant_id = $1
         returning n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at",
         tenant.0,
         id.0,
@@ -196,7 +197,8 @@ pub(crate) async fn delete(
     let done = sqlx::query!(
         "-- store::note::delete
         delete from houston.notes
-         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)",
+         where tenant_id = $1 and id = $2 and ($3::uuid is null or agentable_id = $3)
+           and exists (select from houston.agentables o where o.id = agentable_id and o.tenant_id = $1)",
         tenant.0,
         id.0,
         within.map(|within| within.0)
@@ -218,6 +220,10 @@ impl Known for Note {
         new.id
     }
 
+    fn owner(new: &Self::New<'_>) -> Uuid {
+        new.agentable.0
+    }
+
     async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
         insert(connection, tenant, new).await
     }
@@ -232,7 +238,7 @@ impl Known for Note {
         let rows = sqlx::query!(
             "-- store::note::list
             select n.id, n.agentable_id, a.kind, n.run_id, n.title, n.content, n.created_at, n.updated_at
-              from houston.notes n join houston.agentables a on a.id = n.agentable_id
+              from houston.notes n join houston.agentables a on a.id = n.agentable_id and a.tenant_id = $1
              where n.tenant_id = $1 and n.agentable_id = $2 and ($3::uuid is null or n.id < $3)
              order by n.id desc limit $4",
             tenant.0,

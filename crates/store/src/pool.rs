@@ -101,6 +101,25 @@ impl Store {
         Ok(())
     }
 
+    /// Whether Postgres has room to write: it writes some 2 MB to a temporary file, where its data is, and deletes them.
+    /// Nothing is committed, so that a full disk is not filled further, and no row of a table could hide in room that is
+    /// left on its pages.
+    ///
+    /// # Errors
+    /// With the SQLSTATE 53100 when the disk is full, 53400 when Postgres is set to write no such files; or why it
+    /// cannot be asked.
+    pub async fn check_room(&self) -> Result<()> {
+        let mut tx = self.pool.begin().await?;
+        sqlx::query!("-- store::pool::small_memory\nselect set_config('work_mem', '64kB', true)")
+            .fetch_one(&mut *tx)
+            .await?;
+        sqlx::query!("-- store::pool::room\nselect count(*) from generate_series(1, 100000)")
+            .fetch_one(&mut *tx)
+            .await?;
+        tx.rollback().await?;
+        Ok(())
+    }
+
     /// Closes every connection.
     pub async fn close(&self) {
         self.pool.close().await;

@@ -14,6 +14,8 @@ use crate::pool::Store;
 pub struct Run {
     /// Its id.
     pub id: RunId,
+    /// The position of its first event: later runs have later ones.
+    pub first_seq: i64,
     /// What it runs for.
     pub agentable: AgentableId,
     /// The kind of that agentable.
@@ -34,6 +36,8 @@ pub struct Run {
     pub error_code: Option<String>,
     /// The same for a person.
     pub error_message: Option<String>,
+    /// What cut it off, once it is over: a stop rule, an error, who cancelled it. `None`: it was done.
+    pub stop_reason: Option<String>,
     /// Whether somebody asked to cancel it.
     pub cancel_requested: bool,
     /// Who did: `user`, a message (`interrupt`, `rollback`), or what found it beyond help.
@@ -48,29 +52,13 @@ pub struct Run {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
-impl Store {
-    /// A run of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub async fn run(&self, tenant: TenantId, id: RunId) -> Result<Run> {
-        let r = sqlx::query!(
-            r#"-- store::run::get
-            select r.id, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
-                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
-                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at
-              from houston.runs r join houston.agentables a on a.id = r.agentable_id
-              join houston.run_locks l on l.agentable_id = r.agentable_id
-             where r.tenant_id = $1 and r.id = $2"#,
-            tenant.0,
-            id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "run" })?;
+macro_rules! run {
+    ($row:expr) => {{
+        let r = $row;
         let status = RunStatus::from_name(&r.status).unwrap_or(RunStatus::Failed);
         let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
-        Ok(Run {
+        Run {
+            first_seq: r.first_seq,
             id: RunId(r.id),
             agentable: AgentableId(r.agentable_id),
             kind: r.kind,
@@ -84,18 +72,79 @@ impl Store {
                 cache_write_tokens: tokens(r.cache_write_tokens),
                 reasoning_tokens: tokens(r.reasoning_tokens),
                 cost: None,
+                billed: None,
             },
             cost: Cost::of(r.cost, r.unpriced_calls),
             model: r.model,
             error_code: r.error_code,
             error_message: r.error_message,
+            stop_reason: r.stop_reason,
             cancel_requested: r.cancel_seq.is_some(),
             cancelled_by: r.cancel_seq.map(|_| r.cancel_reason.unwrap_or_else(|| "user".to_owned())),
             retry_at: r.next_attempt_at.filter(|_| status == RunStatus::Retrying),
             created_at: r.created_at,
             started_at: r.started_at,
             ended_at: r.ended_at,
-        })
+        }
+    }};
+}
+
+impl Store {
+    /// A run of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn run(&self, tenant: TenantId, id: RunId) -> Result<Run> {
+        let r = sqlx::query!(
+            r#"-- store::run::get
+            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
+                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
+                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
+                   houston.stop_reason(r) as stop_reason
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id
+              join houston.run_locks l on l.agentable_id = r.agentable_id
+             where r.tenant_id = $1 and r.id = $2"#,
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "run" })?;
+        Ok(run!(r))
+    }
+
+    /// Runs of an agentable of the tenant, newest first, older than the one that begins at `before` if given; with
+    /// `status`, those that stand or ended so.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres does not answer or refuses.
+    pub async fn runs(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        status: Option<RunStatus>,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<Run>> {
+        let rows = sqlx::query!(
+            r#"-- store::run::list
+            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
+                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
+                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
+                   houston.stop_reason(r) as stop_reason
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id
+              join houston.run_locks l on l.agentable_id = r.agentable_id
+             where r.tenant_id = $1 and r.agentable_id = $2 and r.first_seq < $3 and ($4::text is null or r.status = $4)
+             order by r.first_seq desc limit $5"#,
+            tenant.0,
+            agentable.0,
+            before.unwrap_or(i64::MAX),
+            status.map(RunStatus::as_str),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|r| run!(r)).collect())
     }
 
     /// Asks a run of the tenant to stop; whoever drives it hears of it at once, and it, or who takes it next,

@@ -18,8 +18,12 @@ impl Store {
             Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
             other => other?,
         }
-        #[cfg(feature = "fault-injection")]
-        self.weaken().await?;
+        let migrations = MIGRATOR.iter().map(|migration| migration.sql.as_str());
+        let weakened = houston_faults::mutation::weakened(migrations)
+            .map_err(|error| sqlx::Error::Configuration(error.into()))?;
+        if let Some(function) = weakened {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(function)).execute(&self.pool).await?;
+        }
         Ok(())
     }
 
@@ -49,5 +53,21 @@ impl Store {
         }
         let missing = MIGRATOR.iter().filter(|migration| !applied.contains(&migration.version)).count();
         if missing > 0 { Err(Error::SchemaOlder { missing }) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_faults::mutation::{Mutation, weakened_by};
+
+    use super::*;
+
+    #[test]
+    fn mutations_still_fit_the_latest_commit_step() {
+        for mutation in [Mutation::Fence, Mutation::RowLock] {
+            let migrations = MIGRATOR.iter().map(|migration| migration.sql.as_str());
+            let function = weakened_by(mutation, migrations).unwrap();
+            assert!(function.starts_with("create or replace function houston.commit_step("));
+        }
     }
 }

@@ -138,7 +138,7 @@ pub(crate) async fn assign(
 }
 
 /// Whether there is such an agentable.
-async fn set(
+pub(crate) async fn set(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,

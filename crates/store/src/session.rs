@@ -173,7 +173,7 @@ impl Store {
             select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
                    s.completed_at, s.completion_reason, s.summary, s.summarised_by,
                    s.summary_due_at is not null as "pending!", s.message_count, s.token_count
-              from houston.sessions s join houston.agentables a on a.id = s.agentable_id
+              from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
              where s.tenant_id = $1 and s.agentable_id = $2 and s.number < coalesce($3, 9223372036854775807)
              order by s.number desc limit $4"#,
             tenant.0,
@@ -196,7 +196,7 @@ impl Store {
             select s.id, s.agentable_id, a.kind, s.number, s.first_position, s.last_position, s.started_at,
                    s.completed_at, s.completion_reason, s.summary, s.summarised_by,
                    s.summary_due_at is not null as "pending!", s.message_count, s.token_count
-              from houston.sessions s join houston.agentables a on a.id = s.agentable_id
+              from houston.sessions s join houston.agentables a on a.id = s.agentable_id and a.tenant_id = $1
              where s.tenant_id = $1 and s.id = $2"#,
             tenant.0,
             id.0

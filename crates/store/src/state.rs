@@ -144,7 +144,7 @@ impl Store {
     pub async fn agentable_anywhere(&self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
         let owner = sqlx::query!(
             "-- store::state::tenant
-            select tenant_id from houston.agentables where id = $1 and kind = $2",
+            select tenant_id as \"tenant_id!\" from houston.agentables where id = $1 and kind = $2 and tenant_id is not null",
             id.0,
             kind
         )
@@ -162,7 +162,7 @@ impl Store {
     pub async fn tenant_of(&self, user: UserId) -> Result<TenantId> {
         let owner = sqlx::query!(
             "-- store::state::tenant_of_user
-            select tenant_id from houston.users where id = $1",
+            select tenant_id as \"tenant_id!\" from houston.users where id = $1 and tenant_id is not null",
             user.0
         )
         .fetch_optional(&self.pool)

@@ -119,6 +119,7 @@ impl Store {
                 cache_write_tokens: tokens(row.cache_write_tokens),
                 reasoning_tokens: tokens(row.reasoning_tokens),
                 cost: None,
+                billed: None,
             },
             started_at: row.started_at,
             ended_at: row.ended_at,

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
+use houston_domain::frame::MessageBlock;
 use houston_domain::history::Entry;
 use houston_domain::id::{MessageId, RunId, WriteId};
 use houston_domain::message::{MessageType, Source};
@@ -156,8 +157,8 @@ pub enum Commit {
 pub struct Done {
     /// The events as committed, for live streams.
     pub events: Vec<Committed>,
-    /// Texts of the messages that entered the history after the step's own entries.
-    pub read: Vec<String>,
+    /// The messages that entered the history after the step's own entries.
+    pub read: Vec<MessageBlock>,
     /// Whether the run goes on although `Finish` was asked for.
     pub went_on: bool,
     /// Whether the next run was opened.
@@ -233,7 +234,7 @@ impl Store {
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let done = self.commit_whole(fence, step).await?;
         if matches!(step.then, Then::Finish { .. } | Then::End { .. }) {
-            crate::fault!("C14")?;
+            houston_faults::fault!("C14")?;
         }
         Ok(done)
     }
@@ -278,7 +279,7 @@ pub(crate) async fn commit(
     .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
     let row = sqlx::query!(
         r#"-- store::step::commit
-        select outcome, first_seq, last_seq, at, read_contents, cancel_seq, opened, cancelled_by, waiting,
+        select outcome, first_seq, last_seq, at, read_blocks as "read_blocks: Vec<Json<MessageBlock>>", cancel_seq, opened, cancelled_by, waiting,
             waiting_kinds, case when outcome = 'committed' and $23 in ('finish', 'end')
                            then houston.end_run($1, $38, (select read_seq from houston.run_locks where agentable_id = $1), $35)
                            end as ended,
@@ -342,7 +343,10 @@ pub(crate) async fn commit(
                     (went_on, opened),
                     row.cancelled_by,
                 ),
-                read: if went_on || parts.read { row.read_contents.unwrap_or_default() } else { Vec::new() },
+                read: row
+                    .read_blocks
+                    .filter(|_| went_on || parts.read)
+                    .map_or_else(Vec::new, |blocks| blocks.into_iter().map(|block| block.0).collect()),
                 went_on,
                 opened,
                 cancel_seq: row.cancel_seq,

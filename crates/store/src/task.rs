@@ -49,7 +49,7 @@ struct Above {
 impl Above {
     /// Why there may not, and what the model can do.
     fn refusal(&self, limits: &TaskLimits) -> Option<ToolResponse> {
-        let TaskLimits { max_depth, max_open, max_per_run } = *limits;
+        let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
         let full = |told: String| Some(ToolResponse::failure(ToolErrorCode::RateLimited, told));
         if self.is_cancelled {
             let told = "this run is being cancelled: no task was created";
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_refused_with_what_to_do_instead() {
-        let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3 };
+        let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
         let fine = || Above { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
         assert_eq!(fine().refusal(&limits), None);
         for (above, told) in [

@@ -9,6 +9,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::agent::{Changed, Deleted, UsedBy, exists};
+use crate::bound;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
@@ -98,10 +99,22 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
+        let made = self.insert_team(tenant, team, key, response).await;
+        self.name_holder(tenant, &team.name, made).await
+    }
+
+    async fn insert_team(
+        &self,
+        tenant: TenantId,
+        team: &Team,
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
         if let Some(earlier) = earlier(&mut tx, tenant, key, team.id.0, response).await? {
             return Ok(earlier);
         }
+        bound::lock(&mut tx, "teams", tenant.0).await?;
         let done = sqlx::query!(
             "-- store::team::create
             insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at)
@@ -179,6 +192,15 @@ impl Store {
         team: &Team,
         version: Option<i64>,
     ) -> Result<Changed<Team>> {
+        let changed = self.update_team(tenant, team, version).await;
+        match self.name_holder(tenant, &team.name, changed).await? {
+            true => self.team(tenant, team.id).await.map(Changed::Done),
+            false => Ok(Changed::Stale(self.team(tenant, team.id).await?.version)),
+        }
+    }
+
+    /// Returns whether it was there, and of that version.
+    async fn update_team(&self, tenant: TenantId, team: &Team, version: Option<i64>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         let done = sqlx::query!(
             "-- store::team::change
@@ -198,12 +220,11 @@ impl Store {
         .await
         .map_err(|error| exists(error.into(), "team"))?;
         if done.rows_affected() == 0 {
-            drop(tx);
-            return Ok(Changed::Stale(self.team(tenant, team.id).await?.version));
+            return Ok(false);
         }
         write_agents(&mut tx, team).await?;
         tx.commit().await?;
-        self.team(tenant, team.id).await.map(Changed::Done)
+        Ok(true)
     }
 
     /// Deletes a team of the tenant that no agentable uses. Its agents stay.

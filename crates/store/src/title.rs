@@ -44,7 +44,7 @@ impl Store {
             with made as (
                 insert into houston.title_requests (agentable_id, tenant_id, due_at)
                 select a.id, a.tenant_id, clock_timestamp() + make_interval(secs => $3) from houston.agentables a
-                 where a.id = $1 and a.title = ''
+                 where a.id = $1 and a.title = '' and a.tenant_id is not null
                    and (select count(*) from (select from houston.messages m
                                                where m.agentable_id = $1 and m.source = 'user' limit $2) as said) >= $2
                 on conflict (agentable_id) do nothing
@@ -85,7 +85,7 @@ impl Store {
                 update houston.title_requests t set taken = true, due_at = clock_timestamp() + make_interval(secs => $2)
                   from due where t.agentable_id = due.agentable_id
                 returning t.agentable_id)
-            select a.id, a.tenant_id, a.kind, a.description, l.run_id as "run_id!",
+            select a.id, a.tenant_id as "tenant_id!", a.kind, a.description, l.run_id as "run_id!",
                    array(select m.source = 'user' from houston.messages m
                           where m.agentable_id = a.id and m.message_type = 'text' and m.source <> 'error'
                           order by m.seq limit $3) as "said!: Vec<bool>",

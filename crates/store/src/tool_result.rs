@@ -1,5 +1,6 @@
 //! Long results of tools, kept beside the history: written with the step that takes them, read by `read_result`.
 
+use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ResultId, RunId, TenantId};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::tool_result::{self, Reading};
@@ -70,6 +71,35 @@ impl Store {
     }
 }
 
+/// A long result as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptResult {
+    /// The call it answers.
+    pub call: String,
+    /// Its tool.
+    pub tool: String,
+    /// All of it.
+    pub content: String,
+    /// When it was kept.
+    pub created_at: DateTime<Utc>,
+}
+
+impl Store {
+    /// A long result of the tenant that `agentable` may read with `read_result`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn tool_result(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        id: ResultId,
+    ) -> Result<KeptResult> {
+        let found = find(&mut *self.pool.acquire().await?, tenant, agentable, id).await?;
+        found.ok_or(Error::NotFound { what: "result" })
+    }
+}
+
 /// A result of the tenant that `agentable` may read: its own, its sub-agents', and that of the one it works for. A copy
 /// of one of them has its results under the same ids: its own come first.
 async fn find(
@@ -77,17 +107,19 @@ async fn find(
     tenant: TenantId,
     agentable: AgentableId,
     id: ResultId,
-) -> Result<Option<String>> {
-    let content = sqlx::query_scalar!(
+) -> Result<Option<KeptResult>> {
+    let kept = sqlx::query_as!(
+        KeptResult,
         "-- store::tool_result::find
-        select found.content as \"content!\" from (
-               select 1 as place, o.content from houston.tool_results o
+        select found.content as \"content!\", found.call_id as \"call!\", found.tool as \"tool!\",
+               found.created_at as \"created_at!\" from (
+               select 1 as place, o.content, o.call_id, o.tool, o.created_at from houston.tool_results o
                 where o.tenant_id = $1 and o.id = $3 and o.agentable_id = $2
                 union all
-               select 2, b.content from houston.tool_results b
+               select 2, b.content, b.call_id, b.tool, b.created_at from houston.tool_results b
                 where b.tenant_id = $1 and b.id = $3 and b.parent_id = $2
                 union all
-               select 3, p.content from houston.tool_results p
+               select 3, p.content, p.call_id, p.tool, p.created_at from houston.tool_results p
                 where p.tenant_id = $1 and p.id = $3
                   and p.agentable_id = (select a.parent_id from houston.agentables a where a.id = $2)) as found
          order by found.place limit 1",
@@ -97,7 +129,7 @@ async fn find(
     )
     .fetch_optional(connection)
     .await?;
-    Ok(content)
+    Ok(kept)
 }
 
 /// What `read_result` answers.
@@ -109,7 +141,7 @@ pub(crate) async fn read(
     most: usize,
 ) -> Result<ToolResponse> {
     Ok(match find(connection, owner.tenant, owner.agentable, id).await? {
-        Some(content) => ToolResponse::success(tool_result::read(&content, reading, most)),
+        Some(kept) => ToolResponse::success(tool_result::read(&kept.content, reading, most)),
         None => ToolResponse::failure(
             ToolErrorCode::NotFound,
             format!("there is no {id}: use an id that a result in this conversation names"),

@@ -4,14 +4,17 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId};
 use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
 
+use crate::agent::exists;
 use crate::agentable::{NewAgentable, insert as insert_agentable};
 use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
 
-/// A person.
+/// A user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct User {
     /// Their id.
@@ -26,6 +29,34 @@ pub struct User {
     pub created_at: DateTime<Utc>,
     /// What all their model calls cost.
     pub cost: Cost,
+}
+
+/// What changes in a user; `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Another time zone: an IANA name.
+    pub time_zone: Option<String>,
+    /// Another external id; `Some(None)`: none.
+    pub external_id: Option<Option<String>>,
+}
+
+/// The tenant's user with this external id.
+async fn with_external_id(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    external_id: Option<&str>,
+) -> Result<Option<Uuid>> {
+    let id = sqlx::query_scalar!(
+        "-- store::user::with_external_id
+        select id from houston.users where tenant_id = $1 and external_id = $2",
+        tenant.0,
+        external_id
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(id)
 }
 
 impl Store {
@@ -66,7 +97,8 @@ impl Store {
         .execute(&mut *tx)
         .await?;
         if made.rows_affected() == 0 {
-            return Err(Error::Exists { what: "user" });
+            let existing = with_external_id(&mut tx, tenant, user.external_id.as_deref()).await?;
+            return Err(Error::Exists { what: "user", existing: existing.map(|id| UserId(id).to_string()) });
         }
         for agentable in own {
             insert_agentable(&mut tx, tenant, agentable, true).await?;
@@ -104,21 +136,108 @@ impl Store {
         })
     }
 
-    /// What was made with a user of the tenant: ids and kinds, in the order of the kinds' names.
+    /// Users of the tenant, newest first, older than `before` if given; with `external_id`, the one that has it.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn made_with_user(&self, tenant: TenantId, user: UserId) -> Result<Vec<(String, AgentableId)>> {
+    /// [`Error::Database`] when Postgres does not answer or refuses.
+    pub async fn users(
+        &self,
+        tenant: TenantId,
+        external_id: Option<&str>,
+        before: Option<UserId>,
+        limit: i64,
+    ) -> Result<Vec<User>> {
         let rows = sqlx::query!(
-            "-- store::user::own
-            select id, kind from houston.agentables
-             where tenant_id = $1 and user_id = $2 and made_with_user order by kind",
+            r#"-- store::user::list
+            select u.id, u.external_id, u.name, u.time_zone, u.created_at,
+                   coalesce(s.cost, u.total_llm_cost) as cost, s.unpriced_calls as "unpriced_calls!"
+              from houston.users u
+              cross join lateral (
+                    select sum(d.cost) as cost, coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
+                      from houston.spending d where d.user_id = u.id) s
+             where u.tenant_id = $1 and ($2::text is null or u.external_id = $2) and ($3::uuid is null or u.id < $3)
+             order by u.id desc limit $4"#,
             tenant.0,
-            user.0
+            external_id,
+            before.map(|before| before.0),
+            limit
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().map(|row| (row.kind, AgentableId(row.id))).collect())
+        Ok(rows
+            .into_iter()
+            .map(|user| User {
+                id: UserId(user.id),
+                external_id: user.external_id,
+                name: user.name,
+                time_zone: user.time_zone,
+                created_at: user.created_at,
+                cost: Cost::of(user.cost, user.unpriced_calls),
+            })
+            .collect())
+    }
+
+    /// Changes what is given of a user of the tenant. With another time zone, the time of their next feed is worked
+    /// out anew; check-ins that are set stay at their instant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when another has the external id.
+    pub async fn change_user(&self, tenant: TenantId, id: UserId, change: &UserChange) -> Result<()> {
+        let mut tx = self.pool.begin().await?;
+        let changed = sqlx::query!(
+            "-- store::user::change
+            with changed as (
+                update houston.users
+                   set name = coalesce($3, name), time_zone = coalesce($4, time_zone),
+                       external_id = case when $5 then $6 else external_id end
+                 where tenant_id = $1 and id = $2 returning id),
+            feeds as (
+                update houston.feeds f set due_at = '-infinity' from changed c where f.user_id = c.id and $4 is not null)
+            select id from changed",
+            tenant.0,
+            id.0,
+            change.name,
+            change.time_zone,
+            change.external_id.is_some(),
+            change.external_id.as_ref().and_then(Option::as_deref)
+        )
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(|error| exists(error.into(), "user"));
+        match changed {
+            Err(Error::Exists { what, .. }) => {
+                tx.rollback().await?;
+                let external_id = change.external_id.as_ref().and_then(Option::as_deref);
+                let existing =
+                    with_external_id(&mut *self.pool.acquire().await?, tenant, external_id).await?;
+                Err(Error::Exists { what, existing: existing.map(|id| UserId(id).to_string()) })
+            }
+            Err(error) => Err(error),
+            Ok(None) => Err(Error::NotFound { what: "user" }),
+            Ok(Some(_)) => Ok(tx.commit().await?),
+        }
+    }
+
+    /// What was made with each of these users of the tenant: ids and kinds, in the order of the kinds' names.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres does not answer or refuses.
+    pub async fn made_with_users(
+        &self,
+        tenant: TenantId,
+        users: &[UserId],
+    ) -> Result<Vec<(UserId, String, AgentableId)>> {
+        let users: Vec<Uuid> = users.iter().map(|user| user.0).collect();
+        let rows = sqlx::query!(
+            "-- store::user::own
+            select user_id, id, kind from houston.agentables
+             where tenant_id = $1 and user_id = any ($2) and made_with_user order by kind",
+            tenant.0,
+            &users
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.kind, AgentableId(row.id))).collect())
     }
 
     /// The user with this external id and their newest agentable of a kind, for `houston dev`.

@@ -19,27 +19,27 @@ struct Call<'c> {
 }
 
 /// Each event with the message it names; of a message, the first is its own.
-pub(super) fn of(conversation: &Conversation, ids: &[MessageId]) -> Vec<(Event, Option<MessageId>)> {
+pub(super) fn of<'c>(
+    conversation: &'c Conversation,
+    ids: &'c [MessageId],
+) -> impl Iterator<Item = (Event, Option<MessageId>)> + use<'c> {
     let mut calls = calls(conversation);
-    let mut events = vec![(Event::RunQueued {}, None)];
-    for (message, id) in conversation.messages.iter().zip(ids) {
-        match (message.source, message.message_type) {
-            (Source::User | Source::System, _) => {
-                events.push((Event::MessagePosted { message_id: *id }, Some(*id)))
-            }
-            (Source::Agent, MessageType::Text) => {
-                events.push((Event::MessageSent { message_id: *id }, Some(*id)));
-            }
+    let messages = conversation.messages.iter().zip(ids).flat_map(move |(message, id)| {
+        let (own, returned) = match (message.source, message.message_type) {
+            (Source::User | Source::System, _) => (Event::MessagePosted { message_id: *id }, None),
+            (Source::Agent, MessageType::Text) => (Event::MessageSent { message_id: *id }, None),
             (Source::Error, _) => {
                 let metadata = Value::Object(message.metadata.clone());
                 let content = message.content.clone();
-                events.push((Event::ErrorShown { message_id: *id, content, metadata }, Some(*id)));
+                (Event::ErrorShown { message_id: *id, content, metadata }, None)
             }
             (Source::Agent, MessageType::Tool) => {
-                events.extend(tool(message, *id, &mut calls).map(|event| (event, Some(*id))));
+                let (called, returned) = tool(message, *id, &mut calls);
+                (called, Some(returned))
             }
-        }
-    }
+        };
+        [Some(own), returned].into_iter().flatten().map(|event| (event, Some(*id)))
+    });
     let ended = Event::RunFinished {
         status: RunStatus::Completed,
         iteration: None,
@@ -47,8 +47,7 @@ pub(super) fn of(conversation: &Conversation, ids: &[MessageId]) -> Vec<(Event, 
         message: None,
         code: None,
     };
-    events.push((ended, None));
-    events
+    std::iter::once((Event::RunQueued {}, None)).chain(messages).chain([(ended, None)])
 }
 
 /// How many events a message has.
@@ -81,7 +80,7 @@ fn tool(
     message: &ThreadMessage,
     id: MessageId,
     calls: &mut HashMap<&str, VecDeque<Call<'_>>>,
-) -> impl Iterator<Item = Event> + use<> {
+) -> (Event, Event) {
     let told = |name: &str| message.metadata.get(name).and_then(Value::as_str);
     let call_id = told("call_id").unwrap_or_default().to_owned();
     let call = calls.get_mut(call_id.as_str()).and_then(VecDeque::pop_front);
@@ -99,5 +98,5 @@ fn tool(
         input: call.map_or_else(|| Value::Object(Map::new()), |call| call.input.clone()),
         message_id: id,
     };
-    [called, returned].into_iter()
+    (called, returned)
 }

@@ -70,6 +70,9 @@ impl Store {
         if let Some(earlier) = earlier(&mut tx, tenant, key, agentable.id.0, response).await? {
             return Ok(earlier);
         }
+        if let Some(Origin { id, .. }) = origin {
+            still_there(&mut tx, tenant, *id).await?;
+        }
         sqlx::query!(
             "-- store::conversation::make::owner
             select id from houston.users where tenant_id = $1 and id = $2 for key share",
@@ -95,6 +98,20 @@ impl Store {
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
+}
+
+/// That the original is not erased meanwhile: a copy that begins after that would keep what was to go.
+async fn still_there(connection: &mut PgConnection, tenant: TenantId, original: AgentableId) -> Result<()> {
+    sqlx::query!(
+        "-- store::conversation::make::original
+        select agentable_id from houston.run_locks where tenant_id = $1 and agentable_id = $2 for key share",
+        tenant.0,
+        original.0
+    )
+    .fetch_optional(connection)
+    .await?
+    .map(drop)
+    .ok_or(Error::NotFound { what: "agentable" })
 }
 
 /// As many ids, rising: what is listed by them keeps its order.
@@ -188,7 +205,7 @@ impl Owner {
         }
         self.messages(connection, conversation, &ids, &seqs).await?;
         let ids: Vec<MessageId> = ids.into_iter().map(MessageId).collect();
-        self.events(connection, &events::of(conversation, &ids), at).await
+        self.events(connection, events::of(conversation, &ids), at).await
     }
 
     async fn messages(
@@ -235,10 +252,16 @@ impl Owner {
     async fn events(
         &self,
         connection: &mut PgConnection,
-        events: &[(Event, Option<MessageId>)],
+        mut events: impl Iterator<Item = (Event, Option<MessageId>)>,
         at: DateTime<Utc>,
     ) -> Result<i64> {
-        for (first, events) in pieces(events) {
+        let mut first = 0;
+        loop {
+            // Not all at once: they hold what the messages and the history hold.
+            let events: Vec<_> = events.by_ref().take(ROWS).collect();
+            if events.is_empty() {
+                return Ok(first);
+            }
             let named: Vec<Option<Uuid>> = events.iter().map(|(_, id)| id.map(|id| id.0)).collect();
             let data: Vec<Json<&Event>> = events.iter().map(|(event, _)| Json(event)).collect();
             sqlx::query!(
@@ -257,8 +280,8 @@ impl Owner {
             )
             .execute(&mut *connection)
             .await?;
+            first += i64::try_from(events.len()).unwrap_or(0);
         }
-        Ok(i64::try_from(events.len()).unwrap_or(i64::MAX))
     }
 
     async fn notes(

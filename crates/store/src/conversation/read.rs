@@ -206,7 +206,7 @@ impl Reader<'_> {
                 select m.seq, m.source, m.message_type, m.content, m.metadata as "metadata: Json<Value>", m.created_at
                   from houston.messages m join houston.runs r on r.id = m.run_id
                  where m.tenant_id = $1 and m.agentable_id = $2 and m.seq > $3
-                   and (m.source <> 'user' or m.seq <= $4)
+                   and (not houston.is_for_agent(m.source) or m.seq <= $4)
                    and ($5::timestamptz is null or m.created_at <= $5) and r.first_seq <= $6
                  order by m.seq limit $7"#,
                 self.tenant.0,

@@ -22,7 +22,7 @@ impl Store {
     /// `knowledge`, deletes its notes and learnings too. O(1) in the length of the history.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::RunOpen`] while a run is open: its history must stay whole.
+    /// [`Error::NotFound`], [`Error::RunInProgress`] while a run is open: its history must stay whole.
     pub async fn reset(
         &self,
         tenant: TenantId,
@@ -42,7 +42,7 @@ impl Store {
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
         if let (true, Some(run)) = (lock.run_open, lock.run_id) {
-            return Err(Error::RunOpen { run: RunId(run) });
+            return Err(Error::RunInProgress { run: RunId(run) });
         }
         sqlx::query_scalar!(
             "-- store::conversation::reset::close

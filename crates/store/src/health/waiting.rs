@@ -129,7 +129,7 @@ impl Store {
                       from (select agentable_id, read_seq from houston.run_locks where wake limit 1000) as l
                      cross join lateral (
                            select 1 from houston.messages m
-                            where m.agentable_id = l.agentable_id and m.seq > l.read_seq and m.source = 'user'
+                            where m.agentable_id = l.agentable_id and m.seq > l.read_seq and houston.is_for_agent(m.source)
                             limit 1000) as m) as "messages!",
                    (select min(created_at) from houston.runs where status in ('queued', 'retrying')) as oldest"#
         )

@@ -34,9 +34,9 @@ fn time() -> impl Strategy<Value = DateTime<Utc>> {
 
 fn raw() -> impl Strategy<Value = RawBlock> {
     let json = prop_oneof![
-        Just("{\"z\":1.10, \"a\":[ ]}"),
-        Just("\"s\\u00e4\""),
-        Just("{\"b\":1,\"a\":2,\"b\":3}"),
+        Just("{\"type\":\"thinking\",\"z\":1.10, \"a\":[ ]}"),
+        Just("{\"s\":\"s\\u00e4\",\"type\":\"compaction\"}"),
+        Just("{\"type\":\"thinking\",\"x\":{\"b\":1,\"a\":2,\"b\":3}}"),
     ];
     json.prop_map(|json| RawBlock::new("anthropic", "anthropic", json))
 }
@@ -327,7 +327,7 @@ async fn a_message_that_races_resets_is_never_lost_and_begins_the_new_session() 
             match reset {
                 Ok(done) => emptied += done.closed_entries,
                 // The message came first, and opened a run.
-                Err(Error::RunOpen { .. }) => {}
+                Err(Error::RunInProgress { .. }) => {}
                 Err(other) => panic!("{other}"),
             }
         }

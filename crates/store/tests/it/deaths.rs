@@ -17,7 +17,7 @@ const CRASHES: Crashes = Crashes { max: 3, doubt: Duration::ZERO };
 
 impl Fresh {
     async fn lease(&self) -> LeaseConnection {
-        let (url, worker) = (self.servers.database_url(), self.ids.next());
+        let (url, worker) = (self.database.url(), self.ids.next());
         let mut lease = LeaseConnection::open(url, worker, Duration::from_secs(60)).await.unwrap();
         lease.register("another").await.unwrap();
         lease

@@ -118,7 +118,7 @@ async fn whoever_has_waited_longest_is_next_and_runs_of_the_dead_take_no_place()
         post_to(&fresh, goals[nth], "hello").await.unwrap();
     }
     let dead = fresh.ids.next();
-    let url = fresh.servers.database_url();
+    let url = fresh.database.url();
     let mut lease = LeaseConnection::open(url, dead, std::time::Duration::from_secs(60)).await.unwrap();
     lease.register("dead").await.unwrap();
     for nth in &order[..2] {
@@ -222,8 +222,9 @@ async fn sql_is_refused_likewise() {
     fresh.sql(&format!("select houston.post_message('{goal}', 'hi')"));
     let full = format!("update houston.run_locks set unread = 10000 where agentable_id = '{goal}'");
     fresh.sql(&full);
-    let verbose = format!("\\set VERBOSITY verbose\nselect houston.post_message('{goal}', 'hi')");
-    let told = fresh.try_sql(&verbose).unwrap_err();
+    let mut verbose = fresh.database.psql(&format!("select houston.post_message('{goal}', 'hi')"));
+    let told = verbose.args(["-v", "VERBOSITY=verbose"]).output().unwrap().stderr;
+    let told = String::from_utf8(told).unwrap();
     assert!(told.contains("HO429") && told.contains("10000 of this user"), "{told}");
     let long = format!("select houston.post_message('{goal}', 'hi', repeat('k', 256))");
     let told = fresh.try_sql(&long).unwrap_err();

@@ -15,11 +15,11 @@ use houston_store::message::{NewPost, Posted};
 use houston_store::step::{Step, Then};
 use houston_store::user::User;
 use houston_store::{Config, Result, Store};
-use houston_testkit::servers::TestServers;
+use houston_testkit::database::TestDatabase;
 use serde_json::Value;
 
 pub(crate) struct Fresh {
-    pub(crate) servers: TestServers,
+    pub(crate) database: TestDatabase,
     pub(crate) store: Store,
     pub(crate) ids: Ids,
     pub(crate) tenant: TenantId,
@@ -30,20 +30,21 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     pub(crate) async fn start() -> Self {
-        let servers = TestServers::start().unwrap();
-        let config = Config {
-            url: servers.database_url().to_owned(),
-            max_connections: 10,
-            acquire_timeout: Duration::from_secs(5),
-        };
-        let (store, ids) = (Store::open(&config).unwrap(), Ids::new(Arc::new(SystemClock)));
-        store.migrate().await.unwrap();
+        Self::over(TestDatabase::shared(migrate).unwrap()).await
+    }
+
+    pub(crate) async fn start_with_own_postgres() -> Self {
+        Self::over(TestDatabase::on_own_server(migrate).unwrap()).await
+    }
+
+    async fn over(database: TestDatabase) -> Self {
+        let (store, ids) = (open(database.url()), Ids::new(Arc::new(SystemClock)));
         let tenant = store.ensure_tenant(ids.next(), "test").await.unwrap();
         let goal = goal(&store, &ids, tenant).await;
         let worker = ids.next();
-        let mut lease = LeaseConnection::open(&config.url, worker, Duration::from_secs(60)).await.unwrap();
+        let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
         lease.register("test").await.unwrap();
-        Self { servers, store, ids, tenant, goal, worker, _lease: lease }
+        Self { database, store, ids, tenant, goal, worker, _lease: lease }
     }
 
     pub(crate) async fn try_post(
@@ -71,6 +72,19 @@ impl Fresh {
         self.store.post_message(self.tenant, self.goal, &post, key).await
     }
 
+    /// Posts to any goal.
+    pub(crate) async fn post_to(&self, goal: AgentableId, content: &str) -> Result<Created<Posted>> {
+        let metadata = Value::Object(serde_json::Map::new());
+        let post = NewPost {
+            id: self.ids.next(),
+            run: self.ids.next(),
+            content,
+            metadata: &metadata,
+            double_texting: DoubleTexting::Enqueue,
+        };
+        self.store.post_message(self.tenant, goal, &post, None).await
+    }
+
     pub(crate) async fn post(&self, content: &str) -> Posted {
         match self.try_post(content, None).await.unwrap() {
             Created::New(posted) => posted,
@@ -78,21 +92,9 @@ impl Fresh {
         }
     }
 
-    /// Statements through `psql`: what it says, or its complaint.
+    /// What Postgres answers, or its error message.
     pub(crate) fn try_sql(&self, text: &str) -> Result<String, String> {
-        use std::io::Write as _;
-        use std::process::{Command, Stdio};
-        let mut psql = Command::new("psql")
-            .args([self.servers.database_url(), "-v", "ON_ERROR_STOP=1", "-qtA"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        psql.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let output = psql.wait_with_output().unwrap();
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+        self.database.sql(text).map_err(|error| error.to_string())
     }
 
     pub(crate) fn sql(&self, text: &str) -> String {
@@ -100,8 +102,12 @@ impl Fresh {
     }
 
     pub(crate) async fn claim(&self) -> Option<Claimed> {
+        self.claim_of(self.goal).await
+    }
+
+    pub(crate) async fn claim_of(&self, goal: AgentableId) -> Option<Claimed> {
         self.store
-            .claim_run(self.goal, self.worker, self.ids.next(), self.ids.next(), Crashes::default())
+            .claim_run(goal, self.worker, self.ids.next(), self.ids.next(), Crashes::default())
             .await
             .unwrap()
     }
@@ -124,6 +130,18 @@ impl Fresh {
             then,
         }
     }
+}
+
+fn open(url: &str) -> Store {
+    let config =
+        Config { url: url.to_owned(), max_connections: 10, acquire_timeout: Duration::from_secs(30) };
+    Store::open(&config).unwrap()
+}
+
+async fn migrate(url: String) {
+    let store = open(&url);
+    store.migrate().await.unwrap();
+    store.close().await;
 }
 
 pub(crate) async fn goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {

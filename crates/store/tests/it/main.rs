@@ -1,5 +1,7 @@
 //! The store on a real Postgres.
 
+houston_testkit::shared_postgres!();
+
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
 mod compression;
@@ -9,6 +11,8 @@ mod conversation;
 mod cost;
 #[cfg(test)]
 mod deaths;
+#[cfg(test)]
+mod erasing;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
@@ -27,6 +31,8 @@ mod session_search;
 mod sessions;
 #[cfg(test)]
 mod step;
+#[cfg(test)]
+mod system_messages;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]

@@ -9,6 +9,10 @@ use houston_store::listen::Notification;
 
 use crate::fresh::{Fresh, goal};
 
+async fn goal_of_another(fresh: &Fresh) -> uuid::Uuid {
+    goal(&fresh.store, &fresh.ids, fresh.tenant).await.0
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_key_stores_one_message_however_many_send_it_at_once() {
     let fresh = Fresh::start().await;
@@ -84,7 +88,14 @@ async fn an_application_posts_from_sql_in_its_own_transaction() {
     assert_eq!(fresh.sql(&post), first, "the same key, the same message");
     assert_eq!(notifications.recv().await.unwrap(), Some(Notification::Posted(fresh.goal)));
     assert!(fresh.claim().await.is_some());
+    let other = goal_of_another(&fresh).await;
     for (call, word) in [
+        (format!("select houston.post_message('{goal}', 'other words', 'key 1')"), "for another message"),
+        (
+            format!("select houston.post_message('{goal}', 'from sql', 'key 1', 'interrupt')"),
+            "for another message",
+        ),
+        (format!("select houston.post_message('{other}', 'from sql', 'key 1')"), "for another message"),
         (format!("select houston.post_message('{goal}', ' ')"), "empty"),
         (format!("select houston.post_message('{goal}', repeat('x', 300000))"), "262144"),
         ("select houston.post_message(gen_random_uuid(), 'hi')".to_owned(), "not found"),

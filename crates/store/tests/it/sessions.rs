@@ -89,21 +89,6 @@ async fn the_next_message_after_the_quiet_begins_a_session_and_tells_of_the_last
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_houston_said_is_no_word_of_the_user() {
-    let fresh = archiving().await;
-    exchange(&fresh, "<feed_generation from=\"…\">Write feed items.</feed_generation>").await;
-    two_hours_pass(&fresh);
-    exchange(&fresh, "<task_ended id=\"task_1\" status=\"completed\">done</task_ended>").await;
-    exchange(&fresh, "<agent_check_in/>").await;
-    exchange(&fresh, "<task> is a strange word").await;
-    two_hours_pass(&fresh);
-    assert!(fresh.store.close_quiet(fresh.goal, fresh.ids.next()).await.unwrap());
-    let sessions = sessions(&fresh).await;
-    let summaries: Vec<&str> = sessions.iter().map(|session| session.summary.as_str()).collect();
-    assert_eq!(summaries, ["The user wrote: <task> is a strange word", "The user wrote nothing."]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_waited_long_for_a_worker_was_no_quiet() {
     let fresh = archiving().await;
     exchange(&fresh, "Tokyo").await;

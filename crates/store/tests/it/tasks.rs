@@ -1,20 +1,30 @@
 use houston_domain::agentable::DoubleTexting::Interrupt;
 use houston_domain::check_in::{CheckInLimits, Moment, WantedCheckIn};
-use houston_domain::history::Entry;
+use houston_domain::event::Event;
+use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::run::RunStatus;
 use houston_domain::task::TaskLimits;
 use houston_store::claim::{Claimed, Crashes};
+use houston_store::erasure::Target;
 use houston_store::record::Owner;
-use houston_store::step::Then;
+use houston_store::step::{Ending, Then};
 use houston_store::task::NewTask;
+use serde_json::json;
 
 use crate::fresh::Fresh;
 use crate::step::{ending, finished};
 
-const MANY: TaskLimits = TaskLimits { max_depth: 1, max_open: 1000, max_per_run: 1000 };
+const MANY: TaskLimits = TaskLimits {
+    max_depth: 1,
+    max_open: 1000,
+    max_per_run: 1000,
+    note_chars: 16_000,
+    report_chars: 4_000,
+    report_notes: 20,
+};
 
 fn owner(claimed: &Claimed) -> Owner {
     let Claimed { tenant, user, run, .. } = *claimed;
@@ -116,6 +126,70 @@ async fn an_interrupt_takes_no_report_of_a_task_along() {
     assert!(seen.find("<task_ended") < seen.find("stop that"), "{seen}");
 }
 
+/// Commits an answer of the model: a text, and a call with its result.
+async fn commit_text_and_call(fresh: &Fresh, working: &Claimed, text: &str) {
+    let mut step = fresh.step(working, Then::GoOn { read: false, event: None });
+    let call = Block::ToolUse { id: "a".into(), name: "list_notes".into(), input: json!({}), raw: None };
+    let answer = Block::ToolResult { tool_use_id: "a".into(), content: "none".into(), is_error: false };
+    step.entries.push(Entry::assistant(vec![Block::text(text), call]));
+    step.entries.push(Entry::user(vec![answer]));
+    fresh.store.commit(&working.fence, &step).await.unwrap();
+}
+
+/// Each of the limits was told as `status="completed"` before, none had a reason, and a result only if it was the last entry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_was_cut_off_says_so_with_what_it_had() {
+    let fresh = Fresh::start().await;
+    fresh.post("go").await;
+    let claimed = fresh.claim().await.unwrap();
+    const FOUND: Option<&str> = Some("Two &lt;hotels&gt; so far.");
+    for (status, code, word, reason, result) in [
+        (RunStatus::SameTool, None, "stopped", "same_tool", FOUND),
+        (RunStatus::HistoryFull, None, "stopped", "history_full", FOUND),
+        (RunStatus::MaxTokens, None, "stopped", "max_tokens", FOUND),
+        (RunStatus::MaxIterations, None, "stopped", "max_iterations", None),
+        (RunStatus::MaxDuration, None, "stopped", "max_duration", None),
+        (RunStatus::Completed, Some("CONTENT_FILTER"), "stopped", "content_filter", None),
+        (RunStatus::Failed, Some("BUDGET_EXCEEDED"), "failed", "budget_exceeded", None),
+        (RunStatus::Failed, Some("HEALTH_MONITOR_STALE"), "failed", "health_monitor_stale", None),
+        (RunStatus::DeadLettered, None, "failed", "dead_lettered", None),
+        (RunStatus::Cancelled, None, "cancelled", "user", None),
+    ] {
+        let task = create(&fresh, &claimed).await.unwrap().unwrap();
+        let working = claim(&fresh, task.id).await.unwrap();
+        if result.is_some() {
+            commit_text_and_call(&fresh, &working, "Two <hotels> so far.").await;
+        }
+        let ending = Ending {
+            error_code: code.map(str::to_owned),
+            error_message: code.map(|_| "why & how".to_owned()),
+            ..ending(&fresh, status)
+        };
+        let step = fresh.step(&working, Then::End { event: finished(status), ending });
+        fresh.store.commit(&working.fence, &step).await.unwrap();
+        let told = fresh.sql(&format!(
+            "select content from houston.messages where metadata ->> 'task_id' = '{}'",
+            task.id.shown("task")
+        ));
+        let wanted = format!("status=\"{word}\" reason=\"{reason}\">");
+        assert!(told.lines().next().unwrap().ends_with(&wanted), "{status:?}: {told}");
+        assert_eq!(told.contains("<error>why &amp; how</error>"), code.is_some(), "{told}");
+        match result {
+            Some(result) => {
+                assert!(told.contains(&format!("<result complete=\"false\">{result}</result>")), "{told}")
+            }
+            None => assert!(!told.contains("<result"), "{told}"),
+        }
+        let events = fresh.store.events_after(fresh.goal, 0, 100).await.unwrap();
+        let reason = events.into_iter().find_map(|committed| match committed.event {
+            Event::TaskEnded { task_run_id, reason, .. } if task_run_id == task.run => reason,
+            _ => None,
+        });
+        let run = fresh.store.run(fresh.tenant, task.run).await.unwrap();
+        assert!(run.stop_reason.is_some() && reason == run.stop_reason, "{reason:?}");
+    }
+}
+
 /// A run that is at a step while its goal is put away must not leave behind what wakes the goal again.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_put_away_sets_no_check_in_any_more() {
@@ -136,6 +210,43 @@ async fn what_is_put_away_sets_no_check_in_any_more() {
     let told = set().await;
     assert!(!told.is_success() && told.text().contains("being cancelled: no check-in"), "{}", told.text());
     assert_eq!(fresh.sql("select count(*) from houston.check_ins").trim(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_task_does_not_wake_an_archived_goal() {
+    let fresh = Fresh::start().await;
+    fresh.store.cancel_agentable(fresh.tenant, "goal", fresh.goal, true).await.unwrap();
+    fresh.post("go all the same").await;
+    let claimed = fresh.claim().await.unwrap();
+    let task = create(&fresh, &claimed).await.unwrap().unwrap();
+    end(&fresh, &claimed, RunStatus::Completed).await.unwrap();
+    let working = claim(&fresh, task.id).await.unwrap();
+    end(&fresh, &working, RunStatus::Completed).await.unwrap();
+    assert!(fresh.claim().await.is_none(), "it sleeps on");
+    fresh.post("and?").await;
+    fresh.claim().await.unwrap();
+    let seen = history(&fresh).await;
+    assert!(seen.find("<task_ended").is_some_and(|told| told < seen.find("and?").unwrap()), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_task_is_told_to_its_parent_as_cancelled() {
+    let fresh = Fresh::start().await;
+    fresh.post("go").await;
+    let claimed = fresh.claim().await.unwrap();
+    let task = create(&fresh, &claimed).await.unwrap().unwrap();
+    end(&fresh, &claimed, RunStatus::Completed).await.unwrap();
+    let working = claim(&fresh, task.id).await.unwrap();
+    let target = Target::Agentable("task", task.id);
+    fresh.store.request_erasure(fresh.tenant, target, fresh.ids.next(), None).await.unwrap();
+    let late = end(&fresh, &working, RunStatus::Completed).await;
+    assert!(matches!(late, Err(houston_store::Error::Fenced)), "{late:?}");
+    let next = fresh.claim().await.unwrap();
+    let seen = history(&fresh).await;
+    assert!(seen.contains("status=\"cancelled\"") && seen.contains("was erased"), "{seen}");
+    end(&fresh, &next, RunStatus::Completed).await.unwrap();
+    let counted = format!("select open_tasks from houston.run_locks where agentable_id = '{}'", fresh.goal.0);
+    assert_eq!(fresh.sql(&counted).trim(), "0");
 }
 
 /// Whoever creates, ends and cancels at once: nobody waits for ever, no task is left behind, and each end is told to

@@ -56,7 +56,7 @@ async fn a_rejected_message_leaves_nothing_behind_not_even_its_key() {
     assert!(first.opened, "there was nothing to reject it for");
     for _ in 0..2 {
         let refused = fresh.try_post_as("two", Reject, key).await.unwrap_err();
-        assert!(matches!(refused, Error::RunOpen { run } if run == first.run), "{refused}");
+        assert!(matches!(refused, Error::RunInProgress { run } if run == first.run), "{refused}");
     }
     assert_eq!(fresh.store.messages(fresh.tenant, fresh.goal, None, 10).await.unwrap().len(), 1);
     let claimed = fresh.claim().await.unwrap();

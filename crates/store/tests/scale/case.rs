@@ -348,9 +348,9 @@ fn asked() -> Vec<Case> {
         case("store::idempotency::earlier", "", &[&tenant, "'key 7'"], &["idempotency_keys_pkey"], [5, 10]),
         case("store::agentable::get", "", &[&tenant, &idle, "'goal'"], &["agentables_pkey"], [5, 20]),
         case(
-            "store::agentable::list",
+            "store::agentable::list_of_user",
             "of a user with ten",
-            &[&tenant, &user, "'goal'", "null", "21"],
+            &[&tenant, &user, "'goal'", "null", "21", "false", "'{}'", "'{}'"],
             // Of ten, either index will do; agentables_by_user_kind is for users with thousands of tasks.
             &[],
             [60, 120],
@@ -371,7 +371,7 @@ fn asked() -> Vec<Case> {
             &["idempotency_keys_by_age"],
             [5, 20],
         ),
-        case("store::api_key::like", "", &["'hou_00000007'"], &["api_keys_by_prefix"], [5, 10]),
+        case("store::api_key::like", "", &["'{hou_00000007}'"], &["api_keys_by_prefix"], [5, 10]),
     ]
 }
 

@@ -204,7 +204,7 @@ fn made() -> Vec<Case> {
     let result = [&idle, &tenant, &run, new, "array['call_1']", "array['fetch']", "array['long']", days[1]];
     let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0"];
     vec![
-        case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [30, 400]),
+        case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [50, 400]),
         case("store::conversation::make::past::compressions", "", &compression, &[], [10, 60]),
         case("store::conversation::make::past::results", "", &result, &[], [10, 60]),
         case(

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use houston_store::{Config, Store};
 use houston_testkit::crowd::Crowd;
-use houston_testkit::servers::TestServers;
+use houston_testkit::database::TestDatabase;
 
 use crate::case;
 use crate::plan::{execute, psql, queries};
@@ -12,30 +12,31 @@ use crate::plan::{execute, psql, queries};
 const SAME: [(&str, &str); 1] = [("agentables_pkey", "agentables_id_depth")];
 
 /// A server with a migrated database that `script` has filled.
-async fn filled(script: &str) -> TestServers {
-    let servers = TestServers::start().unwrap();
-    let config = Config {
-        url: servers.database_url().to_owned(),
-        max_connections: 2,
-        acquire_timeout: Duration::from_secs(5),
-    };
-    Store::open(&config).unwrap().migrate().await.unwrap();
+fn filled(script: &str) -> TestDatabase {
+    let database = TestDatabase::on_own_server(migrate).unwrap();
     let began = Instant::now();
-    psql(servers.database_url(), script);
+    psql(database.url(), script);
     println!("seeded within {:.1} s", began.elapsed().as_secs_f64());
-    servers
+    database
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_hot_query_touches_more_because_there_is_more() {
-    let servers = filled(&Crowd::LARGE.script()).await;
+async fn migrate(url: String) {
+    let config = Config { url, max_connections: 2, acquire_timeout: Duration::from_secs(30) };
+    let store = Store::open(&config).unwrap();
+    store.migrate().await.unwrap();
+    store.close().await;
+}
+
+#[test]
+fn no_hot_query_touches_more_because_there_is_more() {
+    let database = filled(&Crowd::LARGE.script());
     let queries = queries();
     let mut wrong = Vec::new();
     let mut table = format!("{:<34}{:<38}{:>7}{:>8}  indexes\n", "query", "when", "rows", "blocks");
     for case in case::all() {
         let query = queries.get(case.name).unwrap_or_else(|| panic!("no query is called {}", case.name));
         for mode in ["force_custom_plan", "force_generic_plan"] {
-            let touched = execute(servers.database_url(), query, &case, mode);
+            let touched = execute(database.url(), query, &case, mode);
             let indexes: Vec<&str> = touched.indexes.iter().map(String::as_str).collect();
             writeln!(
                 table,
@@ -98,17 +99,17 @@ const OLD: &str = "
     analyze;
 ";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_turn_of_an_old_agentable_touches_no_more_than_one_of_a_new_one() {
+#[test]
+fn a_turn_of_an_old_agentable_touches_no_more_than_one_of_a_new_one() {
     let crowd = Crowd { agentables: 100, runs: 5, waiting: 10, driven: 5, workers: 8 };
     let old = OLD.replace("{goal}", &case::id("goal", case::WAITING));
-    let servers = filled(&format!("{}{old}", crowd.script())).await;
+    let database = filled(&format!("{}{old}", crowd.script()));
     let queries = queries();
     let mut wrong = Vec::new();
     // Its own are 200,000; the others' hundred may be read whole.
     for case in case::turn_of_one_that_waits(1_000, 500) {
         for mode in ["force_custom_plan", "force_generic_plan"] {
-            let touched = execute(servers.database_url(), &queries[case.name], &case, mode);
+            let touched = execute(database.url(), &queries[case.name], &case, mode);
             println!("{:<34}{:<38}{:>7}{:>8}", case.name, case.when, touched.rows, touched.blocks);
             if touched.rows > case.rows || touched.blocks > case.blocks {
                 let (rows, blocks) = (touched.rows, touched.blocks);

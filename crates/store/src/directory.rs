@@ -1,0 +1,168 @@
+//! What there is in an installation, whoever it belongs to: for its operator, who looks for an id.
+//!
+//! Nothing here asks for a tenant, so nothing of it may be reached from the API.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{RunId, TenantId, UserId};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::pool::Store;
+
+/// One row of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub id: Uuid,
+    /// The name of the tenant it belongs to.
+    pub tenant: String,
+    /// Its kind, or the kind it is for; empty for a user.
+    pub kind: String,
+    /// Its name or title.
+    pub name: String,
+    /// How it stands; for a user their `external_id`.
+    pub status: Option<String>,
+    /// Of a run, its agentable; of an agentable, its user.
+    pub of: Option<Uuid>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Which rows are listed: those of the tenant of this name, of this user, and no more than `limit`.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter<'f> {
+    /// The name of a tenant.
+    pub tenant: Option<&'f str>,
+    /// A user.
+    pub user: Option<UserId>,
+    /// Rows at most.
+    pub limit: i64,
+}
+
+impl Filter<'_> {
+    fn user(&self) -> Option<Uuid> {
+        self.user.map(|user| user.0)
+    }
+}
+
+impl Store {
+    /// Users, newest first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn list_users(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+        Ok(sqlx::query_as!(
+            Listed,
+            r#"-- store::directory::users
+            select u.id, t.name as tenant, '' as "kind!", u.name, u.external_id as "status?", null::uuid as "of?",
+                   u.created_at
+              from houston.users u join houston.tenants t on t.id = u.tenant_id
+             where ($1::text is null or t.name = $1) and ($2::uuid is null or u.id = $2)
+             order by u.id desc limit $3"#,
+            filter.tenant,
+            filter.user(),
+            filter.limit
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Agentables of these kinds, newest first. `status` is what somebody decided, else that of the latest run.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn list_agentables(&self, kinds: &[String], filter: Filter<'_>) -> Result<Vec<Listed>> {
+        Ok(sqlx::query_as!(
+            Listed,
+            r#"-- store::directory::agentables
+            select a.id, t.name as tenant, a.kind, a.title as name, coalesce(a.status, r.status) as "status?",
+                   a.user_id as "of?", a.created_at
+              from houston.agentables a join houston.tenants t on t.id = a.tenant_id
+              join houston.run_locks l on l.agentable_id = a.id
+              left join houston.runs r on r.id = l.run_id
+             where a.kind = any ($4) and ($1::text is null or t.name = $1) and ($2::uuid is null or a.user_id = $2)
+             order by a.id desc limit $3"#,
+            filter.tenant,
+            filter.user(),
+            filter.limit,
+            kinds
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Runs, newest first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn list_runs(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+        Ok(sqlx::query_as!(
+            Listed,
+            r#"-- store::directory::runs
+            select r.id, t.name as tenant, a.kind, a.title as name, r.status as "status?", a.id as "of?", r.created_at
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id
+              join houston.tenants t on t.id = r.tenant_id
+             where ($1::text is null or t.name = $1) and ($2::uuid is null or a.user_id = $2)
+             order by r.id desc limit $3"#,
+            filter.tenant,
+            filter.user(),
+            filter.limit
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Agents: named configurations, newest first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn list_agents(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+        Ok(sqlx::query_as!(
+            Listed,
+            r#"-- store::directory::agents
+            select a.id, t.name as tenant, a.kind, a.name,
+                   case when not a.enabled then 'disabled' when a.is_default then 'default' else 'enabled' end
+                       as "status?", null::uuid as "of?", a.created_at
+              from houston.agents a join houston.tenants t on t.id = a.tenant_id
+             where ($1::text is null or t.name = $1) order by a.id desc limit $2"#,
+            filter.tenant,
+            filter.limit
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Teams, newest first.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn list_teams(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
+        Ok(sqlx::query_as!(
+            Listed,
+            r#"-- store::directory::teams
+            select s.id, t.name as tenant, s.kind, s.name, null::text as "status?", null::uuid as "of?", s.created_at
+              from houston.teams s join houston.tenants t on t.id = s.tenant_id
+             where ($1::text is null or t.name = $1) order by s.id desc limit $2"#,
+            filter.tenant,
+            filter.limit
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// The tenant of a run, for operators.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn tenant_of_run(&self, run: RunId) -> Result<TenantId> {
+        let owner = sqlx::query_scalar!(
+            "-- store::directory::tenant_of_run
+            select tenant_id from houston.runs where id = $1",
+            run.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "run" })?;
+        Ok(TenantId(owner))
+    }
+}

@@ -1,0 +1,363 @@
+//! Erasing users and agentables with all that is theirs. The request makes them invisible and takes the locks away
+//! that everything which writes needs; [`crate::erasure::sweep`] deletes the rows afterwards, batch by batch.
+
+pub mod sweep;
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, ApiKeyId, ErasureId, RunId, TenantId, UserId};
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::fairness::Fairness;
+use crate::pool::Store;
+
+/// How often a request begins anew: each time somebody must have created an agentable in an instant.
+const TRIES: u32 = 20;
+
+/// What is to be erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A user, with all their agentables.
+    User(UserId),
+    /// An agentable of this kind, with all tasks below it.
+    Agentable(&'a str, AgentableId),
+}
+
+impl Target<'_> {
+    fn id(self) -> Uuid {
+        match self {
+            Self::User(id) => id.0,
+            Self::Agentable(_, id) => id.0,
+        }
+    }
+
+    fn kind(&self) -> &str {
+        match self {
+            Self::User(_) => UserId::PREFIX,
+            Self::Agentable(kind, _) => kind,
+        }
+    }
+
+    fn not_found(self) -> Error {
+        Error::NotFound { what: if let Self::User(_) = self { "user" } else { "agentable" } }
+    }
+}
+
+/// A request to erase something, and how far it has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Erasure {
+    /// Its id.
+    pub id: ErasureId,
+    /// `user`, or the kind of an agentable.
+    pub kind: String,
+    /// What is erased.
+    pub resource: Uuid,
+    /// The API key that asked; `None`: no key did.
+    pub key: Option<ApiKeyId>,
+    /// When it was asked for: from then on nobody finds it.
+    pub requested_at: DateTime<Utc>,
+    /// When the last row was deleted.
+    pub completed_at: Option<DateTime<Utc>>,
+    /// How many rows were deleted, by table.
+    pub deleted: BTreeMap<String, i64>,
+}
+
+/// What a request has done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requested {
+    /// The request; that of the first, when it was asked for before.
+    pub erasure: Erasure,
+    /// The agentables that became invisible now.
+    pub agentables: Vec<AgentableId>,
+    /// Their runs that were open.
+    pub stopped: Vec<(AgentableId, RunId)>,
+}
+
+/// Counts by table, as they are kept.
+fn counts(deleted: Value) -> BTreeMap<String, i64> {
+    serde_json::from_value(deleted).unwrap_or_default()
+}
+
+macro_rules! erasure {
+    ($row:expr) => {{
+        let row = $row;
+        Erasure {
+            id: ErasureId(row.id),
+            kind: row.kind,
+            resource: row.resource_id,
+            key: row.api_key_id.map(ApiKeyId),
+            requested_at: row.requested_at,
+            completed_at: row.completed_at,
+            deleted: counts(row.deleted),
+        }
+    }};
+}
+
+impl Store {
+    /// Requests that something of the tenant be erased: from the commit on it is found by nobody, its open runs are
+    /// cancelled, and whoever drives them can write nothing any more. Asked for again, the first request is returned.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such thing, and never had it erased.
+    pub async fn request_erasure(
+        &self,
+        tenant: TenantId,
+        target: Target<'_>,
+        id: ErasureId,
+        key: Option<ApiKeyId>,
+    ) -> Result<Requested> {
+        for _ in 0..TRIES {
+            match self.try_erasure(tenant, target, id, key).await {
+                Ok(Some(requested)) => return Ok(requested),
+                // Somebody created an agentable in between.
+                Ok(None) => {}
+                // Somebody held what is locked later, and waited for what was locked before.
+                Err(error) if error.sqlstate().as_deref() == Some("40P01") => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Busy { what: target.kind().to_owned() })
+    }
+
+    /// The same, unless an agentable is created meanwhile: then nothing is done.
+    async fn try_erasure(
+        &self,
+        tenant: TenantId,
+        target: Target<'_>,
+        id: ErasureId,
+        key: Option<ApiKeyId>,
+    ) -> Result<Option<Requested>> {
+        let mut tx = self.pool.begin().await?;
+        let before = members(&mut tx, tenant, target).await?;
+        let locked = lock(&mut tx, &before).await?;
+        let is_there = match target {
+            Target::User(user) => lock_user(&mut tx, tenant, user).await?,
+            Target::Agentable(_, id) => locked.contains(&id.0),
+        };
+        if !is_there {
+            tx.rollback().await?;
+            let erasure = self.erasure_of(tenant, target).await?.ok_or_else(|| target.not_found())?;
+            return Ok(Some(Requested { erasure, agentables: Vec::new(), stopped: Vec::new() }));
+        }
+        let members = members(&mut tx, tenant, target).await?;
+        if members.iter().any(|one| !locked.contains(one)) {
+            return Ok(None);
+        }
+        if let Target::Agentable(_, task) = target {
+            tell_parent(&mut tx, task, self.fairness).await?;
+        }
+        let stopped = fence_off(&mut tx, &members).await?;
+        if let Target::User(user) = target {
+            hide_user(&mut tx, user).await?;
+        }
+        insert(&mut tx, tenant, target, id, key, &members).await?;
+        tx.commit().await?;
+        let erasure = self.erasure(tenant, id).await?;
+        let agentables = members.into_iter().map(AgentableId).collect();
+        Ok(Some(Requested { erasure, agentables, stopped }))
+    }
+
+    /// A request of the tenant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn erasure(&self, tenant: TenantId, id: ErasureId) -> Result<Erasure> {
+        let row = sqlx::query!(
+            "-- store::erasure::get
+            select id, kind, resource_id, api_key_id, requested_at, completed_at, deleted from houston.erasures
+             where tenant_id = $1 and id = $2",
+            tenant.0,
+            id.0
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| erasure!(row)).ok_or(Error::NotFound { what: "erasure" })
+    }
+
+    async fn erasure_of(&self, tenant: TenantId, target: Target<'_>) -> Result<Option<Erasure>> {
+        let row = sqlx::query!(
+            "-- store::erasure::of_resource
+            select id, kind, resource_id, api_key_id, requested_at, completed_at, deleted from houston.erasures
+             where tenant_id = $1 and resource_id = $2 and kind = $3",
+            tenant.0,
+            target.id(),
+            target.kind()
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|row| erasure!(row)))
+    }
+
+    /// Requests of the tenant, newest first, older than `before` if given.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres does not answer or refuses.
+    pub async fn erasures(
+        &self,
+        tenant: TenantId,
+        before: Option<ErasureId>,
+        limit: i64,
+    ) -> Result<Vec<Erasure>> {
+        let rows = sqlx::query!(
+            "-- store::erasure::list
+            select id, kind, resource_id, api_key_id, requested_at, completed_at, deleted from houston.erasures
+             where tenant_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3",
+            tenant.0,
+            before.map(|before| before.0),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| erasure!(row)).collect())
+    }
+}
+
+/// Tells the agentable that waits for the task, if one does.
+async fn tell_parent(connection: &mut PgConnection, task: AgentableId, fairness: Fairness) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::tell_parent
+        select houston.report_erased_task($1, $2)::text as told",
+        task.0,
+        fairness.running()
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(())
+}
+
+/// The agentables that go: those of the user, or the one and all tasks below it, at any depth.
+async fn members(connection: &mut PgConnection, tenant: TenantId, target: Target<'_>) -> Result<Vec<Uuid>> {
+    let ids = match target {
+        Target::User(user) => {
+            sqlx::query_scalar!(
+                "-- store::erasure::of_user
+                select id from houston.agentables where tenant_id = $1 and user_id = $2",
+                tenant.0,
+                user.0
+            )
+            .fetch_all(connection)
+            .await?
+        }
+        Target::Agentable(kind, id) => {
+            sqlx::query_scalar!(
+                r#"-- store::erasure::below
+                with recursive below as (
+                    select id from houston.agentables where tenant_id = $1 and id = $2 and kind = $3
+                    union all
+                    select a.id from below b join houston.agentables a on a.parent_id = b.id and a.tenant_id = $1)
+                select id as "id!" from below"#,
+                tenant.0,
+                id.0,
+                kind
+            )
+            .fetch_all(connection)
+            .await?
+        }
+    };
+    Ok(ids)
+}
+
+/// Locks these, the lowest first, then what the first of them works for: as the end of a task does. Returns all
+/// that were there.
+async fn lock(connection: &mut PgConnection, members: &[Uuid]) -> Result<HashSet<Uuid>> {
+    let locked = sqlx::query_scalar!(
+        r#"-- store::erasure::lock
+        with ids as (
+            select unnest($1::uuid[]) as id
+            union
+            select p.parent_id from houston.agentables p where p.id = any ($1) and p.parent_id is not null)
+        select l.agentable_id from ids
+          join houston.agentables a on a.id = ids.id
+          join houston.run_locks l on l.agentable_id = a.id
+         order by a.depth desc, a.id for update of l"#,
+        members
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(locked.into_iter().collect())
+}
+
+/// After the locks of their agentables: whoever holds one of those may look at the user's row.
+async fn lock_user(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        "-- store::erasure::lock_user
+        select id from houston.users where tenant_id = $1 and id = $2 for update",
+        tenant.0,
+        user.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.is_some())
+}
+
+/// Makes them invisible, ends their runs, and takes away what wakes them and what lets anybody write.
+async fn fence_off(connection: &mut PgConnection, members: &[Uuid]) -> Result<Vec<(AgentableId, RunId)>> {
+    let rows = sqlx::query!(
+        r#"-- store::erasure::fence_off
+        with open as (
+            select agentable_id, run_id, last_seq from houston.run_locks where agentable_id = any ($1) and run_open),
+        stopped as (
+            update houston.runs r
+               set status = 'cancelled', held_for = null, ended_at = clock_timestamp(),
+                   cancel_seq = coalesce(r.cancel_seq, o.last_seq)
+              from open o where r.id = o.run_id
+            returning r.agentable_id, r.id),
+        check_ins as (delete from houston.check_ins where agentable_id = any ($1)),
+        titles as (delete from houston.title_requests where agentable_id = any ($1)),
+        states as (delete from houston.session_states where agentable_id = any ($1)),
+        summaries as (
+            update houston.sessions set summary_due_at = null
+             where agentable_id = any ($1) and summary_due_at is not null),
+        locks as (delete from houston.run_locks where agentable_id = any ($1)),
+        hidden as (
+            update houston.agentables
+               set tenant_id = null, title = '', description = '', agent_id = null, team_id = null, tools = null
+             where id = any ($1))
+        select agentable_id, id, pg_notify('houston', format('1 cancel %s %s', agentable_id, id))::text as notified
+          from stopped"#,
+        members
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), RunId(row.id))).collect())
+}
+
+async fn hide_user(connection: &mut PgConnection, user: UserId) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::hide_user
+        with feeds as (delete from houston.feeds where user_id = $1)
+        update houston.users set tenant_id = null, external_id = null, name = '' where id = $1",
+        user.0
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn insert(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    target: Target<'_>,
+    id: ErasureId,
+    key: Option<ApiKeyId>,
+    members: &[Uuid],
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::insert
+        insert into houston.erasures (id, tenant_id, api_key_id, kind, resource_id, agentables)
+        values ($1, $2, $3, $4, $5, $6)",
+        id.0,
+        tenant.0,
+        key.map(|key| key.0),
+        target.kind(),
+        target.id(),
+        members
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

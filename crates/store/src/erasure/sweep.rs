@@ -1,0 +1,382 @@
+//! Deleting what was asked to be erased: each call is one transaction over a bounded number of rows. One that breaks
+//! off is done again by whoever looks next.
+
+use std::collections::BTreeMap;
+
+use houston_domain::id::ErasureId;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Postgres, Transaction};
+use uuid::Uuid;
+
+use super::counts;
+use crate::error::Result;
+use crate::pool::Store;
+
+/// Agentables whose rows one statement looks for.
+const GROUP: i64 = 100;
+
+/// What a call has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swept {
+    /// There is nothing to erase, or others are at it.
+    Nothing,
+    /// Some rows were deleted; there may be more.
+    More,
+    /// The last of a request.
+    Done(ErasureId),
+}
+
+/// A request in the hands of this transaction.
+struct Open {
+    id: Uuid,
+    tenant: Uuid,
+    /// The user who is erased, if one is.
+    user: Option<Uuid>,
+    resource: Uuid,
+    agentables: Vec<Uuid>,
+    phase: String,
+    after_key: String,
+    deleted: BTreeMap<String, i64>,
+}
+
+impl Open {
+    fn count(&mut self, table: &str, rows: i64) -> i64 {
+        if rows > 0 {
+            *self.deleted.entry(table.to_owned()).or_default() += rows;
+        }
+        rows
+    }
+}
+
+impl Store {
+    /// Deletes up to about `rows` rows of each table for one request: the one nobody looked at for longest.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`] when Postgres does not answer or refuses; then nothing was deleted.
+    pub async fn erase_some(&self, rows: i64) -> Result<Swept> {
+        let mut tx = self.pool.begin().await?;
+        let Some(mut open) = take(&mut tx).await? else { return Ok(Swept::Nothing) };
+        match open.phase.as_str() {
+            "requests" => requests(&mut tx, &mut open, rows, "rows").await?,
+            "rows" => {
+                if !delete_rows(&mut tx, &mut open, rows).await? {
+                    open.phase = "answers".to_owned();
+                }
+            }
+            _ => requests(&mut tx, &mut open, rows, "done").await?,
+        }
+        let is_done = open.phase == "done";
+        keep(tx, &open).await?;
+        Ok(if is_done { Swept::Done(ErasureId(open.id)) } else { Swept::More })
+    }
+}
+
+async fn take(connection: &mut PgConnection) -> Result<Option<Open>> {
+    let row = sqlx::query!(
+        "-- store::erasure::sweep::take
+        select id, tenant_id, kind, resource_id, agentables, phase, after_key, deleted from houston.erasures
+         where completed_at is null order by swept_at limit 1 for no key update skip locked"
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| Open {
+        id: row.id,
+        tenant: row.tenant_id,
+        user: (row.kind == "user").then_some(row.resource_id),
+        resource: row.resource_id,
+        agentables: row.agentables,
+        phase: row.phase,
+        after_key: row.after_key,
+        deleted: counts(row.deleted),
+    }))
+}
+
+async fn keep(mut tx: Transaction<'_, Postgres>, open: &Open) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::sweep::keep
+        update houston.erasures
+           set phase = $2, after_key = $3, deleted = $4, swept_at = clock_timestamp(),
+               completed_at = case when $2 = 'done' then clock_timestamp() end,
+               agentables = case when $2 = 'done' then '{}' else agentables end
+         where id = $1",
+        open.id,
+        open.phase,
+        open.after_key,
+        Json(&open.deleted) as _
+    )
+    .execute(&mut *tx)
+    .await?;
+    Ok(tx.commit().await?)
+}
+
+/// What is remembered of requests: first what made messages, while they are there, then, once all else is gone,
+/// whatever answer names what is erased. `next` is what comes after the last page of them.
+async fn requests(connection: &mut PgConnection, open: &mut Open, rows: i64, next: &str) -> Result<()> {
+    let page = sqlx::query!(
+        r#"-- store::erasure::sweep::requests
+        with page as (
+            select key, resource_id, response from houston.idempotency_keys
+             where tenant_id = $1 and key > $2 order by key limit $3),
+        gone as (
+            delete from houston.idempotency_keys k using page p
+             where k.tenant_id = $1 and k.key = p.key
+               and (p.resource_id = $5 or p.resource_id = any ($4)
+                    or exists (select from houston.messages m
+                                where m.id = p.resource_id and m.agentable_id = any ($4))
+                    or exists (select from regexp_matches(p.response::text, '[0-9a-f]{32}', 'g') as named (ids)
+                                where named.ids[1]::uuid = any ($4) or named.ids[1]::uuid = $5))
+            returning 1)
+        select (select max(key) from page) as last, (select count(*) from page) as "seen!",
+               (select count(*) from gone) as "gone!""#,
+        open.tenant,
+        open.after_key,
+        rows,
+        &open.agentables,
+        open.resource
+    )
+    .fetch_one(connection)
+    .await?;
+    open.count("idempotency_keys", page.gone);
+    match page.last {
+        Some(last) if page.seen >= rows => open.after_key = last,
+        _ => {
+            open.after_key = String::new();
+            open.phase = next.to_owned();
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether there may be more.
+async fn delete_rows(connection: &mut PgConnection, open: &mut Open, rows: i64) -> Result<bool> {
+    let group = sqlx::query_scalar!(
+        "-- store::erasure::sweep::group
+        select id from houston.agentables where id = any ($1) order by depth desc, id limit $2",
+        &open.agentables,
+        GROUP
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    if group.is_empty() {
+        return match open.user {
+            Some(user) => delete_user(connection, open, user, rows).await,
+            None => Ok(false),
+        };
+    }
+    let deleted = sessions(connection, open, &group, rows).await?
+        + runs(connection, open, &group, rows).await?
+        + threads(connection, open, &group, rows).await?
+        + knowledge(connection, open, &group, rows).await?;
+    if deleted == 0 {
+        agentables(connection, open, &group).await?;
+    }
+    Ok(true)
+}
+
+/// Closed sessions and the calls of the model that wrote their summaries. The sessions first: whoever writes one at
+/// this moment counts its call with it.
+async fn sessions(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+    let gone = sqlx::query_scalar!(
+        "-- store::erasure::sweep::sessions
+        delete from houston.sessions
+         where id = any (array(select id from houston.sessions where agentable_id = any ($1) limit $2))
+        returning id",
+        group,
+        rows
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let calls = sqlx::query!(
+        "-- store::erasure::sweep::session_calls
+        delete from houston.model_calls where run_id = any ($1)",
+        &gone
+    )
+    .execute(connection)
+    .await?;
+    open.count("model_calls", i64::try_from(calls.rows_affected()).unwrap_or(0));
+    Ok(open.count("sessions", i64::try_from(gone.len()).unwrap_or(0)))
+}
+
+/// Runs with their calls of models and tools. What else the user keeps forgets which run made it.
+async fn runs(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+    let gone = sqlx::query!(
+        r#"-- store::erasure::sweep::runs
+        with batch as materialized (
+            select r.id, a.user_id from houston.runs r join houston.agentables a on a.id = r.agentable_id
+             where r.agentable_id = any ($1) limit $2),
+        memories as (
+            update houston.memories m set run_id = null from batch b where m.user_id = b.user_id and m.run_id = b.id),
+        items as (
+            update houston.feed_items f set run_id = null from batch b
+             where f.user_id = b.user_id and f.run_id = b.id and not coalesce(f.agentable_id = any ($1), false)),
+        feeds as (
+            update houston.feeds f set run_id = null from batch b where f.user_id = b.user_id and f.run_id = b.id),
+        tool_calls as (delete from houston.tool_calls t using batch b where t.run_id = b.id returning 1),
+        model_calls as (delete from houston.model_calls c using batch b where c.run_id = b.id returning 1),
+        runs as (delete from houston.runs r using batch b where r.id = b.id returning 1)
+        select (select count(*) from tool_calls) as "tool_calls!", (select count(*) from model_calls) as "model_calls!",
+               (select count(*) from runs) as "runs!""#,
+        group,
+        rows
+    )
+    .fetch_one(connection)
+    .await?;
+    open.count("tool_calls", gone.tool_calls);
+    open.count("model_calls", gone.model_calls);
+    Ok(open.count("runs", gone.runs))
+}
+
+/// Thread, event stream and history.
+async fn threads(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+    let gone = sqlx::query!(
+        r#"-- store::erasure::sweep::threads
+        with messages as (
+            delete from houston.messages where ctid = any (array(
+                select ctid from houston.messages where agentable_id = any ($1) limit $2)) returning 1),
+        events as (
+            delete from houston.events where ctid = any (array(
+                select ctid from houston.events where agentable_id = any ($1) limit $2)) returning 1),
+        history as (
+            delete from houston.history where ctid = any (array(
+                select ctid from houston.history where agentable_id = any ($1) limit $2)) returning 1)
+        select (select count(*) from messages) as "messages!", (select count(*) from events) as "events!",
+               (select count(*) from history) as "history!""#,
+        group,
+        rows
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(open.count("messages", gone.messages)
+        + open.count("events", gone.events)
+        + open.count("history", gone.history))
+}
+
+/// What is kept beside: notes, learnings, compressions, long results, feed items it wrote.
+async fn knowledge(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+    let gone = sqlx::query!(
+        r#"-- store::erasure::sweep::knowledge
+        with notes as (
+            delete from houston.notes where ctid = any (array(
+                select ctid from houston.notes where agentable_id = any ($1) limit $2)) returning 1),
+        learnings as (
+            delete from houston.learnings where ctid = any (array(
+                select ctid from houston.learnings where agentable_id = any ($1) limit $2)) returning 1),
+        compressions as (
+            delete from houston.compressions where ctid = any (array(
+                select ctid from houston.compressions where agentable_id = any ($1) limit $2)) returning 1),
+        results as (
+            delete from houston.tool_results where ctid = any (array(
+                select ctid from houston.tool_results where agentable_id = any ($1) limit $2)) returning 1),
+        items as (
+            delete from houston.feed_items where ctid = any (array(
+                select ctid from houston.feed_items where agentable_id = any ($1) limit $2)) returning 1)
+        select (select count(*) from notes) as "notes!", (select count(*) from learnings) as "learnings!",
+               (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!",
+               (select count(*) from items) as "items!""#,
+        group,
+        rows
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(open.count("notes", gone.notes)
+        + open.count("learnings", gone.learnings)
+        + open.count("compressions", gone.compressions)
+        + open.count("tool_results", gone.results)
+        + open.count("feed_items", gone.items))
+}
+
+/// The rows of the agentables themselves, once nothing else is left of them. A note that was written at the moment of
+/// the request holds its agentable's row: it is deleted by then, or next time.
+async fn agentables(connection: &mut PgConnection, open: &mut Open, group: &[Uuid]) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::sweep::lock_agentables
+        select id from houston.agentables where id = any ($1) order by id for update",
+        group
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let gone = sqlx::query!(
+        "-- store::erasure::sweep::agentables
+        delete from houston.agentables a
+         where a.id = any ($1)
+           and not exists (select from houston.agentables c where c.parent_id = a.id and c.id <> all ($1))
+           and not exists (select from houston.notes n where n.agentable_id = a.id)
+           and not exists (select from houston.learnings n where n.agentable_id = a.id)
+           and not exists (select from houston.feed_items n where n.agentable_id = a.id)",
+        group
+    )
+    .execute(connection)
+    .await?;
+    open.count("agentables", i64::try_from(gone.rows_affected()).unwrap_or(0));
+    Ok(())
+}
+
+/// What is the user's own, and at last the user. What they cost stays, of their tenant.
+async fn delete_user(connection: &mut PgConnection, open: &mut Open, user: Uuid, rows: i64) -> Result<bool> {
+    sqlx::query!(
+        "-- store::erasure::sweep::lock_user
+        select id from houston.users where id = $1 for update",
+        user
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let gone = sqlx::query!(
+        r#"-- store::erasure::sweep::of_user
+        with items as (
+            delete from houston.feed_items where ctid = any (array(
+                select ctid from houston.feed_items where user_id = $1 limit $2)) returning 1),
+        memories as (
+            delete from houston.memories where ctid = any (array(
+                select ctid from houston.memories where user_id = $1 limit $2)) returning 1),
+        instructions as (
+            delete from houston.custom_instructions where ctid = any (array(
+                select ctid from houston.custom_instructions where user_id = $1 limit $2)) returning 1),
+        profiles as (delete from houston.profiles where user_id = $1 returning 1)
+        select (select count(*) from items) as "items!", (select count(*) from memories) as "memories!",
+               (select count(*) from instructions) as "instructions!", (select count(*) from profiles) as "profiles!""#,
+        user,
+        rows
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let some = open.count("feed_items", gone.items)
+        + open.count("memories", gone.memories)
+        + open.count("custom_instructions", gone.instructions)
+        + open.count("profiles", gone.profiles);
+    if some > 0 {
+        return Ok(true);
+    }
+    account(connection, open.tenant, user).await?;
+    let left = sqlx::query_scalar!(
+        r#"-- store::erasure::sweep::user
+        with gone as (
+            delete from houston.users u
+             where u.id = $1 and not exists (select from houston.agentables a where a.user_id = u.id) returning u.id)
+        select exists (select from houston.users where id = $1) and not exists (select from gone) as "left!""#,
+        user
+    )
+    .fetch_one(connection)
+    .await?;
+    open.count("users", i64::from(!left));
+    Ok(left)
+}
+
+/// Adds what the user cost to what the erased of the tenant cost, day by day.
+async fn account(connection: &mut PgConnection, tenant: Uuid, user: Uuid) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::sweep::account
+        with spent as (
+            delete from houston.spending where user_id = $2 returning day, cost, model_calls, unpriced_calls)
+        insert into houston.erased_spending as e (tenant_id, day, cost, model_calls, unpriced_calls)
+        select $1, day, cost, model_calls, unpriced_calls from spent
+            on conflict (tenant_id, day) do update
+           set cost = case when e.cost is null then excluded.cost else e.cost + coalesce(excluded.cost, 0) end,
+               model_calls = e.model_calls + excluded.model_calls,
+               unpriced_calls = e.unpriced_calls + excluded.unpriced_calls",
+        tenant,
+        user
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

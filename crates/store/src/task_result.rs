@@ -1,0 +1,77 @@
+//! How tasks ended: what REST shows of them. What their parents read is `houston.report_task`.
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::run::RunStatus;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::pool::Store;
+
+/// How the latest run of a task ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskResult {
+    /// Which task.
+    pub task: AgentableId,
+    /// How the run ended.
+    pub status: RunStatus,
+    /// What cut it off: who cancelled it, a stop rule, an error code; `None`: its agent was done.
+    pub reason: Option<String>,
+    /// The error for a person, if there was one.
+    pub message: Option<String>,
+    /// The last text its agent wrote; of a task that was cut off, what it had.
+    pub text: Option<String>,
+    /// When.
+    pub ended_at: DateTime<Utc>,
+}
+
+impl Store {
+    /// How these tasks of the tenant ended; those whose run is open have no result.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`] when Postgres does not answer or refuses.
+    pub async fn task_results(&self, tenant: TenantId, tasks: &[AgentableId]) -> Result<Vec<TaskResult>> {
+        let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+        let rows = sqlx::query!(
+            r#"-- store::task_result::of
+            select a.id, r.status, r.error_code, r.error_message, r.cancel_reason, r.cancelled_with_parent,
+                   r.ended_at as "ended_at!", said.text as "text?"
+              from houston.agentables a
+              join houston.run_locks l on l.agentable_id = a.id
+              join houston.runs r on r.id = l.run_id and r.ended_at is not null
+              left join lateral (
+                    select string_agg(b.block ->> 'text', E'\n' order by b.n) as text
+                      from houston.history h
+                     cross join lateral jsonb_array_elements(h.content) with ordinality as b (block, n)
+                     where h.agentable_id = a.id and h.run_id = r.id and h.role = 'assistant' and not h.rolled_back
+                       and b.block ->> 'type' = 'text' and btrim(b.block ->> 'text') <> ''
+                     group by h.position order by h.position desc limit 1) as said on true
+             where a.tenant_id = $1 and a.id = any ($2) and a.parent_id is not null"#,
+            tenant.0,
+            &ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let status = RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed);
+                let by =
+                    if row.cancelled_with_parent { Some("parent".to_owned()) } else { row.cancel_reason };
+                let cancelled =
+                    (status == RunStatus::Cancelled).then(|| by.unwrap_or_else(|| "user".to_owned()));
+                let error = row.error_code.map(|code| code.to_lowercase());
+                let is_done = matches!(status, RunStatus::Completed | RunStatus::MessageSent);
+                let rule = (!is_done).then(|| status.as_str().to_owned());
+                TaskResult {
+                    task: AgentableId(row.id),
+                    status,
+                    reason: cancelled.or(error).or(rule),
+                    message: row.error_message,
+                    text: row.text,
+                    ended_at: row.ended_at,
+                }
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,74 @@
+-- A row of a goal's user in every table that can have one: :goal, with the word :word wherever text is.
+do $$
+declare
+    g uuid := ':goal';
+    w text := ':word';
+    u uuid;
+    t uuid;
+    task uuid := gen_random_uuid();
+    r uuid := gen_random_uuid();
+    m uuid := gen_random_uuid();
+    s uuid := gen_random_uuid();
+begin
+    select user_id, tenant_id into u, t from houston.agentables where id = g;
+    update houston.users set name = w, external_id = w where id = u;
+    update houston.agentables set title = w, description = w, cost = 1 where id = g;
+    insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title)
+    values (task, t, u, g, 1, 'task', w);
+    insert into houston.run_locks (agentable_id, tenant_id, user_id) values (task, t, u);
+    insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, error_message, cancelled_tasks, ended_at)
+    values (r, t, g, 'failed', 0, w, array[w], now());
+    insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
+    values (m, t, g, 0, 'user', 'text', w, r);
+    insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data)
+    values (g, 0, t, r, 0, jsonb_build_object('type', 'task_ended', 'title', w));
+    insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+    values (g, 0, t, r, 0, 'user', jsonb_build_array(jsonb_build_object('type', 'text', 'text', w)));
+    insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id, response)
+    values (r, 'call', g, t, 0, 'x', 'x', m, to_jsonb(w));
+    insert into houston.notes (id, tenant_id, agentable_id, run_id, title, content)
+    values (gen_random_uuid(), t, g, r, w, w), (gen_random_uuid(), t, task, r, w, w);
+    insert into houston.learnings (id, tenant_id, agentable_id, content) values (gen_random_uuid(), t, g, w);
+    insert into houston.model_calls
+    select x.id, gen_random_uuid(), t, g, 1, 'p', w, 1, 1, 0, 0, 0, 0.5, true, now() from (values (r), (s)) as x (id);
+    insert into houston.spending values (u, '2026-11-22', t, 1.0, 2, 0);
+    insert into houston.profiles (user_id, tenant_id, facts) values (u, t, array[w]);
+    insert into houston.custom_instructions (id, tenant_id, user_id, content) values (gen_random_uuid(), t, u, w);
+    insert into houston.memories (id, tenant_id, user_id, run_id, content) values (gen_random_uuid(), t, u, r, ':memory');
+    insert into houston.feed_items (id, tenant_id, user_id, agentable_id, run_id, title, content)
+    values (gen_random_uuid(), t, u, g, r, w, w);
+    update houston.feeds set run_id = r where user_id = u;
+    insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
+                                  completed_at, completion_reason, summary, search)
+    values (s, t, g, 1, 0, 0, now(), now(), 'reset', w, houston.session_vector(g, w, w));
+    insert into houston.session_states (agentable_id, tenant_id) values (g, t)
+        on conflict do nothing;
+    insert into houston.compressions (id, tenant_id, agentable_id, run_id, run_position, session_position,
+                                      through_position, summary, reason, entries_before, entries_after,
+                                      tokens_before, tokens_after)
+    values (gen_random_uuid(), t, g, r, 0, 0, 0, w, 'budget', 1, 1, 1, 1);
+    insert into houston.tool_results (id, tenant_id, agentable_id, parent_id, run_id, call_id, tool, content)
+    values (gen_random_uuid(), t, task, g, r, 'call', 'x', w);
+    insert into houston.title_requests (agentable_id, tenant_id, due_at) values (g, t, now() + interval '1 day');
+    insert into houston.check_ins (id, tenant_id, user_id, agentable_id, reason, wanted_at, due_at)
+    values (gen_random_uuid(), t, u, g, w, now() + interval '1 day', now() + interval '1 day');
+    insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
+    values (t, 'user ' || md5(g::text), '', u, jsonb_build_object('id', houston.shown('user', u), 'name', w)),
+           (t, 'goal ' || md5(g::text), '', g, jsonb_build_object('id', houston.shown('goal', g), 'title', w)),
+           (t, 'message ' || md5(g::text), '', m, null),
+           (t, 'note that is deleted ' || md5(g::text), '', gen_random_uuid(),
+            jsonb_build_object('goal_id', houston.shown('goal', g), 'content', w)),
+           (t, 'memory ' || md5(g::text), '', gen_random_uuid(), jsonb_build_object('user_id', houston.shown('user', u)));
+end $$;
+
+-- How many rows of each table name one of these, as text.
+create or replace function public.naming(needles text[]) returns table (name text, rows bigint) language plpgsql as $$
+begin
+    for name in select table_name from information_schema.tables
+                 where table_schema = 'houston' and table_type = 'BASE TABLE' order by 1 loop
+        execute format('select count(*) from houston.%I as x where x::text like any ($1)', name)
+           into rows using (select array_agg('%' || n || '%') from unnest(needles) n);
+        return next;
+    end loop;
+end;
+$$;
