@@ -197,7 +197,10 @@ fn apt(site: &Site<'_>, missing: &[Server], progress: &mut dyn FnMut(&str)) -> R
 
     let packages: Vec<&str> = missing.iter().map(|server| package(*server)).collect();
     let mut update = root(apt)?;
-    progress(&format!("installing {} with apt-get (this happens once)", packages.join(" and ")));
+    progress(&format!(
+        "installing {} on this system with apt-get, as root (this happens once)",
+        packages.join(" and ")
+    ));
     // One broken source among many is common, and the packages may come from another.
     let _ = site.run(update.args(["update", "-q"]));
     for server in missing {

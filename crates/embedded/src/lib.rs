@@ -47,19 +47,19 @@
 //! next; whether it worked is decided by searching again.
 
 mod config;
-mod crew;
 mod error;
 mod find;
 mod install;
 mod layout;
 mod lock;
-mod nursery;
+mod owned_servers;
 mod postgres;
 mod privilege;
 mod process;
 mod redis;
 mod server;
 mod servers;
+mod spawner;
 mod wheels;
 mod wire;
 

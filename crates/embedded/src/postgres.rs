@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Tail, file};
 use crate::layout::Layout;
-use crate::nursery::Nursery;
 use crate::privilege::Identity;
 use crate::process::{Answer, POLL, Process, stop_leftover};
 use crate::server::Server;
+use crate::spawner::Spawner;
 use crate::wire::{Connection, Greeting, Refusal};
 
 /// `cannot_connect_now`: starting, recovering or stopping.
@@ -45,7 +45,7 @@ impl Postgres {
 
     /// Makes the cluster under another name and then renames it, so that a killed `initdb` leaves nothing that
     /// could be taken for a cluster.
-    pub(crate) fn create_cluster(&self, nursery: &Nursery) -> Result<(), Error> {
+    pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<(), Error> {
         let (data, draft) = (self.layout.postgres_data(), self.layout.postgres_draft());
         remove_draft(&draft)?;
         fs::DirBuilder::new().mode(0o700).create(&draft).map_err(file("create", &draft))?;
@@ -68,7 +68,7 @@ impl Postgres {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
         forget_stray_settings(&mut command);
         self.identity.apply(&mut command, libc::SIGKILL);
-        let child = nursery.spawn(command);
+        let child = spawner.spawn(command);
         let output =
             child.and_then(Child::wait_with_output).map_err(|source| Error::Run { program, source })?;
         if !output.status.success() {
@@ -81,7 +81,7 @@ impl Postgres {
     }
 
     /// Starts Postgres on an existing cluster; [`Self::wait`] for it next.
-    pub(crate) fn spawn(&self, nursery: &Nursery) -> Result<Process, Error> {
+    pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
         let data = self.layout.postgres_data();
         self.identity.give(&data)?;
         let pid_file = self.layout.postgres_pid_file();
@@ -104,7 +104,7 @@ impl Postgres {
             self.identity,
             libc::SIGINT,
             &self.layout.postgres_log(),
-            nursery,
+            spawner,
         )
     }
 
@@ -136,7 +136,7 @@ impl Postgres {
 
     /// Waits until the database `houston` is open, creating it if it is not there. Starts Postgres again while
     /// the children of a killed one linger.
-    pub(crate) fn wait(&self, process: &mut Process, nursery: &Nursery) -> Result<(), Error> {
+    pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
         let socket = self.layout.postgres_socket();
         let began = Instant::now();
         loop {
@@ -149,7 +149,7 @@ impl Postgres {
                     if tail.contains("pre-existing shared memory block") && began.elapsed() < LINGER =>
                 {
                     std::thread::sleep(POLL * 25);
-                    *process = self.spawn(nursery)?;
+                    *process = self.spawn(spawner)?;
                 }
                 answer => return answer,
             }

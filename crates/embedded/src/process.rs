@@ -9,9 +9,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Tail, file};
-use crate::nursery::Nursery;
 use crate::privilege::{self, Identity};
 use crate::server::Server;
+use crate::spawner::Spawner;
 
 /// Between two looks at a socket or a child.
 pub(crate) const POLL: Duration = Duration::from_millis(2);
@@ -50,13 +50,13 @@ impl Process {
         identity: Identity,
         stop_signal: i32,
         log: &Path,
-        nursery: &Nursery,
+        spawner: &Spawner,
     ) -> Result<Self, Error> {
         let (out, err) = open_log(log)?;
         command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir("/");
         identity.apply(&mut command, stop_signal);
         let program = PathBuf::from(command.get_program());
-        let child = nursery.spawn(command).map_err(|source| Error::Run { program, source })?;
+        let child = spawner.spawn(command).map_err(|source| Error::Run { program, source })?;
         Ok(Self { server, child, stop_signal, log: log.to_owned(), stopped: false })
     }
 

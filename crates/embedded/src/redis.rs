@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::error::{Error, file};
 use crate::layout::Layout;
-use crate::nursery::Nursery;
 use crate::privilege::Identity;
 use crate::process::{Answer, Process, stop_leftover};
 use crate::server::Server;
+use crate::spawner::Spawner;
 
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(crate) struct Redis {
 
 impl Redis {
     /// Starts Redis; [`Self::wait`] for it next.
-    pub(crate) fn spawn(&self, nursery: &Nursery) -> Result<Process, Error> {
+    pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
         let (data, socket) = (self.layout.redis_data(), self.layout.redis_socket());
         if !data.exists() {
             fs::DirBuilder::new().mode(0o700).create(&data).map_err(file("create", &data))?;
@@ -51,7 +51,7 @@ impl Redis {
             self.identity,
             libc::SIGTERM,
             &self.layout.redis_log(),
-            nursery,
+            spawner,
         )
     }
 

@@ -6,10 +6,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
-use crate::crew::Crew;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::lock::{Lock, Note};
+use crate::owned_servers::OwnedServers;
 use crate::postgres;
 use crate::process::{Answer, POLL, SILENCE};
 use crate::redis;
@@ -25,7 +25,7 @@ pub struct Servers {
     servers: Vec<Server>,
     database_url: Option<String>,
     redis_url: Option<String>,
-    crew: Option<Crew>,
+    owned: Option<OwnedServers>,
 }
 
 impl Servers {
@@ -48,8 +48,8 @@ impl Servers {
         loop {
             // Again at each turn: the owner may end while it is waited for.
             if let Some(lock) = Lock::take(&layout.lock())? {
-                let crew = Crew::start(config, layout.clone(), lock, progress)?;
-                return Ok(Self::new(layout, servers, Some(crew)));
+                let owned = OwnedServers::start(config, layout.clone(), lock, progress)?;
+                return Ok(Self::new(layout, servers, Some(owned)));
             }
             if attaching.is_ready(progress)? {
                 return Ok(Self::new(layout, servers, None));
@@ -58,10 +58,26 @@ impl Servers {
         }
     }
 
-    fn new(layout: Layout, servers: Vec<Server>, crew: Option<Crew>) -> Self {
+    /// Whether there are servers to be had in `folder` without making any: a process runs them there, or a Postgres
+    /// cluster was left behind. Creates nothing.
+    #[must_use]
+    pub fn exist_in(folder: &Path) -> bool {
+        folder.join("pg").join("PG_VERSION").exists()
+    }
+
+    /// The process that runs servers in `folder` now. Creates nothing.
+    #[must_use]
+    pub fn running_in(folder: &Path) -> Option<u32> {
+        let lock = folder.join("lock");
+        // Whoever holds the lock runs them; a note may be left of one that is gone.
+        let taken = fs::File::open(&lock).ok()?.try_lock().is_err();
+        Note::read(&lock).filter(|_| taken).map(|note| note.pid)
+    }
+
+    fn new(layout: Layout, servers: Vec<Server>, owned: Option<OwnedServers>) -> Self {
         let database_url = servers.contains(&Server::Postgres).then(|| layout.database_url());
         let redis_url = servers.contains(&Server::Redis).then(|| layout.redis_url());
-        Self { layout, servers, database_url, redis_url, crew }
+        Self { layout, servers, database_url, redis_url, owned }
     }
 
     /// For sqlx and psql: user and database `houston`, over a unix socket. `None` if Postgres was not asked for.
@@ -79,7 +95,7 @@ impl Servers {
     /// Whether this process runs the servers. If not, they end when another process says so.
     #[must_use]
     pub fn is_owner(&self) -> bool {
-        self.crew.is_some()
+        self.owned.is_some()
     }
 
     /// The postmaster's process id; `None` if there is none or the caller may not know it.
@@ -98,8 +114,8 @@ impl Servers {
         if !self.servers.contains(&server) {
             return None;
         }
-        match &self.crew {
-            Some(crew) => crew.pid(server),
+        match &self.owned {
+            Some(owned) => owned.pid(server),
             None => fs::read_to_string(file).ok()?.lines().next()?.trim().parse().ok(),
         }
     }
@@ -130,10 +146,10 @@ impl Servers {
     ///
     /// When a server does not come up; the other one is left alone.
     pub fn revive(&mut self) -> Result<Vec<Server>, Error> {
-        let Some(crew) = &mut self.crew else { return Ok(Vec::new()) };
+        let Some(owned) = &mut self.owned else { return Ok(Vec::new()) };
         let ended: Vec<Server> =
-            self.servers.iter().copied().filter(|server| crew.has_ended(*server)).collect();
-        ended.iter().try_for_each(|server| crew.restart(*server))?;
+            self.servers.iter().copied().filter(|server| owned.has_ended(*server)).collect();
+        ended.iter().try_for_each(|server| owned.restart(*server))?;
         Ok(ended)
     }
 
@@ -144,12 +160,12 @@ impl Servers {
     ///
     /// When a server could not be stopped at all.
     pub fn stop(mut self) -> Result<(), Error> {
-        self.crew.as_mut().map_or(Ok(()), Crew::stop)
+        self.owned.as_mut().map_or(Ok(()), OwnedServers::stop)
     }
 
-    fn own(&mut self) -> Result<&mut Crew, Error> {
+    fn own(&mut self) -> Result<&mut OwnedServers, Error> {
         let folder = self.layout.folder();
-        self.crew.as_mut().ok_or_else(|| Error::NotOwner { folder: folder.to_owned() })
+        self.owned.as_mut().ok_or_else(|| Error::NotOwner { folder: folder.to_owned() })
     }
 }
 

@@ -5,14 +5,14 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use houston_domain::id::{AgentId, TeamId};
-use houston_domain::team::{InvalidCondition, Rules};
+use houston_domain::id::AgentId;
 use houston_llm::Model;
-use houston_store::serving::{ServingAgent, ServingTeam};
+use houston_store::serving::ServingAgent;
 use houston_tools::Registry;
 
 use crate::config::Config;
 use crate::engine::{Setup, put_together};
+use crate::rules::RuleRunner;
 
 /// Makes the model of a name (`provider/model`, a provider alone, several with commas between them). One that cannot
 /// be used fails each of its calls, and says why.
@@ -25,19 +25,19 @@ pub const ROUTING: &str = "routing";
 const MOST_KEPT: usize = 1_000;
 
 /// What was made, by what it was made of.
-struct Kept<K, V>(Mutex<HashMap<K, V>>);
+pub(crate) struct Kept<K, V>(Mutex<HashMap<K, V>>);
 
 impl<K: Eq + Hash, V: Clone> Kept<K, V> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(HashMap::new()))
     }
 
-    fn get(&self, key: &K, is_fresh: impl Fn(&V) -> bool) -> Option<V> {
+    pub(crate) fn get(&self, key: &K, is_fresh: impl Fn(&V) -> bool) -> Option<V> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(key).filter(|kept| is_fresh(kept)).cloned()
     }
 
-    fn put(&self, key: K, made: V) {
+    pub(crate) fn put(&self, key: K, made: V) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST_KEPT {
             kept.clear();
@@ -55,7 +55,7 @@ pub(crate) struct Agents {
     by_name: Kept<String, Arc<dyn Model>>,
     /// Each of one version.
     set_up: Kept<AgentId, (i64, Arc<Setup>)>,
-    rules: Kept<TeamId, (i64, Arc<Rules>)>,
+    pub(crate) rules: RuleRunner,
 }
 
 impl Agents {
@@ -64,7 +64,7 @@ impl Agents {
         models: BTreeMap<String, Arc<dyn Model>>,
         make_model: MakeModel,
     ) -> Self {
-        let (by_name, set_up, rules) = (Kept::new(), Kept::new(), Kept::new());
+        let (by_name, set_up, rules) = (Kept::new(), Kept::new(), RuleRunner::default());
         Self { tools, models, make_model, by_name, set_up, rules }
     }
 
@@ -123,18 +123,5 @@ impl Agents {
         };
         self.set_up.put(agent.id, (agent.version, Arc::clone(&setup)));
         setup
-    }
-
-    /// The rules of a team, ready to be tried.
-    ///
-    /// # Errors
-    /// The first that cannot be used, and why: they were checked when they were stored, perhaps by another Houston.
-    pub(crate) fn rules(&self, team: &ServingTeam) -> Result<Arc<Rules>, (usize, InvalidCondition)> {
-        if let Some((_, known)) = self.rules.get(&team.id, |(version, _)| *version == team.version) {
-            return Ok(known);
-        }
-        let rules = Arc::new(Rules::new(&team.router.rules)?);
-        self.rules.put(team.id, (team.version, Arc::clone(&rules)));
-        Ok(rules)
     }
 }

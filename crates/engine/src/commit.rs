@@ -125,10 +125,10 @@ impl Driving<'_> {
         step.call = self.call.take();
         let (mut open, mut pause) = (tx, Duration::from_millis(20));
         loop {
-            houston_store::fault!("C19")?;
+            houston_faults::fault!("C19")?;
             let broken = match open.commit(&step).await {
                 Ok(Commit::Done(done)) => {
-                    houston_store::fault!("C20")?;
+                    houston_faults::fault!("C20")?;
                     self.ring_tasks(&step, records);
                     return Ok(self.committed(&step, done));
                 }
@@ -183,7 +183,7 @@ impl Driving<'_> {
         self.engine.ring_next(self.holder, &done.waiting);
         self.nudge_parent(step);
         if !done.read.is_empty() {
-            self.run.on_messages(done.read.clone());
+            self.run.on_messages(done.read.iter().map(|read| read.clone().signed(&self.mark)).collect());
         }
         done
     }

@@ -7,6 +7,7 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
+use houston_domain::team::RuleLimits;
 use houston_domain::tool_result::ResultLimits;
 use serde::{Deserialize, Serialize};
 
@@ -43,12 +44,14 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TeamsConfig {
-    /// Characters of a message that rules and the router's model look at.
+    /// Characters of a message that rules and the router's model look at; regular expressions look at fewer.
     pub message_chars: usize,
     /// How long the model may take to pick, in ms.
     pub timeout_ms: u64,
     /// Tokens it may write.
     pub max_output_tokens: u32,
+    /// What rules may cost.
+    pub rules: RuleLimits,
 }
 
 /// What cuts an attempt off in the middle of a call.

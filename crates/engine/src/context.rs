@@ -1,5 +1,6 @@
 //! What a drive knows: the claim, the run's state machine, its prompt.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use houston_domain::agent::AgentRun;
 use houston_domain::agent::step::Next;
 use houston_domain::agentable::cache_key;
 use houston_domain::compression;
+use houston_domain::frame::FrameMark;
 use houston_domain::id::MessageId;
 use houston_domain::local_time::zone;
 use houston_domain::model::Usage;
@@ -45,14 +47,18 @@ pub(crate) struct Driving<'e> {
     pub(crate) system: Vec<SystemPart>,
     /// What is true now: sent after the history.
     pub(crate) system_context: Option<String>,
+    /// What Houston's frames carry in this session.
+    pub(crate) mark: FrameMark,
     /// Where its user lives.
     pub(crate) zone: Tz,
     /// The id a message of the open iteration will have: streams were told of it.
     pub(crate) next_message: MessageId,
     /// The iteration that is open in the streams, from 1.
     pub(crate) open_step: u32,
-    /// Tokens of the run so far, all attempts, and what they cost.
+    /// Tokens of the run so far, all attempts, and what is known of their cost.
     pub(crate) usage: Usage,
+    /// Calls of which nobody knows what they cost.
+    pub(crate) unpriced_calls: i32,
     /// Who answered last.
     pub(crate) answering: Description,
     /// The changes of model that no step has told of yet.
@@ -94,6 +100,7 @@ impl<'e> Driving<'e> {
             next_message: claimed.next_message,
             open_step: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
             usage: claimed.usage,
+            unpriced_calls: 0,
             answering: setup.model.description().clone(),
             switches: Vec::new(),
             budget: ContextBudget::default(),
@@ -111,6 +118,7 @@ impl<'e> Driving<'e> {
             setup,
             system: Vec::new(),
             system_context: None,
+            mark: FrameMark::default(),
             zone: Tz::UTC,
             watchdog: claimed_at + most,
             claimed_at,
@@ -146,9 +154,8 @@ impl<'e> Driving<'e> {
             .await?;
         self.take_agent(&context).await?;
         if self.claimed.attempt > 1 {
-            let spent =
-                self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
-            self.usage.cost = spent.run;
+            let cost = self.retrying(|store| Box::pin(async move { store.cost_of_run(run).await })).await?;
+            (self.usage.cost, self.unpriced_calls) = (cost.known, cost.unpriced_calls);
         }
         self.setup = fitted(&self.setup, &context.setting);
         let now = self.now();
@@ -161,12 +168,13 @@ impl<'e> Driving<'e> {
         }
         self.system = composed.parts();
         self.system_context = composed.system_context();
+        self.mark = context.mark;
         self.zone = zone(&context.user.time_zone);
         self.budget = ContextBudget::default();
         self.sizes = Sizes::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
         if let Some(summary) = &context.summary {
-            self.run.fold(context.folded, compression::entry(summary));
+            self.run.fold(context.folded, compression::entry(summary, &self.mark));
         }
         Ok(())
     }
@@ -187,8 +195,16 @@ impl<'e> Driving<'e> {
         }
     }
 
-    /// A tool's response as far as it may enter events and history.
+    /// A tool's response as far as it may enter events and history: shortened, and without the mark of frames.
     pub(crate) fn cut(&self, response: ToolResponse) -> ToolResponse {
+        let kept = match self.mark.keep_out(response.text()) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(kept) => Some(kept),
+        };
+        let response = match kept {
+            Some(kept) => response.map_text(|_| kept),
+            None => response,
+        };
         response.cut(self.engine.config.context.max_tool_result_bytes)
     }
 

@@ -7,7 +7,7 @@ use houston_domain::history::{Block, Entry, Role};
 use houston_domain::session::Searched;
 use houston_llm::tokens;
 
-use crate::prompt::xml::escape;
+use houston_domain::frame::escape;
 
 /// Characters of what a tool was given, or answered, that a summary is made of.
 const SUMMARISED_TOOL_CHARS: usize = 300;

@@ -135,7 +135,7 @@ impl Engine {
     }
 
     async fn drive_claimed(&self, claimed: Claimed, holder: &Holder) -> Result<Driven, Halt> {
-        houston_store::fault!("C6")?;
+        houston_faults::fault!("C6")?;
         let entered = self.live.enter(claimed.fence.agentable, claimed.run, self.bus.clone());
         if claimed.cancel_seq.is_some() {
             entered.live.cancel.cancel();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use houston_domain::agent::RunPolicy;
 use houston_domain::agent::token_budget::TokenBudget;
+use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply, Urgency};
 use houston_domain::id::Ids;
 use houston_llm::{Capabilities, Description, Model};
@@ -190,13 +190,17 @@ pub(crate) fn put_together(
     let policy = RunPolicy {
         conversational: agent_type.conversational,
         awaited: true,
-        // A model without tools cannot call send_message: its text is the reply.
-        reply: if able { agent_type.reply } else { Reply::Text },
+        reply: reply_of(agent_type.reply, &offer),
         limits: config.limits.with(agent_type.limits),
     };
     let prices = Prices::of(&*model);
     let tokens = config.context.budget_tokens.with(agent_type.budget_tokens);
     Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices })
+}
+
+/// Who cannot call send_message, because its model takes no tools or it was given others, replies with its text.
+pub(crate) fn reply_of(reply: Reply, offer: &Offer) -> Reply {
+    if offer.get(SEND_MESSAGE).is_some() { reply } else { Reply::Text }
 }
 
 /// The tools of these names and the one that reads on in their results; `None` when there is nothing to read.

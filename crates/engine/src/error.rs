@@ -16,6 +16,12 @@ pub enum Halt {
     Store(StoreError),
 }
 
+impl From<houston_faults::Broken> for Halt {
+    fn from(broken: houston_faults::Broken) -> Self {
+        Self::Store(broken.into())
+    }
+}
+
 impl From<StoreError> for Halt {
     fn from(error: StoreError) -> Self {
         match error {

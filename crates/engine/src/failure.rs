@@ -1,7 +1,7 @@
 //! What a failure does to a run, and what its user reads of it: one error message, which counts down to the next
 //! attempt, is settled by it, or is the last word.
 
-use houston_domain::error_message::{Awaited, ErrorMessage};
+use houston_domain::error_message::{Awaited, ErrorMessage, user_text};
 use houston_domain::event::Event;
 use houston_domain::history::Role;
 use houston_domain::message::{MessageType, Source};
@@ -64,7 +64,10 @@ impl Driving<'_> {
         let status = RunStatus::Failed;
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
-        show(&mut step, &ErrorMessage::permanent(self.claimed.run, error.code.as_str(), &error.message));
+        show(
+            &mut step,
+            &ErrorMessage::permanent(self.claimed.run, error.code.as_str(), user_text(error.code.as_str())),
+        );
         step.then = Then::End {
             event: self.run_finished(status, Some(error)),
             ending: self.ending_as(status, Some(error)),
@@ -136,7 +139,7 @@ pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, tex
         message: Some(text.clone()),
         code: Some(code.clone()),
     };
-    let error = ErrorMessage::permanent(claimed.run, &code, &text);
+    let error = ErrorMessage::permanent(claimed.run, &code, user_text(&code));
     let ending =
         Ending { status, next_run: engine.ids.next(), error_code: Some(code), error_message: Some(text) };
     let mut step = Step {

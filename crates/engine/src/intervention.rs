@@ -15,29 +15,25 @@ use crate::error::Halt;
 use crate::failure::show;
 
 impl Driving<'_> {
-    /// Ends the run for the monitor's reason, closing what is open; its user is told, but of a task that counts
-    /// as done.
+    /// Ends the run as failed for the monitor's reason, closing what is open, and tells its user.
     pub(crate) async fn intervene(
         &mut self,
         intervention: Intervention,
         known: Vec<(String, ToolResponse)>,
         cells: &[(String, MessageId)],
     ) -> Result<Driven, Halt> {
-        let status = intervention.status();
+        let status = RunStatus::Failed;
         tracing::warn!(run = %self.claimed.run, reason = intervention.as_str(), "the health monitor ends a run");
-        let told = (status == RunStatus::Failed)
-            .then(|| (intervention.code().to_owned(), intervention.notice().to_owned()));
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
         self.close_calls(&mut step, status, known, cells);
-        if let Some((code, notice)) = &told {
-            show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, notice));
-        }
-        let (code, notice) = told.unzip();
+        let (code, notice) = (intervention.code(), intervention.notice());
+        show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, notice));
+        let (code, notice) = (Some(code.to_owned()), Some(notice.to_owned()));
         step.then = Then::End {
             event: Event::RunFinished {
                 status,
                 iteration: Some(self.open_step),
-                usage: self.usage,
+                usage: self.spent_usage(),
                 message: notice.clone(),
                 code: code.clone(),
             },

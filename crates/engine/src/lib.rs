@@ -48,7 +48,7 @@
 //! SQL, HTTP, the queue's mechanics, leases (the worker's), retries of a single model call (`llm`).
 //!
 //! # Add a step kind
-//! Give `AgentRun` a `Next` for it, drive it in [`drive`], commit it through [`commit`].
+//! Give `AgentRun` a `Next` for it, drive it in [`drive`], commit it through `commit`.
 
 mod agents;
 mod archive;
@@ -69,6 +69,7 @@ mod model_call;
 pub mod prompt;
 mod release;
 mod route;
+mod rules;
 mod serve;
 pub mod setups;
 mod side_model;

@@ -10,7 +10,7 @@ use houston_domain::compression::Reason;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
 use houston_domain::run::RunStatus;
-use houston_llm::{Description, Event, EventStream, Request, Switch, agent_call};
+use houston_llm::{Description, Event, EventStream, Request, Switch};
 
 use crate::context::Driving;
 use crate::drive::Driven;
@@ -62,11 +62,11 @@ impl Driving<'_> {
             author.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
         match outcome {
             Outcome::Answered(turn) => {
-                houston_store::fault!("C8")?;
+                houston_faults::fault!("C8")?;
                 self.sizes.was_refused = false;
                 let mut usage = turn.usage;
                 self.call = Some(self.price(&mut usage));
-                self.usage += usage;
+                self.count(usage);
                 let answered = self.run.on_model(*turn);
                 self.budget.reported(&usage, self.run.history().len());
                 match answered {
@@ -110,7 +110,7 @@ impl Driving<'_> {
 
     async fn call_model(&self, tokens: u64, author: &mut Author) -> Outcome {
         let request = self.request(Some(tokens));
-        let stream = match agent_call(&*self.setup.model, &request).await {
+        let stream = match self.setup.model.stream(&request).await {
             Ok(stream) => stream,
             Err(error) => return Outcome::Failed(error),
         };
@@ -153,7 +153,7 @@ async fn read(
             return Err(ModelError::new(ModelErrorCode::InvalidResponse, told));
         }
         pending.flush(live);
-        houston_store::fault!("C7").map_err(broken)?;
+        houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
         if let Some(turn) = done {
             return Ok(turn);
         }

@@ -3,11 +3,13 @@
 use std::ops::ControlFlow;
 
 use houston_domain::agent::step::Next;
+use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage};
 use houston_domain::event::Event;
 use houston_domain::id::MessageId;
 use houston_domain::model::{ModelError, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::cost::Cost;
 use houston_store::history::KnownCall;
 use houston_store::step::{Ending, Step, Then};
 use serde_json::json;
@@ -16,6 +18,7 @@ use crate::commit::send;
 use crate::context::Driving;
 use crate::drive::Driven;
 use crate::error::Halt;
+use crate::failure::show;
 use crate::turn::returned;
 
 impl Driving<'_> {
@@ -34,8 +37,11 @@ impl Driving<'_> {
         Ok(if done.went_on { ControlFlow::Continue(()) } else { ControlFlow::Break(Driven::Ended(status)) })
     }
 
-    /// Lets a step end the run with `status`; a limit tells the user so.
-    pub(crate) fn ending(&self, step: &mut Step, status: RunStatus) {
+    /// Lets a step end the run with `status`; a limit tells the user so, and so does a content filter.
+    pub(crate) fn ending(&mut self, step: &mut Step, status: RunStatus) {
+        if status == RunStatus::Completed && self.run.was_declined() {
+            return self.ending_declined(step);
+        }
         if let Some(notice) = status.notice().filter(|_| self.run.is_awaited()) {
             let mut metadata = self.label();
             metadata["notice"] = json!(status);
@@ -51,6 +57,34 @@ impl Driving<'_> {
             // A limit holds for the run, not for what was posted since: that opens the next one.
             _ => Then::End { event, ending },
         };
+    }
+
+    /// Lets a step end a run whose last answer was stopped by a content filter: completed, with an error that says so.
+    fn ending_declined(&mut self, step: &mut Step) {
+        if self.run.is_awaited() {
+            // A run has one error message: an earlier one is replaced.
+            self.claimed.error = None;
+            show(step, &ErrorMessage::stopped(self.claimed.run, CONTENT_FILTER));
+        }
+        let status = RunStatus::Completed;
+        let message = "the provider's content filter stopped the answer, or the model refused to answer";
+        let (code, message) = (Some(CONTENT_FILTER.to_owned()), Some(message.to_owned()));
+        let event = Event::RunFinished {
+            status,
+            iteration: Some(self.open_step),
+            usage: self.spent_usage(),
+            message: message.clone(),
+            code: code.clone(),
+        };
+        let next_run = self.engine.ids.next();
+        let ending = Ending { status, next_run, error_code: code, error_message: message };
+        step.then = Then::Finish { event, go_on: self.step_finished(), ending };
+    }
+
+    /// What the run used until now. Its cost is null, not 0, where nothing is known of it.
+    pub(crate) fn spent_usage(&self) -> Usage {
+        let known = Cost::of(self.usage.cost, self.unpriced_calls).known;
+        Usage { cost: known, ..self.usage }
     }
 
     /// The status a step ends the run with, if it does.
@@ -69,7 +103,7 @@ impl Driving<'_> {
         Event::RunFinished {
             status,
             iteration: Some(self.open_step),
-            usage: self.usage,
+            usage: self.spent_usage(),
             message: error
                 .map(|error| error.message.clone())
                 .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),

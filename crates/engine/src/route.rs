@@ -17,8 +17,8 @@ use serde_json::json;
 use crate::agents::ROUTING;
 use crate::context::Driving;
 use crate::error::Halt;
-use crate::prompt::xml::escape;
 use crate::spending::Prices;
+use houston_domain::frame::{attribute, escape};
 
 /// Texts of the conversation so far that the model reads beside the message: "yes, do it" says little alone.
 const BEFORE: usize = 4;
@@ -58,7 +58,7 @@ impl Driving<'_> {
         let message = message(context, self.engine.config.teams.message_chars);
         let default = |reason| Pick { agent: fallback, by: RoutedBy::Default, reason };
         let pick = match team.router.by {
-            RouterKind::Rules => self.by_rules(team, &message).unwrap_or_else(default),
+            RouterKind::Rules => self.by_rules(team, message).await.unwrap_or_else(default),
             RouterKind::Model => match self.by_model(team, &message, context).await? {
                 Asked::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },
                 Asked::Failed(reason) => {
@@ -74,18 +74,15 @@ impl Driving<'_> {
 
     /// # Errors
     /// Why no rule picked.
-    fn by_rules<'t>(&self, team: &'t ServingTeam, message: &str) -> Result<Pick<'t>, String> {
-        let rules = self
-            .engine
-            .setups
-            .agents
-            .rules(team)
-            .map_err(|(place, invalid)| format!("rule {} cannot be used: {invalid}", place + 1))?;
-        let able = |id| team.agents.iter().find(|agent| agent.id == id && agent.enabled);
-        let (place, id) =
-            rules.pick(message, |id| able(id).is_some()).ok_or_else(|| "no rule holds".to_owned())?;
-        let agent = able(id).ok_or_else(|| "no rule holds".to_owned())?;
-        Ok(Pick { agent, by: RoutedBy::Rule, reason: format!("rule {} holds", place + 1) })
+    async fn by_rules<'t>(&self, team: &'t ServingTeam, message: String) -> Result<Pick<'t>, String> {
+        let limits = self.engine.config.teams.rules;
+        let enabled = team.agents.iter().filter(|agent| agent.enabled).map(|agent| agent.id).collect();
+        let runner = &self.engine.setups.agents.rules;
+        let (index, id) =
+            runner.pick((team.id, team.version), &team.router.rules, enabled, message, limits).await?;
+        let agent = team.agents.iter().find(|agent| agent.id == id);
+        let agent = agent.ok_or_else(|| "no rule holds".to_owned())?;
+        Ok(Pick { agent, by: RoutedBy::Rule, reason: format!("rule {} holds", index + 1) })
     }
 
     async fn by_model<'t>(
@@ -203,11 +200,7 @@ fn instruction(agents: &[&ServingAgent]) -> String {
     for agent in agents {
         let role: String = agent.settings.role.trim().chars().take(ROLE_CHARS).collect();
         let told = if agent.settings.description.is_empty() { &role } else { &agent.settings.description };
-        text += &format!(
-            "<agent name=\"{}\">{}</agent>\n",
-            escape(&agent.name).replace('"', "&quot;"),
-            escape(told)
-        );
+        text += &format!("<agent name=\"{}\">{}</agent>\n", attribute(&agent.name), escape(told));
     }
     text + "</agents>\nGive the agent's name exactly as it is written, and your reason in one short sentence."
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, OverBudget};
-use houston_domain::error_message::ErrorMessage;
+use houston_domain::error_message::{ErrorMessage, user_text};
 use houston_domain::event::Event;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
@@ -35,13 +35,15 @@ impl Prices {
         self.0.iter().find(|(one, _)| one == answering)?.1.as_ref()
     }
 
-    /// What an answer of `answering` cost, into its `usage`. Returns whether the provider itself said so. Of an answer
-    /// that says nothing of its tokens nobody knows.
+    /// Writes what an answer of `answering` cost into its `usage`, and returns whether the provider itself reported it.
+    /// A report that no call can have is not believed. The cost of an answer without any count of tokens is not known.
     pub(crate) fn apply(&self, answering: &Description, usage: &mut Usage, at: DateTime<Utc>) -> bool {
+        usage.cost = usage.cost.filter(Usage::is_plausible_cost);
         let reported = usage.cost.is_some();
-        if !reported && usage.input_tokens + usage.output_tokens > 0 {
+        if !reported && usage.input_tokens.saturating_add(usage.output_tokens) > 0 {
             usage.cost = self.of_answering(answering).and_then(|price| price.cost(usage, at));
         }
+        usage.billed = None;
         reported
     }
 
@@ -72,6 +74,12 @@ impl Driving<'_> {
     /// What an answer cost: what the provider says, else what its list says; `usage` is told.
     pub(crate) fn price(&self, usage: &mut Usage) -> ModelCall {
         self.priced(&self.setup.prices, &self.answering, usage)
+    }
+
+    /// Adds a model call to what the run used.
+    pub(crate) fn count(&mut self, usage: Usage) {
+        self.unpriced_calls += i32::from(usage.cost.is_none());
+        self.usage += usage;
     }
 
     /// The same of an answer by one of those whose prices these are.
@@ -106,18 +114,18 @@ impl Driving<'_> {
         self.stop_with(BUDGET_EXCEEDED, over.to_string()).await
     }
 
-    /// Ends the run as failed, for good, and tells the user why.
+    /// Ends the run as failed, for good. `text` is the run's error, for operators; its user reads what [`user_text`] says.
     pub(crate) async fn stop_with(&mut self, code: &str, text: String) -> Result<Driven, Halt> {
         let status = RunStatus::Failed;
         let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
-        show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, &text));
+        show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, user_text(code)));
         let code = Some(code.to_owned());
         step.then = Then::End {
             event: Event::RunFinished {
                 status,
                 iteration: Some(self.open_step),
-                usage: self.usage,
+                usage: self.spent_usage(),
                 message: Some(text.clone()),
                 code: code.clone(),
             },

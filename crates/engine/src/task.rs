@@ -16,7 +16,7 @@ use houston_tools::builtin::READ_RESULT;
 
 use crate::commit::Recorded;
 use crate::context::Driving;
-use crate::engine::Setup;
+use crate::engine::{Setup, reply_of};
 
 impl Driving<'_> {
     /// What a call that is rows of Houston's will write.
@@ -90,6 +90,7 @@ pub(crate) fn fitted(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
         let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
         setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
         setup.offer = setup.offer.limited_to(tools);
+        setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
     }
     setup.policy.awaited = setting.mode.is_none();
     Arc::new(setup)

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use houston_domain::event::Live;
+use houston_domain::frame::indented;
 use houston_domain::id::AgentableId;
 use houston_domain::title::{from_answer, from_words};
 use houston_store::title::TitleRequest;
@@ -146,10 +147,14 @@ impl Engine {
 fn shown(request: &TitleRequest) -> String {
     let mut text = String::from("<conversation>\n");
     if !request.description.is_empty() {
-        let _ = writeln!(text, "[about] {}", request.description.chars().take(600).collect::<String>());
+        let _ = writeln!(
+            text,
+            "[about] {}",
+            indented(&request.description.chars().take(600).collect::<String>())
+        );
     }
     for (by_user, said) in &request.messages {
-        let _ = writeln!(text, "[{}] {said}", if *by_user { "user" } else { "agent" });
+        let _ = writeln!(text, "[{}] {}", if *by_user { "user" } else { "agent" }, indented(said));
     }
     text.push_str("</conversation>");
     text

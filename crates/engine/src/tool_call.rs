@@ -10,9 +10,8 @@ use houston_domain::id::MessageId;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
+use houston_faults::mutation::{self, Mutation};
 use houston_store::history::KnownCall;
-#[cfg(feature = "fault-injection")]
-use houston_store::mutation::{self, Mutation};
 use houston_store::step::{Step, Then};
 use houston_tools::{CallContext, Happened, Plan};
 
@@ -73,7 +72,6 @@ impl Driving<'_> {
                     responses.push((call.id.clone(), response.clone()));
                 }
                 Some(KnownCall { cell, .. }) => external.push(self.again(call, *cell)),
-                #[cfg(feature = "fault-injection")]
                 None if mutation::is(Mutation::Intent) => external.extend(self.anew(call)),
                 // Never happens: an entry and its intents are one commit. If it did, nothing may be repeated.
                 None => responses.push((call.id.clone(), ToolResponse::outcome_unknown())),
@@ -101,7 +99,6 @@ impl Driving<'_> {
     }
 
     /// The call once more, as if it had never been made.
-    #[cfg(feature = "fault-injection")]
     fn anew(&self, call: ToolCall) -> Option<External> {
         let context = self.call_context(&call);
         match self.offer().plan(&call, &context) {
@@ -158,7 +155,7 @@ impl Driving<'_> {
                 }
             };
             let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
-            houston_store::fault!("C10")?;
+            houston_faults::fault!("C10")?;
             if let Some((call, response)) = back {
                 open.retain(|open| open.call != call);
                 let response = self.kept(&mut step, &call, response);
@@ -166,7 +163,7 @@ impl Driving<'_> {
                 responses.push((call, response));
                 if !running.is_empty() {
                     self.commit(step).await?;
-                    houston_store::fault!("C11")?;
+                    houston_faults::fault!("C11")?;
                     continue;
                 }
             }
@@ -183,7 +180,7 @@ impl Driving<'_> {
         self.close_turn(&mut step, responses);
         let status = self.ending_status(&step.then);
         let done = self.commit(step).await?;
-        houston_store::fault!("C12")?;
+        houston_faults::fault!("C12")?;
         Ok(match status {
             Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
             _ => ControlFlow::Continue(()),

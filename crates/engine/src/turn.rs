@@ -10,8 +10,7 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
-#[cfg(feature = "fault-injection")]
-use houston_store::mutation::{self, Mutation};
+use houston_faults::mutation::{self, Mutation};
 use houston_store::step::{Intent, NewMessage, Step, Then};
 use houston_tools::Plan;
 use serde_json::{Value, json};
@@ -208,7 +207,6 @@ impl Driving<'_> {
                 cell: cell.unwrap_or(self.next_message),
             });
         }
-        #[cfg(feature = "fault-injection")]
         if mutation::is(Mutation::Intent) {
             step.intents.clear();
         }
@@ -224,7 +222,7 @@ impl Driving<'_> {
             self.note_responses(&mut step, &known, cells);
             self.commit_recorded(tx, &plans.recorded, &succeeded, step).await?;
         }
-        houston_store::fault!("C9")?;
+        houston_faults::fault!("C9")?;
         self.execute(plans.external, known).await
     }
 

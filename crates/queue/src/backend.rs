@@ -24,7 +24,7 @@ use crate::slot::SlotLayer;
 pub struct HintSettings {
     /// How many handlers may run at once, at least 1.
     pub max_in_flight: usize,
-    /// How many of those may be of the lanes below the interactive one, at least 1: what is left is kept free for
+    /// How many of those may be of the lanes below the interactive one, at least 1: the rest is reserved for
     /// people who wait.
     pub background: usize,
     /// How many of those may be of the maintenance lane, at least 1.
@@ -33,7 +33,7 @@ pub struct HintSettings {
     pub max_batch: usize,
 }
 
-/// Never happens: nothing that befalls Redis ends a worker.
+/// Never happens: no failure of Redis ends a worker.
 #[derive(Debug, thiserror::Error)]
 pub enum NeverFails {}
 

@@ -1,4 +1,4 @@
-//! Where Redis is, and how one talks to it with every wait bounded.
+//! Connections to Redis, with a time limit on every wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use crate::error::{Error, Failure};
 /// What keys and channels begin with unless the installation says otherwise.
 pub const DEFAULT_PREFIX: &str = "houston";
 
-/// The longest a connection may take to stand.
+/// How long connecting may take.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// The longest a short command may take.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(4);
@@ -27,8 +27,8 @@ pub struct Redis {
     client: redis::Client,
     prefix: Arc<str>,
     clock: Arc<dyn Clock>,
-    /// Whether somebody has been told that it is away: all connections of the process share the news.
-    outage_told: Arc<AtomicBool>,
+    /// Whether the current outage was logged: all connections of the process share this.
+    outage_logged: Arc<AtomicBool>,
 }
 
 impl Redis {
@@ -47,7 +47,7 @@ impl Redis {
             // rustls asks for the process's provider; a second installation is refused, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        Ok(Self { client, prefix: prefix.into(), clock, outage_told: Arc::default() })
+        Ok(Self { client, prefix: prefix.into(), clock, outage_logged: Arc::default() })
     }
 
     /// Asks the server for its version, e.g. for a doctor's report.
@@ -73,8 +73,8 @@ impl Redis {
     }
 
     /// Notes whether an outage is on; `true` when that is news in this process.
-    pub(crate) fn tell_outage(&self, away: bool) -> bool {
-        self.outage_told.swap(away, Relaxed) != away
+    pub(crate) fn announce_outage(&self, away: bool) -> bool {
+        self.outage_logged.swap(away, Relaxed) != away
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
@@ -112,7 +112,7 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// Lets `task` go on for a second after `stop`: what was handed in before is still sent, in one try.
+/// Runs `task` until a second after `stop`, so that what was sent before is still written, in one attempt.
 pub(crate) async fn until_stopped(stop: &CancellationToken, task: impl Future<Output = ()>) {
     let last_call = async {
         stop.cancelled().await;
@@ -124,7 +124,7 @@ pub(crate) async fn until_stopped(stop: &CancellationToken, task: impl Future<Ou
     }
 }
 
-/// One connection for pipelines of short commands, made when first needed and dropped when it fails.
+/// One connection for pipelines of short commands: opened on first use, dropped when it fails.
 pub(crate) struct Wire {
     redis: Redis,
     connection: Option<MultiplexedConnection>,
@@ -135,7 +135,7 @@ impl Wire {
         Self { redis, connection: None }
     }
 
-    /// Connects, unless a connection stands.
+    /// Connects, unless connected already.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         if self.connection.is_none() {
             self.connection = Some(self.redis.connect(Some(ANSWER_WITHIN)).await?);

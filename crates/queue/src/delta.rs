@@ -1,4 +1,4 @@
-//! The delta bus: live items from whoever drives a run to whoever streams it, in this process or another.
+//! The delta bus: live items from the worker that drives a run to the processes that stream it.
 
 mod link;
 mod merge;
@@ -52,7 +52,7 @@ pub struct BusCounts {
 }
 
 impl DeltaBus {
-    /// Starts the two tasks that talk to Redis. `process` tells this process's own items from those of others:
+    /// Starts the two tasks that talk to Redis. `process` distinguishes this process's own items from those of others:
     /// a fresh id at each start. What was published before `stop` is still sent, in one try.
     #[must_use]
     pub fn start(
@@ -91,13 +91,13 @@ impl DeltaBus {
         }
     }
 
-    /// Tells the streams of `agentable`. Never waits, never fails.
+    /// Sends an item to the streams of `agentable`. Never waits and never fails.
     pub fn publish(&self, agentable: AgentableId, live: Live) {
         self.send(Channel::Live(agentable), LiveItem { agentable, live });
     }
 
-    /// Tells every process, this one included: [`Live::TranscriptWanted`] or [`Live::CancelRequested`]. Never
-    /// waits, never fails; whoever drives the run in question acts on it.
+    /// Sends to every process, this one included: [`Live::TranscriptWanted`] or [`Live::CancelRequested`]. Never
+    /// waits and never fails; the worker that drives the run acts on it.
     pub fn publish_control(&self, item: LiveItem) {
         self.send(Channel::Control, item);
     }

@@ -3,22 +3,22 @@
 /// Why the queue cannot start, or why its worker ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL is not one we can use. It is not shown, since it may carry a password.
+    /// The URL cannot be used. It is not part of the message, since it may contain a password.
     #[error(
         "HOUSTON_REDIS_URL (a {scheme} URL) cannot be used; allowed are redis://[user:password@]host[:port][/db], \
          rediss:// for the same over TLS, and redis+unix:///path/to/socket[?db=n&user=u&pass=p]"
     )]
     BadUrl {
-        /// What stands before `://`; `?` when there is none.
+        /// The part before `://`; `?` when there is none.
         scheme: String,
         /// What is wrong with it.
         #[source]
         source: redis::RedisError,
     },
-    /// Redis did not answer a question that somebody waits for.
+    /// Redis did not answer a request that a caller waits for.
     #[error("redis does not answer")]
     Redis(#[from] Failure),
-    /// The apalis worker ended although nobody had asked it to: exit, and let the next process begin.
+    /// The apalis worker ended without having been stopped. The process must exit so that another one starts.
     #[error("the worker `{name}` ended by itself")]
     WorkerEnded {
         /// Its name.

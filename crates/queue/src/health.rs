@@ -1,4 +1,4 @@
-//! Whether Redis answers: one state per connection, told to whoever asks, logged once per outage and process.
+//! Whether Redis answers: one state per connection; each outage is logged once per process.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub(crate) struct Line {
     redis: Redis,
     state: watch::Sender<RedisState>,
     pauses: ExponentialBackoff,
-    told: bool,
+    outage_seen: bool,
 }
 
 impl Line {
@@ -79,7 +79,7 @@ impl Line {
             redis,
             state: watch::Sender::new(RedisState::Down { since }),
             pauses: pauses(),
-            told: false,
+            outage_seen: false,
         }
     }
 
@@ -93,7 +93,7 @@ impl Line {
             return;
         }
         let (purpose, address) = (self.purpose, self.redis.address());
-        if std::mem::take(&mut self.told) && self.redis.tell_outage(false) {
+        if std::mem::take(&mut self.outage_seen) && self.redis.announce_outage(false) {
             tracing::info!(purpose, address, "redis is back");
         } else {
             tracing::debug!(purpose, address, "redis connected");
@@ -104,12 +104,12 @@ impl Line {
 
     /// Redis did not answer. Returns how long to wait before the next try.
     pub(crate) fn failed(&mut self, failure: &Failure) -> Duration {
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.outage_seen, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
-            if self.redis.tell_outage(true) {
+            if self.redis.announce_outage(true) {
                 tracing::warn!(purpose, address, error = %failure, "redis is away, asking postgres each second");
             } else {
-                tracing::debug!(purpose, address, error = %failure, "redis is away here, too");
+                tracing::debug!(purpose, address, error = %failure, "redis is away on this connection, too");
             }
         }
         if matches!(*self.state.borrow(), RedisState::Up { .. }) {

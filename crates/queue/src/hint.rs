@@ -1,4 +1,4 @@
-//! A hint: "look at this agentable". The only thing that ever lies in a lane.
+//! A hint: "look at this agentable". The only thing a lane contains.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ pub enum HintKind {
     Run,
 }
 
-/// "Look at this agentable." Carries no fact: Postgres says what is to be done there, if anything.
+/// "Look at this agentable." A hint carries no fact: Postgres says what there is to do, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hint {
     /// The payload's version.
@@ -25,7 +25,7 @@ pub struct Hint {
     pub id: Uuid,
 }
 
-/// Why a member of a lane is no hint for this build.
+/// Why this build cannot read a member of a lane.
 #[derive(Debug, thiserror::Error)]
 pub enum HintError {
     /// Neither JSON nor of the known shape, or of a kind of a newer release.

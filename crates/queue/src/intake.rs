@@ -1,4 +1,4 @@
-//! The intake of a worker: open, paused or closed, and what came in.
+//! The intake of a worker: whether it takes hints, how many slots are free, and counts of what it took.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,11 +23,12 @@ enum Gate {
     Closed,
 }
 
-/// Steers and watches what a [`crate::HintBackend`] takes in; cheap to clone, outlives the backend.
+/// Controls and counts what a [`crate::HintBackend`] takes; cheap to clone, outlives the backend.
 #[derive(Debug, Clone)]
 pub struct Intake {
     gate: Arc<watch::Sender<Gate>>,
-    /// Of all lanes; then of those below the first, of those below the second: a hint takes one of each.
+    /// Slots of all lanes, of all but the interactive one, and of maintenance alone. A hint takes one of each that
+    /// applies to its lane.
     slots: Arc<[Arc<Semaphore>; 3]>,
     max_in_flight: usize,
     pub(crate) counts: Arc<Counts>,
@@ -51,7 +52,7 @@ pub struct IntakeCounts {
     pub undecodable: u64,
     /// Taken from Redis but put back, since the intake had closed or the slots had gone meanwhile.
     pub given_back: u64,
-    /// Taken but neither handed over nor put back; the sweep finds them.
+    /// Taken but neither delivered nor put back; the sweep finds their agentables.
     pub lost: u64,
     /// Handlers that panicked.
     pub panicked: u64,
@@ -152,7 +153,7 @@ impl Intake {
     /// Waits for a slot for a hint of `lane` and takes it.
     pub(crate) async fn slot(&self, lane: Lane) -> Option<Slot> {
         let mut permits = Vec::with_capacity(1 + lane.index());
-        // The scarce ones first: whoever waits for those holds none of the others.
+        // The scarcest slots first, so that waiting for those blocks none of the others.
         for slots in self.slots[..=lane.index()].iter().rev() {
             permits.push(Arc::clone(slots).acquire_owned().await.ok()?);
         }
@@ -187,7 +188,8 @@ impl Intake {
     }
 }
 
-/// Ends the worker when the task that holds it ends, for whatever reason: a worker must not live on deaf.
+/// Ends the worker when the task that holds it ends, for whatever reason: otherwise the worker would go on without
+/// taking hints.
 pub(crate) struct ClosesIntake(pub(crate) Intake);
 
 impl Drop for ClosesIntake {

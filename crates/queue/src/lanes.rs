@@ -10,9 +10,9 @@ use crate::error::{Error, Failure};
 pub enum Lane {
     /// A person waits.
     Interactive,
-    /// Nobody watches: tasks, check-ins.
+    /// No person is waiting: tasks, check-ins, feeds.
     Background,
-    /// Houston's own chores.
+    /// Houston's own work: summaries, titles.
     Maintenance,
 }
 
@@ -30,7 +30,7 @@ impl Lane {
         }
     }
 
-    /// Its place in [`Lane::ALL`].
+    /// Its index in [`Lane::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }

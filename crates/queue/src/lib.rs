@@ -1,27 +1,27 @@
-//! Redis says *when*: **hints** to workers and **deltas** to live streams.
+//! Everything Houston uses Redis for: **hints** to workers and **deltas** to open streams.
 //!
 //! # Invariants
-//! - **Both are lossy by contract.** Postgres holds every fact; a lost hint is found by the sweep, a lost delta
-//!   is made good by the durable event that ends its text. Redis may be flushed, restarted, stalled or absent.
+//! - **Both are lossy by contract.** Postgres holds every fact; a lost hint is replaced by the sweep, a lost delta
+//!   by the durable event that ends its text. Redis may be flushed, restarted, stalled or absent.
 //! - **Nothing here fails or delays a caller.** [`HintSender::send`] and [`DeltaBus::publish`] return at once;
 //!   what cannot be sent is counted and dropped.
-//! - **Nothing that befalls Redis ends a worker.** Connections come back by themselves, with jitter; one log
-//!   line per outage. A worker that ends all the same is an error, and the process must exit.
-//! - A hint waits at most once per lane for each agentable, in the order of the first ring. It is delivered at
-//!   most once, to one worker, and only when a run slot is free.
-//! - Priority is strict: a lane is read only when those above it are empty. The interactive one cannot hold more
-//!   than there are agentables somebody talks to.
+//! - **No failure of Redis ends a worker.** Connections are reopened with jitter; each outage is logged once. A
+//!   worker that ends all the same is an error, and the process must exit.
+//! - A hint waits at most once per lane for each agentable, in the order in which hints were first sent. It is
+//!   delivered at most once, to one worker, and only when a run slot is free.
+//! - Priority is strict: a lane is read only when those above it are empty. The interactive lane cannot hold more
+//!   hints than there are agentables with a waiting person.
 //! - A share of the slots is kept for the interactive lane ([`HintSettings::background`]): however many background
 //!   runs are held, a person does not wait for them.
 //! - Memory is bounded everywhere: channels, subscriptions, payloads, lanes (100,000 hints each, the last dropped;
 //!   1,024 local ones).
 //!
 //! # Deliberately absent
-//! Retries, delays, schedules, results, acknowledgements and priorities *inside* Redis: rows in Postgres say all
-//! that. No cluster, no sentinel: one server, found again by its address.
+//! Retries, delays, schedules, results, acknowledgements and priorities *inside* Redis: those are rows in Postgres.
+//! Redis Cluster and Sentinel: Houston uses one server at one address.
 //!
 //! # Recipes
-//! - **Add a lane:** a variant in [`Lane`], its place in [`Lane::ALL`] (the order is the priority), its name in
+//! - **Add a lane:** a variant in [`Lane`], its position in [`Lane::ALL`] (the order is the priority), its name in
 //!   `as_str`; the compiler then points at the arrays of three. Old workers do not read it: deploy them first.
 //! - **Add a hint kind:** a variant in [`HintKind`] and its name in `Hint::encode`. Old workers drop what they
 //!   do not know; the sweep must find the same work. The version is for changes of shape.

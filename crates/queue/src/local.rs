@@ -1,4 +1,4 @@
-//! Hints from inside the process: what the worker finds in Postgres itself, with or without Redis.
+//! Hints from inside the process: agentables the worker found in Postgres itself, with or without Redis.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::hint::Hint;
 use crate::intake::{ClosesIntake, Delivery, Intake};
 use crate::lanes::Lane;
 
-/// How many hints of one lane may wait for a slot. Who finds more in Postgres will find them again.
+/// How many hints of one lane may wait for a slot. The sweep finds the others again later.
 const WAITING: usize = 1_024;
 
 /// Why a hint was not taken.
@@ -33,10 +33,10 @@ pub struct LocalHints {
 #[derive(Debug, Default)]
 struct WaitingLine {
     hints: Mutex<Waiting>,
-    bell: Notify,
+    changed: Notify,
 }
 
-/// In order, and each once however often it is sent: in the lane it was sent to first.
+/// Hints in the order they were sent. A hint that already waits is not added again.
 #[derive(Debug, Default)]
 struct Waiting {
     lanes: [VecDeque<Hint>; 3],
@@ -48,7 +48,7 @@ impl LocalHints {
         Self { line: Arc::default(), intake }
     }
 
-    /// Hands in `hint`, to wait in `lane`; well done, too, when an equal one waits already.
+    /// Queues `hint` in `lane`. Succeeds also when an equal hint already waits.
     ///
     /// # Errors
     /// [`Refused`]: try again later, or let another process find it.
@@ -66,7 +66,7 @@ impl LocalHints {
         waiting.known.insert(hint);
         waiting.lanes[lane.index()].push_back(hint);
         drop(waiting);
-        self.line.bell.notify_one();
+        self.line.changed.notify_one();
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl LocalHints {
     }
 
     async fn feed_one(&self, worker: &mpsc::Sender<Delivery>) {
-        let Some(lane) = self.line.lock().most_urgent() else { return self.line.bell.notified().await };
+        let Some(lane) = self.line.lock().most_urgent() else { return self.line.changed.notified().await };
         tokio::select! {
             slot = self.intake.slot(lane) => {
                 let next = self.line.lock().take(lane);
@@ -96,8 +96,8 @@ impl LocalHints {
                     self.intake.deliver(hint, slot, worker);
                 }
             }
-            // Something more urgent may have come, for which there is a slot.
-            () = self.line.bell.notified(), if lane != Lane::Interactive => {}
+            // A more urgent hint may have arrived, for which there is a slot.
+            () = self.line.changed.notified(), if lane != Lane::Interactive => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::hint::Hint;
 use crate::intake::{ClosesIntake, Delivery, Intake};
 use crate::lanes::Lane;
 
-/// How long Redis may hold an empty-handed pop.
+/// How long one blocking pop waits for a hint.
 const BLOCK: Duration = Duration::from_secs(1);
 /// The same right after connecting: long enough to learn that Redis answers.
 const FIRST_BLOCK: Duration = Duration::from_millis(10);
@@ -35,11 +35,11 @@ pub(crate) struct Reader {
     max_batch: usize,
     keys: [String; 3],
     connection: Option<MultiplexedConnection>,
-    /// What Redis calls that connection.
+    /// The id Redis gave that connection.
     client_id: i64,
 }
 
-/// A connection whose answers the caller waits for, and what Redis calls it.
+/// A connection without a response time-out, and the id Redis gave it.
 async fn connect(redis: &Redis) -> Result<(MultiplexedConnection, i64), Failure> {
     let mut connection = redis.connect(None).await?;
     let mut command = redis::cmd("CLIENT");
@@ -48,7 +48,7 @@ async fn connect(redis: &Redis) -> Result<(MultiplexedConnection, i64), Failure>
     Ok((connection, id))
 }
 
-/// Asks Redis to answer the pop that `client_id` waits for: a stop need not wait until it returns by itself.
+/// Ends the blocking pop of `client_id`, so that a stop need not wait for its time-out.
 async fn unblock(redis: &Redis, client_id: i64) {
     let asked = async {
         let mut connection = redis.connect(Some(LAST_CALL)).await?;
@@ -56,7 +56,7 @@ async fn unblock(redis: &Redis, client_id: i64) {
         command.arg("UNBLOCK").arg(client_id);
         Ok::<_, Failure>(command.exec_async(&mut connection).await?)
     };
-    // Unasked it returns within a second.
+    // If this fails, the pop returns by itself within a second.
     let _ = tokio::time::timeout(LAST_CALL, asked).await;
 }
 
@@ -81,7 +81,7 @@ impl Reader {
         }
     }
 
-    /// Reads until the intake closes. Whatever happens to Redis, it goes on.
+    /// Reads until the intake closes, through any failure of Redis.
     pub(crate) async fn run(mut self) {
         let _ends_worker = ClosesIntake(self.intake.clone());
         let intake = self.intake.clone();
@@ -109,7 +109,7 @@ impl Reader {
         }
     }
 
-    /// Connects unless a connection stands; says whether it did.
+    /// Connects unless connected already; returns whether the connection is new.
     async fn connected(&mut self) -> Result<bool, Failure> {
         if self.connection.is_some() {
             return Ok(false);
@@ -166,7 +166,7 @@ impl Reader {
                 Ok(hint) => hint,
                 Err(error) => {
                     let seen = self.intake.counts.undecodable.fetch_add(1, Relaxed) + 1;
-                    // Ever more rarely: a lane full of garbage must not fill the log.
+                    // Logged ever more rarely: a lane full of garbage must not fill the log.
                     if seen.is_power_of_two() {
                         let member: String = String::from_utf8_lossy(&member).chars().take(120).collect();
                         tracing::warn!(lane = key, member, %error, seen, "dropped a hint");

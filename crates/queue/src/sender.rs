@@ -1,4 +1,4 @@
-//! Ringing: a hint handed in here is on its way to a worker, and the caller never waits for it.
+//! Sends hints to the lanes in Redis. A caller never waits: one task writes whatever was sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,9 +14,9 @@ use crate::health::{Line, RedisHealth};
 use crate::hint::Hint;
 use crate::lanes::Lane;
 
-/// How many hints may wait for the connection. What is rung beyond is dropped: the sweep finds it.
+/// How many hints may wait for the connection. Further hints are dropped; the sweep finds their agentables.
 const WAITING: usize = 4_096;
-/// How many hints one lane holds. Of more the last are dropped: the sweep finds them.
+/// How many hints one lane holds. Beyond that the newest are dropped; the sweep finds their agentables.
 const LONGEST_LANE: isize = 100_000;
 /// How many hints go into one round trip at most.
 const BATCH: usize = 512;
@@ -24,22 +24,22 @@ const BATCH: usize = 512;
 /// Sends hints to the lanes of a Redis; cheap to clone.
 #[derive(Clone)]
 pub struct HintSender {
-    bell: Option<Bell>,
+    outbox: Option<Outbox>,
     health: RedisHealth,
     counts: Arc<Counts>,
 }
 
 #[derive(Clone)]
-struct Bell {
-    rung: mpsc::Sender<Rung>,
+struct Outbox {
+    queued: mpsc::Sender<QueuedHint>,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Rung {
+struct QueuedHint {
     lane: Lane,
     hint: Hint,
-    /// Milliseconds since 1970, read at the call: the place in the lane, kept through an outage.
+    /// Milliseconds since 1970 when the hint was sent: its score in the lane, also after an outage.
     at: i64,
 }
 
@@ -49,7 +49,7 @@ struct Counts {
     dropped: AtomicU64,
 }
 
-/// What became of the hints this process rang.
+/// What became of the hints this process sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SenderCounts {
     /// Written to Redis (where an equal hint may have waited already).
@@ -60,13 +60,13 @@ pub struct SenderCounts {
 
 impl HintSender {
     /// Starts the one task that talks to Redis; without Redis every hint is dropped, and the sweep finds it.
-    /// What was handed in before `stop` is still sent, in one try.
+    /// Hints sent before `stop` are still written, in one attempt.
     #[must_use]
     pub fn start(redis: Option<Redis>, tracker: &TaskTracker, stop: CancellationToken) -> Self {
         Self::with_lanes_of(LONGEST_LANE, redis, tracker, stop)
     }
 
-    /// The same with lanes that hold no more than `longest_lane` hints.
+    /// Like [`Self::start`], with lanes that hold at most `longest_lane` hints.
     #[must_use]
     pub fn with_lanes_of(
         longest_lane: isize,
@@ -75,21 +75,21 @@ impl HintSender {
         stop: CancellationToken,
     ) -> Self {
         let counts = Arc::new(Counts::default());
-        let Some(redis) = redis else { return Self { bell: None, health: RedisHealth::absent(), counts } };
-        let (rung, waiting) = mpsc::channel(WAITING);
-        let bell = Some(Bell { rung, clock: Arc::clone(redis.clock()) });
+        let Some(redis) = redis else { return Self { outbox: None, health: RedisHealth::absent(), counts } };
+        let (queued, waiting) = mpsc::channel(WAITING);
+        let outbox = Some(Outbox { queued, clock: Arc::clone(redis.clock()) });
         let line = Line::new("hints out", redis.clone());
-        let sender = Self { bell, health: line.health(), counts: Arc::clone(&counts) };
+        let sender = Self { outbox, health: line.health(), counts: Arc::clone(&counts) };
         let writer = Writer { wire: Wire::new(redis.clone()), redis, line, counts, stop, longest_lane };
         tracker.spawn(writer.run(waiting));
         sender
     }
 
-    /// Rings. Never waits, never fails; a hint that cannot be sent is counted and forgotten.
+    /// Sends a hint. Never waits and never fails; a hint that cannot be sent is counted and dropped.
     pub fn send(&self, lane: Lane, hint: Hint) {
-        let taken = self.bell.as_ref().is_some_and(|bell| {
-            let at = bell.clock.now().timestamp_millis();
-            bell.rung.try_send(Rung { lane, hint, at }).is_ok()
+        let taken = self.outbox.as_ref().is_some_and(|outbox| {
+            let at = outbox.clock.now().timestamp_millis();
+            outbox.queued.try_send(QueuedHint { lane, hint, at }).is_ok()
         });
         if !taken {
             self.counts.dropped.fetch_add(1, Relaxed);
@@ -126,12 +126,12 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, waiting: mpsc::Receiver<Rung>) {
+    async fn run(mut self, waiting: mpsc::Receiver<QueuedHint>) {
         let stop = self.stop.clone();
         until_stopped(&stop, self.write_all(waiting)).await;
     }
 
-    async fn write_all(&mut self, mut waiting: mpsc::Receiver<Rung>) {
+    async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {
         let keys = Lane::ALL.map(|lane| lane.key(&self.redis));
         let stop = self.stop.clone();
         let mut outcome = self.wire.connect().await;
@@ -157,20 +157,20 @@ impl Writer {
     }
 
     /// One round trip for all of `batch`.
-    async fn write(&mut self, keys: &[String; 3], batch: &mut Vec<Rung>) -> Result<(), Failure> {
+    async fn write(&mut self, keys: &[String; 3], batch: &mut Vec<QueuedHint>) -> Result<(), Failure> {
         if batch.is_empty() {
             return Ok(());
         }
         let mut commands = redis::pipe();
         for (lane, key) in Lane::ALL.into_iter().zip(keys) {
-            let mut rung = batch.iter().filter(|rung| rung.lane == lane).peekable();
-            if rung.peek().is_none() {
+            let mut of_lane = batch.iter().filter(|queued| queued.lane == lane).peekable();
+            if of_lane.peek().is_none() {
                 continue;
             }
-            // NX: whoever rings again keeps the place of the first ring.
+            // NX: a hint that already waits keeps its position.
             let add = commands.cmd("ZADD").arg(key).arg("NX");
-            for one in rung {
-                add.arg(one.at).arg(one.hint.encode());
+            for queued in of_lane {
+                add.arg(queued.at).arg(queued.hint.encode());
             }
             add.ignore();
             commands.cmd("ZREMRANGEBYRANK").arg(key).arg(self.longest_lane).arg(-1).ignore();

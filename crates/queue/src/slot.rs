@@ -1,4 +1,4 @@
-//! A run slot: the permit a hint travels with, held by the backend's middleware until its handler has ended.
+//! A run slot: the permits a hint holds until its handler has ended.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,8 +11,8 @@ use tower::{Layer, Service};
 
 use crate::hint::Hint;
 
-/// One of the free run slots, taken: with it, the permits of the lanes its hint may not crowd out. Given back when
-/// the last clone is dropped.
+/// A run slot that is in use, with a permit for every reserve the hint's lane counts against. Released when the last
+/// clone is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     _permits: Arc<Vec<OwnedSemaphorePermit>>,

@@ -1,4 +1,4 @@
-//! The worker around the backend: each hint's handler on a task of its own, and no quiet end.
+//! Runs the apalis worker: each handler on a task of its own; a worker that ends unasked is an error.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -48,6 +48,10 @@ pub struct SweepConfig {
     pub suspect_ms: u64,
     /// Agentables per sweep.
     pub limit: i64,
+    /// For what was asked to be erased, in ms.
+    pub erase_every_ms: u64,
+    /// Rows of each table that one transaction erases, about.
+    pub erase_rows: i64,
 }
 
 /// What one worker may take.
@@ -63,10 +67,10 @@ pub struct WorkerConfig {
     pub maintenance_percent: u8,
     /// Database connections of the process.
     pub database_connections: u32,
-    /// Ms a model call, or tools that may be repeated, may go on once the process was told to stop; then the run is
+    /// Ms a model call, or tools that may be repeated, may go on once the process is stopping; then the run is
     /// handed over.
     pub hand_over_ms: u64,
-    /// Seconds tools that may not be repeated may take to finish once the process was told to stop.
+    /// Seconds tools that may not be repeated may take to finish once the process is stopping.
     pub drain_s: u64,
 }
 

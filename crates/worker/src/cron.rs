@@ -1,5 +1,5 @@
-//! Periodic jobs, by `tokio-cron-scheduler`, in every worker. It elects no leader, and needs none: whoever claims a
-//! tick in Postgres does the job, and a job done twice, or broken off, does no harm.
+//! Periodic jobs, by `tokio-cron-scheduler`, in every worker. It elects no leader, and needs none: the worker that
+//! claims a tick in Postgres does the job, and a job done twice or interrupted does no harm.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ enum Error {
     Scheduler(#[from] JobSchedulerError),
 }
 
-/// Runs the health monitor on its schedule until stopped; at once when a tick was missed while nobody lived.
+/// Runs the health monitor on its schedule until stopped; immediately when a tick was missed while no worker ran.
 pub(crate) async fn run(monitor: Arc<Monitor>, mut current: Current, stop: CancellationToken) {
     let missed = async {
         // Once it is a worker itself: before, there may be none.

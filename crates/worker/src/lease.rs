@@ -35,7 +35,7 @@ pub(crate) struct Keeper {
     pub(crate) name: String,
     pub(crate) ids: Arc<Ids>,
     pub(crate) config: LeaseConfig,
-    /// The process is told to stop: hand over.
+    /// The process is stopping: hand over.
     pub(crate) drain: CancellationToken,
     /// Every run has ended or was cut off: give the lease back.
     pub(crate) done: CancellationToken,
@@ -79,7 +79,7 @@ impl Keeper {
 enum End {
     /// The process is done.
     Done(LeaseConnection),
-    /// The lease was lost, and the process lives: nobody else can tell that it dropped its runs.
+    /// The lease was lost while the process lives: only the process itself knows that it dropped its runs.
     Lost,
     /// The process was done before it had a lease.
     Never,
@@ -102,8 +102,8 @@ async fn settle(connection: &mut LeaseConnection, former: &mut Vec<WorkerId>) {
     }
 }
 
-/// Whether the connection still stands, and nobody took the worker for dead. No answer counts as a broken one.
-async fn stands(connection: &mut LeaseConnection) -> bool {
+/// Whether the connection works and the worker was not reaped. No answer counts as a broken connection.
+async fn is_alive(connection: &mut LeaseConnection) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(1), connection.look()).await, Ok(Ok(true)))
 }
 
@@ -153,7 +153,7 @@ impl<'k> Incarnation<'k> {
                 () = self.keeper.done.cancelled() => return End::Done(connection),
                 () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
             }
-            if renewed.elapsed() < renew && connection.is_locked() && stands(&mut connection).await {
+            if renewed.elapsed() < renew && connection.is_locked() && is_alive(&mut connection).await {
                 continue;
             }
             match self.renew(&mut connection).await {

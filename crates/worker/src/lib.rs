@@ -1,20 +1,21 @@
-//! The worker: consumes hints, keeps its lease, sweeps, reaps the dead, archives sessions, watches the installation's
-//! health, drains.
+//! The worker: consumes hints, keeps its lease, sweeps, reaps dead workers, archives sessions, monitors the
+//! installation's health, drains.
 //!
 //! # Invariants
 //! - The lease is renewed from an OS thread with a connection of its own. Past its trust, by the boot-time clock,
 //!   runs are dropped; after a loss the process goes on under a fresh id.
-//! - A worker that lives is held against no run: when it lets go, and when it was taken for dead and finds out, the
-//!   runs it held are free of it. Those that may have killed two are driven one at a time.
+//! - Only workers that really died count towards giving up a message: a worker that releases a run, or was taken for
+//!   dead and finds out, removes itself from the count. Runs that may have killed two workers are driven one at a time.
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
 //!   nothing but the time.
-//! - A cancel is heard from the bus, from `NOTIFY`, and at last from the reaper's look into Postgres.
-//! - Nothing that befalls Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
-//! - Told to stop, it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
+//! - A cancel request arrives over the bus, over `NOTIFY`, or at the latest when the reaper reads Postgres.
+//! - No failure of Redis or Postgres ends the worker; if its consumer ends all the same, the process exits.
+//! - After SIGTERM it takes no more hints, hands over what can be repeated within 2 s, and lets tools that cannot
 //!   be repeated finish within the drain time.
-//! - A session is closed by one worker however many look, and summarised by one; what breaks off goes on elsewhere.
+//! - A session is closed by one worker however many look, and summarised by one; what is interrupted
+//!   continues on another worker.
 //! - A feed or check-in that is due begins once, over all workers and their deaths.
-//! - What the health monitor does is done by any number of monitors at once as by one, and broken off anywhere.
+//! - The health monitor may run any number of times at once and may be interrupted anywhere; the result is the same.
 //!
 //! # Deliberately absent
 //! HTTP (the API never meets the worker), the loop itself (`engine`), retries (rows in Postgres).
@@ -29,6 +30,7 @@
 mod archive;
 pub mod config;
 mod cron;
+mod erase;
 pub mod health;
 mod lease;
 mod listen;

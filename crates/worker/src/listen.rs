@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use houston_domain::id::{AgentableId, RunId};
 use houston_engine::Engine;
+use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, Lane, LocalHints, RedisHealth};
 use houston_store::Store;
 use houston_store::listen::Notification;
-#[cfg(feature = "fault-injection")]
-use houston_store::mutation::{self, Mutation};
 use tokio_util::sync::CancellationToken;
 
 /// How long to wait before listening again after the connection broke.
@@ -28,7 +27,6 @@ pub(crate) struct Listener {
 impl Listener {
     /// Listens until stopped.
     pub(crate) async fn run(self) {
-        #[cfg(feature = "fault-injection")]
         if mutation::is(Mutation::Sweep) {
             return;
         }
@@ -51,7 +49,7 @@ impl Listener {
         let mut notifications = self.store.listen().await?;
         loop {
             match notifications.recv().await? {
-                // What is posted is said by somebody, who waits.
+                // A person posted it and waits.
                 Some(Notification::Posted(agentable)) => self.ring(agentable),
                 Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
                 None => {}
@@ -60,14 +58,14 @@ impl Listener {
     }
 
     fn cancel(&self, agentable: AgentableId, run: RunId) {
-        // Nobody may be driving it, and somebody has to end it; with Redis up, a hint has said so to one worker,
+        // If no worker drives the run, one has to end it; with Redis up, a hint has reached one worker,
         // not to all.
         if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
             self.ring(agentable);
         }
     }
 
-    /// Refused when too many wait or nobody listens any more: the sweep finds it.
+    /// Refused when too many hints wait or the worker is stopping: the sweep finds the agentable.
     fn ring(&self, agentable: AgentableId) {
         let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
     }

@@ -1,4 +1,4 @@
-//! Finding dead workers early, and runs somebody asked to cancel while neither Redis nor `NOTIFY` could say so.
+//! Finds dead workers early, and runs whose cancel request was carried by neither Redis nor `NOTIFY`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Times {
     every: Duration,
     /// So long after a restart of Postgres, the living have their advisory locks back.
     settled: Duration,
-    /// How long somebody must have looked dead.
+    /// How long a worker must have looked dead.
     suspected: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Times {
 /// Who looks dead, and since when.
 type Suspects = HashMap<Suspect, Instant>;
 
-/// Reaps again and again until stopped; rings `sweep` when somebody was found dead.
+/// Reaps until stopped; notifies `sweep` when a worker was found dead.
 pub(crate) async fn run(
     store: Store,
     engine: Arc<Engine>,
@@ -75,7 +75,7 @@ async fn reap(store: &Store, times: Times, suspects: &mut Suspects) -> houston_s
     let dead = suspects.iter().filter(|(_, since)| now - **since >= times.suspected);
     let confirmed: Vec<Suspect> = dead.map(|(suspect, _)| *suspect).collect();
     if !confirmed.is_empty() {
-        houston_store::fault!("C16")?;
+        houston_faults::fault!("C16")?;
     }
     let reaped = store.reap(&confirmed).await?;
     for worker in &reaped {

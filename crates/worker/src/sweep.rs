@@ -1,14 +1,13 @@
-//! The sweep: what a lost hint forgot is found in Postgres and rung again.
+//! The sweep: finds agentables whose hint was lost in Postgres and sends another one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use houston_domain::agentable::Urgency;
 use houston_domain::id::UserId;
+use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, HintSender, Lane, LocalHints, RedisHealth};
 use houston_store::Store;
-#[cfg(feature = "fault-injection")]
-use houston_store::mutation::{self, Mutation};
 use houston_store::sweep::Due;
 use rand::Rng;
 use tokio::sync::Notify;
@@ -28,9 +27,8 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    /// Sweeps until stopped; at once whenever `now` is rung.
+    /// Sweeps until stopped; immediately whenever `now` is notified.
     pub(crate) async fn run(self, now: &Notify) {
-        #[cfg(feature = "fault-injection")]
         if mutation::is(Mutation::Sweep) {
             return;
         }
@@ -53,11 +51,11 @@ impl Sweeper {
                     after = None;
                 }
             }
-            // A full page wants the next one soon; the pause lets workers take what was rung.
+            // A full page is followed by another one soon; the pause lets workers take the hints.
             let pause = if after.is_some() { Duration::from_millis(100) } else { self.pause() };
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                // Somebody has died: what was theirs stands at the beginning.
+                // A worker has died: its agentables come first.
                 () = now.notified() => after = None,
                 () = tokio::time::sleep(pause) => {}
             }

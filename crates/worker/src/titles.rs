@@ -1,5 +1,5 @@
-//! Titles that nobody gave: found once a run that wanted one has ended here, and, for those whose finder died, now and
-//! then. A few at a time: nobody waits for them, and other work should not.
+//! Titles for agentables created without one: written after the run that asked for one, and periodically for those
+//! whose worker died. A few at a time, because nobody waits for them and other work must not.
 
 use std::sync::Arc;
 use std::time::Duration;

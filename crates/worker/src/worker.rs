@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, Keeper, LeaseThread};
-use crate::{archive, cron, listen, reaper, schedule, sweep, titles};
+use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
 
 /// Hints one round trip brings at most: idle workers share a burst.
 const MAX_BATCH: usize = 64;
@@ -43,7 +43,7 @@ pub struct Worker {
     pub bus: DeltaBus,
     /// Ids and the clock.
     pub ids: Arc<Ids>,
-    /// Shown to operators: host and process.
+    /// Host and process id, for operators.
     pub name: String,
     /// The lease.
     pub lease: LeaseConfig,
@@ -57,7 +57,7 @@ pub struct Worker {
     pub schedules: Schedules,
 }
 
-/// Why a worker ended although nobody asked it to.
+/// Why a worker ended without having been stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The lease thread could not be started.
@@ -90,7 +90,7 @@ impl Running {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it ended although nobody asked it to: the process must exit.
+    /// When the worker ended without having been stopped: the process must exit.
     pub async fn ended(self) -> Result<(), Error> {
         match self.ended.await {
             Ok(ended) => ended,
@@ -166,6 +166,7 @@ impl Worker {
             now,
             done.clone(),
         ));
+        tracker.spawn(erase::run(self.store.clone(), self.sweep, done.clone()));
         archive::start(&self.store, &self.engine, tracker, done);
         let agent_types = self.engine.agent_types();
         let scheduler = schedule::Scheduler {
@@ -231,7 +232,7 @@ impl Worker {
     }
 }
 
-/// Rings in this process, which has a slot to spare; for others when it takes none any more.
+/// Sends a hint to this process, which has a free slot; to the others when it takes none any more.
 fn ring(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
     Arc::new(move |lane, hint| {
         if local.try_send(lane, hint).is_err() {
@@ -240,7 +241,7 @@ fn ring(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send +
     })
 }
 
-/// Rings again when a retry is due. The sweep would find it, but later; a person is watching the countdown.
+/// Sends a hint when a retry is due. The sweep would find it too, but later, and a person is watching the countdown.
 #[derive(Clone)]
 struct Bell {
     local: LocalHints,
@@ -268,11 +269,11 @@ impl Bell {
 async fn take(engine: &Engine, current: &Current, bell: &Bell, hint: Hint) {
     let holder = current.borrow().clone();
     let Some(holder) = holder else { return };
-    if houston_store::fault!("C5").is_err() {
+    if houston_faults::fault!("C5").is_err() {
         return;
     }
     let driven = engine.drive(hint.agentable(), &holder).await;
-    if houston_store::fault!("C15").is_err() {
+    if houston_faults::fault!("C15").is_err() {
         return;
     }
     match driven {

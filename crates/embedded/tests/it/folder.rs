@@ -157,7 +157,7 @@ fn another_user_runs_servers_of_his_own() {
     assert_eq!(attached.postgres_pid(), Some(supervisor.postgres));
 
     supervisor.kill();
-    crate::supervisor::until("gone", std::time::Duration::from_secs(2), || supervisor.are_servers_gone());
+    crate::supervisor::until("gone", || supervisor.are_servers_gone());
     // Root takes over and leaves the files to whom they belong.
     let servers = start(folder.path());
     assert!(servers.is_owner());

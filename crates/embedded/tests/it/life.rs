@@ -1,6 +1,6 @@
 //! Starting, stopping, attaching, restarting.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use houston_embedded::{Config, Error, Server, Servers};
 
@@ -140,8 +140,13 @@ fn restarts_and_revivals_keep_the_data() {
     sql(&database, "insert into t values (1)").unwrap();
     redis(&queue, "SET k v");
     kill("-9", &[after.0, after.1]);
-    until("both are gone", Duration::from_secs(5), || !is_alive(after.0) && !is_alive(after.1));
-    assert_eq!(servers.revive().unwrap(), [Server::Postgres, Server::Redis]);
+    // Killed, they are still there for a moment: one look may see the one, and the next look the other.
+    let mut revived = Vec::new();
+    until("both are revived", || {
+        revived.extend(servers.revive().unwrap());
+        revived.len() == 2
+    });
+    assert!(revived.contains(&Server::Postgres) && revived.contains(&Server::Redis), "{revived:?}");
     assert_eq!(sql(&database, "select n from t").unwrap(), "1");
     assert_eq!(redis(&queue, "GET k"), "v");
 

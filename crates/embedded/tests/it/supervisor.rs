@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// The child's folder; without it the test `supervisor` below is empty.
 const FOLDER: &str = "HOUSTON_TEST_SUPERVISE";
 
+/// How long anything may take before it has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Without fsync, which no test could tell from the outside, and which makes a busy machine wait.
 pub(crate) fn config(folder: &Path) -> Config {
     Config { fsync: false, ..durable(folder) }
@@ -64,10 +67,11 @@ pub(crate) fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-pub(crate) fn until(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
+/// Waits for something, for as long as a busy machine may need.
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
+        assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -143,7 +147,7 @@ impl Drop for Supervisor {
         drop(self.child.stdin.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
-        until("servers gone", Duration::from_secs(10), || self.are_servers_gone());
+        until("servers gone", || self.are_servers_gone());
     }
 }
 

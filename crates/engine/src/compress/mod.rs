@@ -136,7 +136,7 @@ impl Driving<'_> {
         let folded = &self.run.history()[..at];
         let question = Question {
             instructions: transcript::INSTRUCTIONS,
-            text: transcript::of(folded, config.read_chars),
+            text: transcript::of(folded, config.read_chars, &self.mark),
             max_output_tokens: config.summary_tokens,
             within: Duration::from_secs(config.timeout_s),
         };
@@ -151,10 +151,10 @@ impl Driving<'_> {
         };
         let bytes = usize::try_from(config.summary_tokens).unwrap_or(usize::MAX).saturating_mul(4);
         let said = answered.as_ref().map(|answered| answered.text.clone());
-        let mut summary = said.unwrap_or_else(|| transcript::extract(folded, bytes));
+        let mut summary = said.unwrap_or_else(|| transcript::extract(folded, bytes, &self.mark));
         // What the run is about must not be a matter of how well somebody summarises.
-        if !self.run.history()[at..].iter().any(transcript::is_message)
-            && let Some(message) = transcript::last_message(folded, config.read_chars)
+        if !self.run.history()[at..].iter().any(|entry| transcript::is_message(entry, &self.mark))
+            && let Some(message) = transcript::last_message(folded, config.read_chars, &self.mark)
         {
             summary.push_str(&message);
         }
@@ -190,7 +190,7 @@ impl Driving<'_> {
         summary: String,
         answered: Option<Answered>,
     ) -> Result<(), Halt> {
-        let entry = compression::entry(&summary);
+        let entry = compression::entry(&summary, &self.mark);
         let weight = weigh(&entry);
         let kept = Weight::sum(&self.sizes.weights[at..]).tokens;
         let entries_before = self.run.history().len();
@@ -223,7 +223,9 @@ impl Driving<'_> {
             tokens_after: metrics.tokens_after,
             model: new.model.clone(),
         });
-        self.usage += usage;
+        if step.call.is_some() {
+            self.count(usage);
+        }
         self.commit_compression(&new, step).await?;
         tracing::info!(run = %self.claimed.run, ?reason, ?metrics, "conversation compressed");
         self.run.fold(at, entry);

@@ -1,6 +1,7 @@
 //! What whoever summarises reads of a history, and what stands in a summary's place when nobody does: pure.
 
-use houston_domain::compression::{END, is_summary};
+use houston_domain::compression::summary_of;
+use houston_domain::frame::{FrameMark, indented};
 use houston_domain::history::{Block, Entry, Role};
 
 /// What a model that summarises is to do.
@@ -20,19 +21,19 @@ const LAST_MESSAGE: &str = "\n\nThe user's last message, word for word:\n";
 const MOST_BYTES: usize = 240_000;
 
 /// Whether the user says something in it.
-pub(super) fn is_message(entry: &Entry) -> bool {
+pub(super) fn is_message(entry: &Entry, mark: &FrameMark) -> bool {
     let is_text = |block: &Block| matches!(block, Block::Text { .. });
-    entry.role == Role::User && !is_summary(entry) && entry.content.iter().any(is_text)
+    entry.role == Role::User && entry.content.iter().any(is_text) && summary_of(entry, mark).is_none()
 }
 
-/// The conversation as text, each part of it up to `most` characters.
-pub(super) fn of(entries: &[Entry], most: usize) -> String {
+/// The conversation as text, each part of it up to `most` characters. Further lines of a text are indented, so that none
+/// of them looks like another speaker's, or ends the conversation. The marks of frames are left out.
+pub(super) fn of(entries: &[Entry], most: usize, mark: &FrameMark) -> String {
     let mut text = String::from("<conversation>\n");
     for entry in entries {
-        if is_summary(entry) {
+        if let Some(summary) = summary_of(entry, mark) {
             // All of it: it stands for more than any other entry.
-            text.push_str(&entry.text());
-            text.push('\n');
+            text.push_str(&format!("[earlier summary] {}\n", indented(&summary)));
             continue;
         }
         for block in &entry.content {
@@ -44,7 +45,8 @@ pub(super) fn of(entries: &[Entry], most: usize) -> String {
                 Block::ToolResult { content, .. } => ("tool fails", content.clone()),
                 Block::Thinking { .. } | Block::Opaque { .. } => continue,
             };
-            text.push_str(&format!("[{who}] {}\n", shortened(&said, most)));
+            let said = mark.keep_out(&said);
+            text.push_str(&format!("[{who}] {}\n", indented(&shortened(&said, most))));
         }
     }
     let mut text = shortened(&text, MOST_BYTES);
@@ -54,16 +56,14 @@ pub(super) fn of(entries: &[Entry], most: usize) -> String {
 
 /// What the user said and what the agent told them, the latest of it, in up to about `most` bytes; an earlier summary
 /// comes before it.
-pub(super) fn extract(entries: &[Entry], most: usize) -> String {
-    let earlier = entries.first().filter(|entry| is_summary(entry)).map(|entry| {
-        let text = entry.text();
-        let inside = text.split_once("\n\n").map_or(text.as_str(), |(_, inside)| inside);
-        let inside = inside.split(LAST_MESSAGE).next().unwrap_or(inside).trim_end_matches(END).trim_end();
+pub(super) fn extract(entries: &[Entry], most: usize, mark: &FrameMark) -> String {
+    let earlier = entries.first().and_then(|entry| summary_of(entry, mark)).map(|summary| {
+        let inside = summary.split(LAST_MESSAGE).next().unwrap_or(&summary).trim_end();
         shortened(inside, most / 2)
     });
     let mut room = most.saturating_sub(earlier.as_ref().map_or(0, String::len));
     let mut lines: Vec<String> = Vec::new();
-    for entry in entries.iter().rev().filter(|entry| is_message(entry)) {
+    for entry in entries.iter().rev().filter(|entry| is_message(entry, mark)) {
         let line = format!("- {}", shortened(&entry.text().replace('\n', " "), 300));
         if line.len() > room {
             break;
@@ -78,17 +78,14 @@ pub(super) fn extract(entries: &[Entry], most: usize) -> String {
 }
 
 /// The last message of the user in `entries`, up to `most` characters, as it is added to a summary.
-pub(super) fn last_message(entries: &[Entry], most: usize) -> Option<String> {
+pub(super) fn last_message(entries: &[Entry], most: usize, mark: &FrameMark) -> Option<String> {
     entries.iter().rev().find_map(|entry| {
-        let text = entry.text();
-        let message = if is_message(entry) {
-            text.as_str()
-        } else if is_summary(entry) {
-            text.split_once(LAST_MESSAGE)?.1.trim_end_matches(END).trim_end()
-        } else {
-            return None;
+        let message = match summary_of(entry, mark) {
+            Some(summary) => summary.split_once(LAST_MESSAGE)?.1.trim_end().to_owned(),
+            None if is_message(entry, mark) => entry.text(),
+            None => return None,
         };
-        Some(format!("{LAST_MESSAGE}{}", shortened(message, most.saturating_mul(2))))
+        Some(format!("{LAST_MESSAGE}{}", shortened(&message, most.saturating_mul(2))))
     })
 }
 
@@ -106,10 +103,18 @@ fn shortened(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use houston_domain::compression::entry;
+    use houston_domain::compression;
     use serde_json::json;
 
     use super::*;
+
+    fn mark() -> FrameMark {
+        FrameMark::new("0123456789abcdef")
+    }
+
+    fn entry(summary: &str) -> Entry {
+        compression::entry(summary, &mark())
+    }
 
     fn said(text: &str) -> Entry {
         Entry::user(vec![Block::text(text)])
@@ -130,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_transcript_has_everything_that_was_said_and_long_things_in_short() {
-        let text = of(&talk(), 100);
+        let text = of(&talk(), 100, &mark());
         for part in [
             "They want a boat.",
             "[user] Where is Tokyo?",
@@ -146,22 +151,22 @@ mod tests {
 
     #[test]
     fn an_extract_keeps_the_earlier_summary_and_what_the_user_said_last() {
-        let text = extract(&talk(), 2_000);
+        let text = extract(&talk(), 2_000, &mark());
         assert!(text.starts_with("They want a boat."), "{text}");
         assert!(text.ends_with("The user said:\n- Where is Tokyo?\n- And Kyoto?"), "{text}");
-        let little = extract(&talk(), 45);
+        let little = extract(&talk(), 45, &mark());
         assert!(little.contains("And Kyoto?") && !little.contains("Where"), "the latest of it: {little}");
-        assert_eq!(extract(&[], 10), "Nothing of it was kept.");
+        assert_eq!(extract(&[], 10, &mark()), "Nothing of it was kept.");
     }
 
     #[test]
     fn the_last_message_goes_from_summary_to_summary() {
-        let told = last_message(&talk(), 1_000).unwrap();
+        let told = last_message(&talk(), 1_000, &mark()).unwrap();
         assert!(told.ends_with("And Kyoto?"));
-        let again = last_message(&[entry(&format!("They talk.{told}"))], 1_000).unwrap();
+        let again = last_message(&[entry(&format!("They talk.{told}"))], 1_000, &mark()).unwrap();
         assert_eq!(again, told, "word for word");
-        assert_eq!(last_message(&[entry("They talk.")], 1_000), None);
-        let summarised = extract(&[entry(&format!("They talk.{told}")), said("Go on")], 500);
+        assert_eq!(last_message(&[entry("They talk.")], 1_000, &mark()), None);
+        let summarised = extract(&[entry(&format!("They talk.{told}")), said("Go on")], 500, &mark());
         assert_eq!(summarised, "They talk.\n\nThe user said:\n- Go on");
     }
 }

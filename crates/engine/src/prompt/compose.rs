@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::frame::FrameMark;
 use houston_domain::local_time::zone;
 use houston_llm::SystemPart;
 use houston_store::history::{KnownUser, RunContext};
@@ -10,7 +11,7 @@ use houston_tools::Offer;
 use super::section::{Place, SYSTEM_CONTEXT, Section, Stability};
 use super::sections::automation::automation;
 use super::sections::autonomy::autonomy;
-use super::sections::base::{aim, base};
+use super::sections::base::{aim, base, frame_mark};
 use super::sections::capabilities::capabilities;
 use super::sections::conversation::{earlier, kept};
 use super::sections::custom_instructions::custom_instructions;
@@ -18,7 +19,6 @@ use super::sections::profile::profile;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
-use super::xml::element;
 
 /// All that a prompt is made of.
 #[derive(Clone, Copy)]
@@ -48,6 +48,8 @@ pub struct Composed {
     pub sections: Vec<Written>,
     /// What the cap left out, in the order in which it was.
     pub left_out: Vec<LeftOut>,
+    /// What the system context is signed with.
+    pub mark: FrameMark,
 }
 
 /// A section as it stands in the prompt.
@@ -73,7 +75,8 @@ pub struct LeftOut {
 }
 
 impl Composing<'_> {
-    /// The ten sections as they would be without a cap. The aim, part of the base, stands after the last stable one.
+    /// The ten sections as they would be without a cap. The aim and the mark of frames are parts of the base: the aim stands
+    /// after the last section that an agentable keeps, the mark begins those that a session keeps.
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
         let nobody = KnownUser::default();
@@ -93,6 +96,7 @@ impl Composing<'_> {
             Some(autonomy(self.agent_type.autonomy)),
             parent.map(|parent| aim(&parent.kind, &parent.title, &parent.description)),
             Some(aim(&self.agent_type.kind, self.title, self.description)),
+            Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
             Some(earlier(self.context, self.agent_type.archives)),
             Some(kept(self.context, about_user)),
@@ -113,7 +117,7 @@ impl Composing<'_> {
         let sections = written
             .map(|(section, text)| Written { name: section.name, stability: section.stability, text })
             .collect();
-        Composed { sections, left_out }
+        Composed { sections, left_out, mark: self.context.mark.clone() }
     }
 }
 
@@ -160,7 +164,7 @@ impl Composed {
     #[must_use]
     pub fn system_context(&self) -> Option<String> {
         let text: String = self.of(Place::SystemContext).map(|section| section.text.as_str()).collect();
-        Some(element(SYSTEM_CONTEXT, &text)).filter(|text| !text.is_empty())
+        (!text.trim().is_empty()).then(|| self.mark.frame(SYSTEM_CONTEXT, &text) + "\n")
     }
 
     fn of(&self, place: Place) -> impl Iterator<Item = &Written> {

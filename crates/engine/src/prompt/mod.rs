@@ -2,7 +2,7 @@
 //!
 //! | | section | says | stable for |
 //! |---|---|---|---|
-//! | 1 | base | role and guidelines of the kind; the aim of the agentable | kind; agentable |
+//! | 1 | base | role and guidelines of the kind; the aim of the agentable; the mark of frames | kind; agentable; session |
 //! | 2 | profile | who the user is | agentable |
 //! | 3 | custom instructions | rules of the user | agentable |
 //! | 4 | tools | which tools there are, and how to use them | kind |
@@ -49,4 +49,3 @@ pub mod compose;
 pub mod preview;
 pub mod section;
 pub mod sections;
-pub(crate) mod xml;

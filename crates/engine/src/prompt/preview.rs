@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use houston_domain::capability::Capability;
 use houston_domain::compression;
+use houston_domain::frame::FrameMark;
 use houston_domain::id::RunId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_llm::{SystemPart, tokens};
@@ -85,7 +86,8 @@ pub struct Part {
 /// A section of the prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionShown {
-    /// Its name. Two come twice: the base (the kind's, and the aim), the conversation (what is stable, and the rest).
+    /// Its name. The base comes three times (role and guidelines, the aim, the mark of frames), the conversation twice
+    /// (what is stable, and the rest).
     pub name: &'static str,
     /// How long it is the same: `kind`, `agentable`, `session`, `changing`.
     pub stable_for: &'static str,
@@ -148,7 +150,9 @@ async fn next(
 ) -> houston_store::Result<Next> {
     // Its run only says which entries of the history are its own: nothing of the prompt.
     let run = agentable.run.unwrap_or(RunId(Uuid::nil()));
-    let context = store.run_context(agentable.id, run, config.notes, &config.prompt).await?;
+    let mut context = store.run_context(agentable.id, run, config.notes, &config.prompt).await?;
+    // Whoever reads the preview could forge frames with it.
+    context.mark = FrameMark::hidden();
     // Whoever asks has looked the kind up.
     let unknown = houston_store::Error::NotFound { what: "agent type" };
     let setup = setups.serving(&agentable.kind, &context.serving).await.ok_or(unknown)?;
@@ -182,7 +186,8 @@ fn shown(next: &Next, config: &ContextConfig, agentable: &Agentable, composed: &
     let definitions = next.offer.definitions();
     let system = tokens::of_preamble(&parts, &[], &model.provider);
     let tools = tokens::of_preamble(&[], definitions, &model.provider);
-    let summary = next.context.summary.as_deref().map(compression::entry);
+    let summary =
+        next.context.summary.as_deref().map(|summary| compression::entry(summary, &next.context.mark));
     let history = tokens::of_entries(&next.context.history[next.context.folded..])
         + summary.map_or(0, |summary| tokens::of_entries(std::slice::from_ref(&summary)));
     let system_context = composed.system_context();
@@ -271,8 +276,10 @@ fn reason(next: &Next, name: &str, offered: bool) -> String {
         }
         _ => format!("under `tools` in agents/{}.toml", agent_type.kind),
     };
-    if name == READ_RESULT && offered {
-        return "offered as soon as a result is too long to stand in the history".to_owned();
+    if name == READ_RESULT && next.setup.offer_with_results.get(READ_RESULT).is_some() {
+        // Nobody names it: it comes with the first result that is read on in.
+        let now = if offered { "offered, since" } else { "offered by itself as soon as" };
+        return format!("{now} a result is too long to stand in the history");
     }
     if !agent_type.tools.iter().any(|tool| tool == name) {
         return format!("not named {place}");

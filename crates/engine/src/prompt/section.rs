@@ -1,6 +1,6 @@
 //! One section: lists of items that can be left out from the end, one after the other.
 
-use super::xml::element;
+use houston_domain::frame::element;
 
 /// For whom, or how long, a section is the same byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

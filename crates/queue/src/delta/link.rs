@@ -1,4 +1,4 @@
-//! The way in: the process's one pub/sub connection, asked for what somebody here listens to.
+//! The process's one pub/sub connection, subscribed to the channels this process listens to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ use crate::health::Line;
 const CHUNK: usize = 256;
 /// The pause between two full SUBSCRIBEs, so that a reconnect does not send every stream to Postgres at once.
 const PACE: Duration = Duration::from_millis(20);
-/// How often a silent connection is asked whether it still stands.
+/// How often a silent connection is checked.
 const PING: Duration = Duration::from_secs(3);
 
 /// What came in.
@@ -99,7 +99,7 @@ impl Link {
             return;
         }
         let live = head.live().unwrap_or_else(|| {
-            // A newer release says something we cannot read: Postgres will tell.
+            // A newer release sent an item this build cannot read: the stream reads Postgres.
             self.arrivals.unreadable.fetch_add(1, Relaxed);
             Live::Nudge
         });
@@ -116,7 +116,7 @@ impl Link {
                 Ok(next) => {
                     let due = next.unwrap_or_else(|| Instant::now() + PING);
                     tokio::select! {
-                        () = self.topics.bell.notified() => continue,
+                        () = self.topics.changed.notified() => continue,
                         () = tokio::time::sleep_until(due) => {}
                     }
                     if next.is_some() {

@@ -14,7 +14,7 @@ const LONGEST: usize = 16 * 1024;
 /// begins where the first ends. Keeps the order within each channel; channels do not order each other.
 pub(super) fn merge(items: Vec<(Channel, Arc<LiveItem>)>) -> Vec<(Channel, Arc<LiveItem>)> {
     let mut merged: Vec<(Channel, Arc<LiveItem>)> = Vec::with_capacity(items.len());
-    // Of each channel: where its latest item stands, and where that ends if it is a delta.
+    // For each channel: the index of its latest item, and the end of its text if it is a delta.
     let mut latest: HashMap<Channel, (usize, Option<u32>)> = HashMap::new();
     for (channel, item) in items {
         let Live::Delta(delta) = &item.live else {
@@ -26,7 +26,7 @@ pub(super) fn merge(items: Vec<(Channel, Arc<LiveItem>)>) -> Vec<(Channel, Arc<L
         if let Some((at, Some(before))) = latest.get_mut(&channel) {
             let last = &mut merged[*at].1;
             if continues(&last.live, *before, delta)
-                // A copy when somebody else holds the item: local streams do.
+                // A copy when the item is shared with local streams.
                 && let Live::Delta(last) = &mut Arc::make_mut(last).live
             {
                 last.text.push_str(&delta.text);

@@ -32,7 +32,7 @@ type Outgoing = (Channel, Arc<LiveItem>);
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     state: Mutex<State>,
-    bell: Notify,
+    changed: Notify,
     pub(super) sent: AtomicU64,
     pub(super) dropped: AtomicU64,
 }
@@ -41,7 +41,7 @@ pub(super) struct Outbox {
 struct State {
     items: Vec<Outgoing>,
     bytes: usize,
-    /// Whose committed events were dropped: their streams elsewhere are told to look into Postgres.
+    /// Agentables whose committed events were dropped: streams in other processes are sent a nudge to read Postgres.
     missed: HashSet<AgentableId>,
     closed: bool,
 }
@@ -56,11 +56,11 @@ impl Outbox {
         }
         state.bytes += weight;
         state.items.push((channel, item));
-        // The task takes all there is at once, so one ring is enough.
+        // The task takes everything that waits at once, so one notification is enough.
         let first = state.items.len() == 1;
         drop(state);
         if first {
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -155,7 +155,7 @@ impl Publisher {
                 return false;
             }
             tokio::select! {
-                () = self.outbox.bell.notified() => {}
+                () = self.outbox.changed.notified() => {}
                 () = self.stop.cancelled() => self.outbox.close(),
             }
         }

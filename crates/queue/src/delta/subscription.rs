@@ -96,7 +96,7 @@ struct State {
     lagged: bool,
     /// Whether items of other processes arrive.
     reached: bool,
-    /// Whether somebody waits for just that.
+    /// Whether a subscriber waits for this.
     awaited: bool,
     waker: Option<Waker>,
 }
@@ -178,7 +178,7 @@ impl State {
     }
 }
 
-/// Lets go of the lock first: whoever wakes may want it.
+/// Releases the lock first: the task that wakes may need it.
 fn wake(mut state: MutexGuard<'_, State>) {
     let waker = state.waker.take();
     drop(state);
@@ -187,7 +187,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// Says that somebody waits for the channel, for as long as he does.
+/// Counts a subscriber that waits for the channel, until it is dropped.
 struct Waits<'a> {
     inbox: &'a Inbox,
 }

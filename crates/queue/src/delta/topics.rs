@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use super::subscription::Inbox;
 use crate::connection::Redis;
 
-/// How long a channel nobody listens to stays subscribed: a client that reconnects finds it as it left it.
+/// How long a channel without listeners stays subscribed, so that a client that reconnects misses nothing.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One channel of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Channel {
-    /// What concerns runs, whoever drives them.
+    /// The channel of all processes: requests about runs.
     Control,
     /// What happens to one agentable.
     Live(AgentableId),
@@ -42,14 +42,14 @@ impl Channel {
     }
 }
 
-/// The channels somebody in this process listens to.
+/// The channels this process listens to.
 #[derive(Debug)]
 pub(super) struct Topics {
-    /// Whether a pub/sub connection stands; written under the lock.
+    /// Whether the pub/sub connection is up; written under the lock.
     linked: AtomicBool,
     state: Mutex<State>,
-    /// Rings when Redis must be asked for more or less.
-    pub(super) bell: Notify,
+    /// Notified when channels must be subscribed or unsubscribed.
+    pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -64,11 +64,11 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Topic {
-    /// Shared, so that an item can be handed round after the lock was let go.
+    /// Shared, so that an item can be delivered after the lock is released.
     inboxes: Arc<Vec<Arc<Inbox>>>,
     /// Whether Redis has confirmed the subscription.
     reached: bool,
-    /// Since when nobody listens.
+    /// When the last listener left.
     idle_since: Option<Instant>,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Changes {
 
 impl Topics {
     pub(super) fn new() -> Self {
-        Self { linked: AtomicBool::new(false), state: Mutex::default(), bell: Notify::new() }
+        Self { linked: AtomicBool::new(false), state: Mutex::default(), changed: Notify::new() }
     }
 
     pub(super) fn is_linked(&self) -> bool {
@@ -108,7 +108,7 @@ impl Topics {
         if first && self.is_linked() {
             state.new.push(channel);
             drop(state);
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -132,7 +132,7 @@ impl Topics {
         state.leaving.push_back((now + LINGER, channel));
         drop(state);
         if sleeping {
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -147,7 +147,7 @@ impl Topics {
         self.lock().topics.get(&channel).is_some_and(|topic| !topic.inboxes.is_empty())
     }
 
-    /// A connection stands on which nothing is subscribed yet: asks for everything anew.
+    /// A new connection, on which nothing is subscribed yet: subscribes to every channel again.
     pub(super) fn link_up(&self) {
         let mut state = self.lock();
         state.new = state.topics.keys().copied().collect();
@@ -167,7 +167,7 @@ impl Topics {
         }
     }
 
-    /// Redis has confirmed these: whoever listens may have missed something until now.
+    /// Redis has confirmed these subscriptions: their listeners may have missed items until now.
     pub(super) fn reached(&self, channels: &[Channel]) {
         for channel in channels {
             let inboxes = self.lock().topics.get_mut(channel).map(|topic| {
@@ -190,7 +190,7 @@ impl Topics {
                 break;
             }
             state.leaving.pop_front();
-            // Somebody may have come back, and left again later.
+            // A listener may have come back and left again later.
             let gone = state.topics.get(&channel).and_then(|topic| topic.idle_since);
             if gone.is_some_and(|since| since + LINGER <= now) {
                 state.topics.remove(&channel);

@@ -281,7 +281,7 @@ async fn a_channel_without_listeners_is_left_after_a_while_and_not_at_once() {
     first.ready().await;
     assert_eq!(subscribers().await, 1);
     drop(first);
-    // Whoever comes back meanwhile finds the channel as it was, and is ready at once.
+    // A subscriber that comes back meanwhile finds the channel still subscribed and is ready at once.
     let mut second = process.bus.subscribe(AGENTABLE);
     second.ready().await;
     process.bus.publish(AGENTABLE, committed(1, "a"));

@@ -29,7 +29,7 @@ async fn each_hint_comes_once_and_by_priority_then_by_first_ring() {
     let clock = ManualClock::at(SystemClock.now());
     let redis = server.redis_at(Arc::new(clock.clone()));
     let sender = sender(redis.clone());
-    // Ring 5 again later: it keeps its place.
+    // Sending 5 again later does not move it.
     for (lane, n) in [
         (Lane::Maintenance, 1),
         (Lane::Background, 2),

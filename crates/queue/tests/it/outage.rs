@@ -1,4 +1,4 @@
-//! Whatever befalls Redis, the worker lives, and later hints come.
+//! The worker survives every failure of Redis and takes later hints.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn rig() -> Rig {
 }
 
 impl Rig {
-    /// Rings until it is heard, as the sweep would.
+    /// Sends a hint until it is taken, as the sweep would.
     async fn is_heard(&self, n: u128) {
         eventually("a later hint comes", async || {
             self.sender.send(Lane::Interactive, hint(n));
@@ -66,7 +66,7 @@ async fn a_restart_is_survived_and_told() {
 async fn a_restart_that_nobody_noticed_costs_no_hint() {
     let mut rig = rig().await;
     rig.server.restart().await;
-    // One ring only: the sender finds its connection dead, and sends again on a new one.
+    // One hint only: the sender finds its connection dead, and sends again on a new one.
     rig.sender.send(Lane::Interactive, hint(2));
     rig.worker.log.wait_ended(2).await;
     rig.worker.end().await;

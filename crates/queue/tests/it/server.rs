@@ -8,7 +8,7 @@ use houston_domain::clock::{Clock, SystemClock};
 use houston_queue::Redis;
 
 /// How long anything in these tests may take before it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Server {
     dir: tempfile::TempDir,

@@ -17,11 +17,11 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             chrono::TimeDelta::zero()
         };
         let most = seconds(monitor.config.servers.clock_skew_s);
-        let told = format!("differs from the database's by {} ms", skew.num_milliseconds());
+        let summary = format!("differs from the database's by {} ms", skew.num_milliseconds());
         Ok(if skew.to_std().is_ok_and(|skew| skew <= most) {
-            Finding::ok(told)
+            Finding::ok(summary)
         } else {
-            Finding::warn(format!("{told}: set this machine's clock (NTP); leases do not depend on it"))
+            Finding::warn(format!("{summary}: set this machine's clock (NTP); leases do not depend on it"))
         })
     })
 }

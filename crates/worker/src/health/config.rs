@@ -44,7 +44,7 @@ pub struct TickConfig {
 pub struct RunAges {
     /// One attempt, under a living worker.
     pub stuck_s: u64,
-    /// Without any change, in nobody's hands, of a task.
+    /// For a task without a worker: seconds without any change.
     pub stale_task_s: u64,
     /// The same of what people talk with.
     pub stale_goal_s: u64,
@@ -58,7 +58,7 @@ pub struct RunAges {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkAges {
-    /// Until it is rung again.
+    /// Until another hint is sent.
     pub late_s: u64,
     /// Until that is red.
     pub red_s: u64,
@@ -74,7 +74,7 @@ pub struct SessionAges {
     pub late_s: u64,
     /// Until it is red.
     pub red_s: u64,
-    /// How many times somebody may begin with it until its extract stays.
+    /// How many attempts at a summary until its extract stays.
     pub attempts: i32,
 }
 
@@ -82,7 +82,7 @@ pub struct SessionAges {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseAges {
-    /// Until it is red that nobody reaped it.
+    /// Until an unreaped lease is red.
     pub red_s: u64,
 }
 

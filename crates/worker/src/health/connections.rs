@@ -7,14 +7,14 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let found = monitor.store.connections().await?;
         let config = monitor.config.servers;
         let percent = found.taken * 100 / found.most.max(1);
-        let told = format!("{} of {} are taken", found.taken, found.most);
+        let summary = format!("{} of {} are taken", found.taken, found.most);
         let advice = "raise max_connections, or lower orchestrator.worker.database_connections";
         Ok(if percent >= config.connections_red_percent {
-            Finding::red(format!("{told}: {advice}"))
+            Finding::red(format!("{summary}: {advice}"))
         } else if percent >= config.connections_warn_percent {
-            Finding::warn(format!("{told}: {advice}"))
+            Finding::warn(format!("{summary}: {advice}"))
         } else {
-            Finding::ok(told)
+            Finding::ok(summary)
         })
     })
 }

@@ -1,4 +1,4 @@
-//! Leases of the dead: reaped, and what they held is free.
+//! Leases of dead workers: reaped, and their locks released.
 
 use super::config::seconds;
 use super::span::Span;
@@ -11,17 +11,17 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let reaped = monitor.store.reap(&[]).await?.len();
         let released = monitor.sweep(|batch| monitor.store.release_dead(batch)).await?;
         monitor.ring(&released);
-        let told = format!(
-            "{reaped} leases that had run out, and {} locks of the dead, were released",
+        let summary = format!(
+            "{reaped} leases that had run out, and {} locks of dead workers were released",
             released.len()
         );
         Ok(if overdue > 0 {
             Finding::red(format!(
-                "{told}; {overdue} of the leases had been over for more than {}: no worker reaps",
+                "{summary}; {overdue} of the leases had been over for more than {}: no worker reaps",
                 Span(limit_s)
             ))
         } else if reaped + released.len() > 0 {
-            Finding::warn(told)
+            Finding::warn(summary)
         } else {
             Finding::ok("every lock is held by the living")
         })

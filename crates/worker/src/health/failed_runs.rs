@@ -8,7 +8,7 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
     Box::pin(async move {
         let config = monitor.config.outcomes;
         let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
-        let told = format!(
+        let summary = format!(
             "{} of the {} latest runs within {} failed",
             found.failed,
             found.ended,
@@ -16,6 +16,6 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         );
         let too_many =
             found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;
-        Ok(if too_many { Finding::warn(told) } else { Finding::ok(told) })
+        Ok(if too_many { Finding::warn(summary) } else { Finding::ok(summary) })
     })
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys that nobody sends again: forgotten.
+//! Expired idempotency keys: deleted.
 
 use super::config::seconds;
 use super::span::Span;

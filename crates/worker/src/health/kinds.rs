@@ -10,7 +10,7 @@ use houston_queue::Lane;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kinds {
     urgencies: BTreeMap<String, Urgency>,
-    /// Those nobody talks with.
+    /// Kinds that are not conversational.
     tasks: Vec<String>,
     /// The longest time any of them gives an attempt, in seconds.
     longest_s: u64,

@@ -1,9 +1,9 @@
-//! The health monitor: what can go wrong behind everybody's back, looked at from Postgres, mended where it can be,
-//! and told as data.
+//! The health monitor: detects stuck runs, expired leases and overdue work in Postgres, repairs what it can, and
+//! reports the rest as data.
 //!
 //! # Add a check
-//! A file here with `look`, which finds out and, where it can, mends, by an idempotent sweep of
-//! [`houston_store::health`]; a line in [`CHECKS`]; its numbers in `jobs/health_monitor.toml`.
+//! A file here with `look`, which checks and, where possible, repairs, by an idempotent sweep of
+//! [`houston_store::health`]; a line in `CHECKS`; its numbers in `jobs/health_monitor.toml`.
 
 mod clock;
 pub mod config;
@@ -50,7 +50,7 @@ pub struct Monitor {
     pub redis: Option<Redis>,
     /// Where hints go.
     pub hints: HintSender,
-    /// Where the holders of stuck runs are told to drop them.
+    /// Over this bus the holders of stuck runs are asked to drop them.
     pub bus: DeltaBus,
     /// This machine's clock, to compare.
     pub clock: Arc<dyn Clock>,
@@ -89,7 +89,7 @@ impl Finding {
 type Looked<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type Look = for<'m> fn(&'m Monitor) -> Looked<'m>;
 
-/// All checks. The servers first: what follows needs them; then what mends; then what counts what is left.
+/// All checks: the servers first, because the others need them; then those that repair; then those that count.
 const CHECKS: [(&str, Look); 18] = [
     ("schema", schema::look),
     ("clock", clock::look),
@@ -112,7 +112,7 @@ const CHECKS: [(&str, Look); 18] = [
 ];
 
 impl Monitor {
-    /// Makes every check once, mends what they mend, and keeps what they found. A check that cannot be made is
+    /// Makes every check once, with its repairs, and stores the findings. A check that cannot be made is
     /// red and stops no other.
     ///
     /// # Errors
@@ -155,14 +155,14 @@ impl Monitor {
         Ok(all)
     }
 
-    /// Rings for what a sweep has freed or found. The workers' own sweep would find it too.
+    /// Sends hints for what a sweep has released or found. The workers' own sweep would find it too.
     fn ring<'d>(&self, due: impl IntoIterator<Item = &'d Due>) {
         for one in due {
             self.hints.send(self.kinds.lane(&one.kind), Hint::run(one.agentable));
         }
     }
 
-    /// Tells whoever drove a run to drop it, and rings for somebody to end it.
+    /// Asks the worker that drives a run to drop it, and sends a hint so that another one ends it.
     fn drop_stuck(&self, stopped: &[Stopped]) {
         for one in stopped {
             let live = Live::CancelRequested(one.run);

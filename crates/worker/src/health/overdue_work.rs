@@ -1,4 +1,4 @@
-//! Work that waits although somebody could take it: rung again.
+//! Work that waits although a worker could take it: hinted again.
 
 use super::config::seconds;
 use super::span::Span;
@@ -11,18 +11,18 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let late = monitor.store.late(seconds(config.late_s), monitor.config.tick.batch).await?;
         monitor.ring(forgotten.iter().chain(late.iter().map(|late| &late.due)));
         let longest_s = late.first().map_or(0, |late| late.waited_s);
-        let told = format!(
-            "{} agentables have waited for a worker for more than {}, the longest for {}; they were rung again",
+        let summary = format!(
+            "{} agentables have waited for a worker for more than {}, the longest for {}; hints were sent again",
             late.len(),
             Span(config.late_s),
             Span(u64::try_from(longest_s).unwrap_or(0))
         );
         Ok(if u64::try_from(longest_s).is_ok_and(|longest_s| longest_s > config.red_s) {
-            Finding::red(format!("{told}: are there enough workers?"))
+            Finding::red(format!("{summary}: are there enough workers?"))
         } else if !forgotten.is_empty() {
-            Finding::warn(format!("{} open runs nobody would have found were woken", forgotten.len()))
+            Finding::warn(format!("{} open runs that no sweep would have found were woken", forgotten.len()))
         } else {
-            Finding::none_or(late.len(), "nothing waits for long", |_| told)
+            Finding::none_or(late.len(), "nothing waits for long", |_| summary)
         })
     })
 }

@@ -9,11 +9,11 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             let oldest = oldest.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
             format!(", the oldest open run is of {oldest}")
         });
-        let told = format!("{} agentables, {} unread messages{oldest}", depth.agentables, depth.messages);
+        let summary = format!("{} agentables, {} unread messages{oldest}", depth.agentables, depth.messages);
         Ok(if depth.agentables > monitor.config.work.long_queue {
-            Finding::warn(format!("{told}: start more workers"))
+            Finding::warn(format!("{summary}: start more workers"))
         } else {
-            Finding::ok(told)
+            Finding::ok(summary)
         })
     })
 }

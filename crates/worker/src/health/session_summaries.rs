@@ -1,4 +1,4 @@
-//! Closed sessions whose summary nobody writes: reported, and those that nobody could write keep their extract.
+//! Closed sessions without a summary: reported; those that could not be summarised keep their extract.
 
 use super::config::seconds;
 use super::span::Span;
@@ -9,7 +9,7 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         let config = monitor.config.sessions;
         let settled = monitor.sweep(|batch| monitor.store.settle_summaries(config.attempts, batch)).await?;
         let late = monitor.store.unwritten_summaries(seconds(config.late_s)).await?;
-        let told = format!(
+        let summary = format!(
             "{} closed sessions have waited for their summary for more than {}, the longest for {}",
             late.sessions,
             Span(config.late_s),
@@ -17,10 +17,10 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
         );
         Ok(if u64::try_from(late.waited_s).is_ok_and(|waited_s| waited_s > config.red_s) {
             Finding::red(format!(
-                "{told}: do workers run, and does the model of the use case `summaries` answer?"
+                "{summary}: do workers run, and does the model of the use case `summaries` answer?"
             ))
         } else if late.sessions > 0 {
-            Finding::warn(format!("{told}: the workers write them as soon as they can"))
+            Finding::warn(format!("{summary}: the workers write them as soon as they can"))
         } else {
             Finding::none_or(settled.len(), "no closed session waits for its summary", |count| {
                 let attempts = config.attempts;

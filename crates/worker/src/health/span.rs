@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// So many seconds, shown in its two largest units: `45 s`, `3 min`, `2 h 5 min`, `15 d`.
+/// Seconds, displayed in the two largest units: `45 s`, `3 min`, `2 h 5 min`, `15 d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span(pub(super) u64);
 
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn spans_are_shown_in_two_units_at_most() {
-        for (seconds, shown) in [
+        for (seconds, text) in [
             (0, "0 s"),
             (45, "45 s"),
             (180, "3 min"),
@@ -38,7 +38,7 @@ mod tests {
             (1_296_000, "15 d"),
             (180_000, "2 d 2 h"),
         ] {
-            assert_eq!(Span(seconds).to_string(), shown);
+            assert_eq!(Span(seconds).to_string(), text);
         }
     }
 }

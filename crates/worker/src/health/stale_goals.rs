@@ -1,4 +1,4 @@
-//! Open runs of what people talk with that no worker takes although there are some: ended, and their users told.
+//! Open runs of conversational kinds that no worker takes although workers run: ended, with an error message.
 
 use houston_domain::intervention::Intervention;
 

@@ -1,4 +1,4 @@
-//! Runs that stand as open although no lock knows of them.
+//! Runs that are open although no lock refers to them.
 
 use super::{Finding, Looked, Monitor};
 

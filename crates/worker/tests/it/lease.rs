@@ -61,10 +61,11 @@ async fn a_worker_that_loses_the_connection_of_its_lease_keeps_its_runs() {
     let beats = "select string_agg(id::text, ' ' order by id) from houston.workers";
     let before = rig.servers.sql(beats).unwrap();
     for _ in 0..3 {
-        let cut =
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'houston lease'";
+        let cut = "select pg_terminate_backend(pid) from pg_stat_activity
+              where application_name = 'houston lease' and datname = current_database()";
         rig.servers.sql(cut).unwrap();
-        let locks = "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 1 and granted";
+        let locks = "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 1 and granted
+                        and database = (select oid from pg_database where datname = current_database())";
         let back = || async { (rig.servers.sql(locks).unwrap() == "2").then_some(()) };
         eventually("the workers have their locks back", back).await;
     }
@@ -123,10 +124,10 @@ async fn a_hint_whose_claim_fails_is_not_lost() {
     let posted = rig.post_silently(rig.goal, "hello again").await;
     // Longer than a statement waits for a lock.
     let held = "begin; lock table houston.run_locks in access exclusive mode; select pg_sleep(3); commit";
-    let url = rig.servers.database_url().to_owned();
-    let mut locker = std::process::Command::new("psql").args([&url, "-qtA", "-c", held]).spawn().unwrap();
+    let mut locker = rig.servers.psql(held).spawn().unwrap();
     let locked = "select count(*) from pg_locks where mode = 'AccessExclusiveLock' and granted
-                     and relation = 'houston.run_locks'::regclass";
+                     and relation = 'houston.run_locks'::regclass
+                     and database = (select oid from pg_database where datname = current_database())";
     eventually("the table is locked", || async { (rig.servers.sql(locked).unwrap() == "1").then_some(()) })
         .await;
     rig.ring(rig.goal);

@@ -1,8 +1,12 @@
 //! Workers over a real Postgres and a real Redis, without HTTP: what is posted through the store is answered.
 
+houston_testkit::shared_postgres!();
+
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
 mod answer;
+#[cfg(test)]
+mod erasing;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]

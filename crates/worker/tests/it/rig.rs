@@ -16,7 +16,7 @@ use houston_store::message::{NewPost, Posted};
 use houston_store::run::Run;
 use houston_store::user::User;
 use houston_store::{Config as StoreConfig, Store};
-use houston_testkit::servers::TestServers;
+use houston_testkit::installation::TestInstallation;
 use houston_worker::{Kinds, Monitor, MonitorConfig};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use crate::workers::agent_types;
 
 pub(crate) struct Rig {
-    pub(crate) servers: TestServers,
+    pub(crate) servers: TestInstallation,
     pub(crate) store: Store,
     pub(crate) ids: Arc<Ids>,
     /// Those of its workers, whose clock may go wrong.
@@ -45,11 +45,16 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn start() -> Self {
-        // Each worker has a pool of its own, also those that are killed.
-        let servers = TestServers::start_with(|config| config.max_connections = 400).unwrap();
+        Self::over(TestInstallation::start(migrate).unwrap()).await
+    }
+
+    pub(crate) async fn start_with_own_postgres() -> Self {
+        Self::over(TestInstallation::start_with_own_postgres(migrate).unwrap()).await
+    }
+
+    async fn over(servers: TestInstallation) -> Self {
         let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
-        let store = open(&servers);
-        store.migrate().await.unwrap();
+        let store = open(servers.database_url());
         let tenant = store.ensure_tenant(ids.next(), "test").await.unwrap();
         let tracker = TaskTracker::new();
         let gone = CancellationToken::new();
@@ -80,7 +85,7 @@ impl Rig {
     pub(crate) fn monitor(&self) -> Monitor {
         let redis = redis(&self.servers);
         Monitor {
-            store: open(&self.servers),
+            store: open(self.servers.database_url()),
             bus: DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone()),
             hints: self.hints.clone(),
             redis: Some(redis),
@@ -240,16 +245,20 @@ pub(crate) fn monitor_config() -> MonitorConfig {
     toml::from_str(include_str!("../../../../jobs/health_monitor.toml")).unwrap()
 }
 
-pub(crate) fn open(servers: &TestServers) -> Store {
-    let config = StoreConfig {
-        url: servers.database_url().to_owned(),
-        max_connections: 20,
-        acquire_timeout: Duration::from_secs(5),
-    };
+/// Each worker has a pool of its own.
+pub(crate) fn open(url: &str) -> Store {
+    let config =
+        StoreConfig { url: url.to_owned(), max_connections: 20, acquire_timeout: Duration::from_secs(30) };
     Store::open(&config).unwrap()
 }
 
-pub(crate) fn redis(servers: &TestServers) -> Redis {
+async fn migrate(url: String) {
+    let store = open(&url);
+    store.migrate().await.unwrap();
+    store.close().await;
+}
+
+pub(crate) fn redis(servers: &TestInstallation) -> Redis {
     Redis::open(servers.redis_url(), DEFAULT_PREFIX, Arc::new(SystemClock)).unwrap()
 }
 
@@ -279,12 +288,15 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
     goal.id
 }
 
-/// Asks again until there is an answer, for at most 30 s.
+/// How long anything may take before it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Asks again until there is an answer.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
 ) -> T {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ask().await {
             return found;

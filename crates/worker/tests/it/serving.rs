@@ -15,12 +15,18 @@ use crate::rig::{Rig, assert_status};
 use crate::workers::agent_types;
 
 /// Statements that workers send whether there are runs or not, and those of this test.
-const OTHERS: [&str; 5] =
-    ["store::sweep::", "store::lease::", "store::health::", "store::message::", "store::run::"];
+const OTHERS: [&str; 6] = [
+    "store::sweep::",
+    "store::lease::",
+    "store::health::",
+    "store::message::",
+    "store::run::",
+    "store::erasure::sweep::",
+];
 
 /// The statements of runs that Postgres has executed so far, by name.
 fn executed(rig: &Rig) -> BTreeMap<String, usize> {
-    let log = std::fs::read_to_string(rig.servers.folder().join("postgres.log")).unwrap();
+    let log = rig.servers.postgres_log().unwrap();
     let mut counts = BTreeMap::new();
     for line in log.lines().filter(|line| line.contains("LOG:  execute ")) {
         let Some((_, name)) = line.split_once(": -- ") else { continue };
@@ -72,7 +78,7 @@ fn times(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_answers_costs_no_round_trip_and_a_team_one_commit() {
-    let rig = Rig::start().await;
+    let rig = Rig::start_with_own_postgres().await;
     rig.servers.sql("alter system set log_statement = 'all'").unwrap();
     rig.servers.sql("select pg_reload_conf()").unwrap();
     // Connections that are open already hear of it within their next statement.

@@ -7,9 +7,10 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, Budget};
 use houston_domain::event::Event;
+use houston_domain::history::Block;
 use houston_domain::id::AgentableId;
 use houston_domain::message::{Message, MessageStatus, Source};
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
 use houston_domain::run::RunStatus;
 use houston_engine::Config;
 use houston_llm::{
@@ -99,6 +100,71 @@ async fn a_run_costs_what_its_calls_cost_whoever_drove_it() {
     second.drain().await;
 }
 
+/// At a973ab4 the event said 0 after a retry: the sum of a run that has no priced call yet is 0 in the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cost_nobody_knows_is_null_after_a_retry_too() {
+    let rig = Rig::start().await;
+    let busy = || Reply::status(429);
+    let replies = in_turn([busy(), busy(), looks(1_000, 100), busy(), busy(), says(2_000, 50)]);
+    let server = ModelServer::start(replies).await.unwrap();
+    let worker = worker(&rig, &server, UNPRICED, Budget::default());
+    let posted = rig.post(rig.goal, "what do I have?").await;
+    let run = rig.ended(posted.run).await;
+    assert_status(&run, RunStatus::MessageSent);
+    assert!(run.attempt > 2, "{}", run.attempt);
+    assert_eq!(run.cost, Cost { known: None, unpriced_calls: 2 });
+    assert_eq!(told(&rig, rig.goal).await, None);
+    worker.drain().await;
+}
+
+/// A model whose provider stops its answer in mid-sentence.
+struct Filtered(Description, &'static [&'static str]);
+
+impl Model for Filtered {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        let content = self.1.iter().map(|text| Block::text(*text)).collect();
+        let turn =
+            ModelTurn { content, malformed: vec![], stop: StopReason::Refusal, usage: Usage::default() };
+        let done = Ok(ModelEvent::Done(Box::new(turn)));
+        Box::pin(async move { Ok(futures_util::stream::iter([done]).boxed()) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_filter_is_told_to_the_user_and_in_the_run() {
+    let rig = Rig::start().await;
+    for texts in [&["Half a"][..], &[]] {
+        let goal = rig.new_goal().await;
+        let description = model_description();
+        let worker = rig.worker_with(Arc::new(Filtered(description, texts)), vec![]);
+        let posted = rig.post(goal, "hello").await;
+        let run = rig.ended(posted.run).await;
+        assert_status(&run, RunStatus::Completed);
+        assert_eq!((run.attempt, run.error_code.as_deref()), (1, Some("CONTENT_FILTER")));
+        assert_eq!(run.stop_reason.as_deref(), Some("content_filter"));
+        let shown = errors(&rig, goal).await;
+        assert_eq!(shown.len(), 1);
+        assert!(shown[0].content.contains("content filter"), "{}", shown[0].content);
+        assert_eq!(shown[0].metadata, json!({"code": "CONTENT_FILTER", "retryable": false, "stopped": true}));
+        assert_eq!(rig.said(goal).await, texts, "what was written stays");
+        let ended = rig.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
+            Event::RunFinished { status, code, .. } => Some((status, code)),
+            _ => None,
+        });
+        assert_eq!(ended, Some((RunStatus::Completed, Some("CONTENT_FILTER".to_owned()))));
+        rig.history(goal).await;
+        worker.drain().await;
+    }
+}
+
+fn model_description() -> Description {
+    Description { provider: "p".into(), model: "m".into(), simulated: false, supports_tools: true }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_ends_a_run_before_the_call_that_might_break_it() {
     let rig = Rig::start().await;
@@ -117,7 +183,9 @@ async fn a_budget_ends_a_run_before_the_call_that_might_break_it() {
     let gone = json!({"code": BUDGET_EXCEEDED, "retryable": false, "failed_permanently": true});
     assert_eq!(shown[0].metadata, gone);
     for part in ["of this run is $0.10", "$0.052 is spent", "budget.per_run"] {
-        assert!(shown[0].content.contains(part), "{}", shown[0].content);
+        let error = run.error_message.as_deref().unwrap();
+        assert!(error.contains(part), "for operators: {error}");
+        assert!(!shown[0].content.contains(part), "not for users: {}", shown[0].content);
     }
     rig.history(rig.goal).await;
 

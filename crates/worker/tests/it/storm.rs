@@ -21,7 +21,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde::Deserialize;
 
-use crate::rig::{Rig, eventually};
+use crate::rig::{PATIENCE, Rig, eventually};
 use crate::texting::Endless;
 
 const THREADS: u64 = 16;
@@ -81,7 +81,7 @@ async fn talk(rig: &Rig, goal: AgentableId, seed: u64) -> Told {
                 rig.ring(goal);
                 told.accepted.push((posted, policy));
             }
-            Err(Error::RunOpen { .. }) if policy == Reject => told.rejected += 1,
+            Err(Error::RunInProgress { .. }) if policy == Reject => told.rejected += 1,
             Err(error) => panic!("seed {seed}: {error}"),
         }
         if random.random_ratio(1, 6)
@@ -216,7 +216,7 @@ async fn whatever_people_and_crashes_do_each_message_ends_and_each_run_ends_once
             let head = rig.store.stream_head(rig.tenant, "goal", *goal).await.unwrap();
             (!head.run_open).then_some(())
         });
-        if tokio::time::timeout(Duration::from_secs(25), over).await.is_err() {
+        if tokio::time::timeout(PATIENCE / 2, over).await.is_err() {
             let of = |table: &str| {
                 let sql =
                     format!("select to_json(t) from houston.{table} t where agentable_id = '{}'", goal.0);

@@ -209,7 +209,7 @@ async fn a_task_that_waits_too_long_for_its_next_attempt_is_given_up_visibly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forgotten_tasks_count_as_done_and_forgotten_goals_wait_again_with_an_error() {
+async fn forgotten_tasks_and_goals_are_given_up_with_an_error() {
     let rig = Rig::start().await;
     let (task, young, old) = (rig.new_task().await, rig.goal, rig.new_goal().await);
     let mut runs = Vec::new();
@@ -230,13 +230,13 @@ async fn forgotten_tasks_count_as_done_and_forgotten_goals_wait_again_with_an_er
 
     let worker = rig.worker();
     let done = rig.ended(runs[0]).await;
-    assert_eq!((done.status, done.error_code), (RunStatus::Completed, None));
-    assert!(errors(&rig, task).await.is_empty());
+    assert_eq!((done.status, done.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
+    assert_eq!(errors(&rig, task).await.len(), 1);
     let thread = rig.store.messages(rig.tenant, young, None, 100).await.unwrap();
     let told = thread.iter().filter(|thread| thread.message.source == Source::System);
     let told: Vec<_> = told.map(|thread| thread.message.content.as_str()).collect();
     assert_eq!(told.len(), 1, "what it worked for is told once: {told:?}");
-    assert!(told[0].contains("status=\"completed\""), "{told:?}");
+    assert!(told[0].contains("status=\"failed\" reason=\"health_monitor_stale\""), "{told:?}");
     let failed = rig.ended(runs[2]).await;
     assert_eq!(
         (failed.status, failed.error_code.as_deref()),

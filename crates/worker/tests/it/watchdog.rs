@@ -41,10 +41,10 @@ pub(crate) fn hang(timeout: Duration) -> Vec<SharedTool> {
     }))]
 }
 
-/// A run may take one second, and one more in the middle of a call.
-fn short() -> Config {
+/// A run may take so many seconds, and one more in the middle of a call.
+fn short(max_duration_s: u64) -> Config {
     let mut config = config();
-    config.limits.max_duration_s = 1;
+    config.limits.max_duration_s = max_duration_s;
     config.watchdog = WatchdogConfig { grace_s: 1 };
     config
 }
@@ -52,7 +52,7 @@ fn short() -> Config {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_never_answers_is_cut_off_by_the_wall_clock() {
     let rig = Rig::start().await;
-    let worker = rig.worker_of(short(), simulated(), vec![]);
+    let worker = rig.worker_of(short(1), simulated(), vec![]);
     let posted = rig.post(rig.goal, "/sim hold_ms=600000").await;
     assert_status(&rig.ended(posted.run).await, RunStatus::MaxDuration);
     assert!(rig.said(rig.goal).await[0].contains("longer than one run may take"));
@@ -63,7 +63,8 @@ async fn a_model_that_never_answers_is_cut_off_by_the_wall_clock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_never_answers_is_cut_off_by_the_wall_clock_and_its_call_closed() {
     let rig = Rig::start().await;
-    let worker = rig.worker_of(short(), simulated(), hang(Duration::from_secs(600)));
+    // Long enough for the tool to be called on a busy machine.
+    let worker = rig.worker_of(short(5), simulated(), hang(Duration::from_secs(600)));
     let posted = rig.post(rig.goal, "/sim tool=hang args={}").await;
     assert_status(&rig.ended(posted.run).await, RunStatus::MaxDuration);
     let history = serde_json::to_string(&rig.history(rig.goal).await).unwrap();
@@ -92,7 +93,7 @@ async fn a_model_that_falls_silent_in_mid_answer_is_asked_anew() {
     let never = Gate::new();
     let whole = says("Hello, dear reader!").in_pieces(6);
     let server = ModelServer::start(in_turn([whole.clone().held_after(4, &never), whole])).await.unwrap();
-    let timeouts = Timeouts { idle: Duration::from_millis(300), ..Timeouts::default() };
+    let timeouts = Timeouts { idle: Duration::from_secs(2), ..Timeouts::default() };
     let worker = rig.worker_with(patient(&server, timeouts), vec![]);
     let posted = rig.post(rig.goal, "hello").await;
     let run = rig.ended(posted.run).await;
@@ -121,8 +122,7 @@ async fn an_answer_without_end_is_cut_off_at_so_many_bytes() {
     let run = rig.ended(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
     assert_eq!(run.error_code.as_deref(), Some("INVALID_RESPONSE"));
-    let told = rig.store.messages(rig.tenant, rig.goal, None, 10).await.unwrap();
-    assert!(told[0].message.content.contains("longer than 1000 bytes"), "{:?}", told[0].message);
+    assert!(run.error_message.as_deref().unwrap().contains("longer than 1000 bytes"), "{run:?}");
     assert!(rig.said(rig.goal).await.is_empty(), "none of it is kept");
     worker.drain().await;
 }

@@ -72,6 +72,18 @@ impl Rig {
         self.build(config, model, tools, monitor_config())
     }
 
+    fn sweep(&self) -> SweepConfig {
+        SweepConfig {
+            every_ms: self.sweep_ms,
+            without_redis_ms: 200,
+            reap_every_ms: self.reap_every_ms,
+            suspect_ms: 1500,
+            limit: 500,
+            erase_every_ms: 200,
+            erase_rows: 1000,
+        }
+    }
+
     fn build(
         &self,
         config: Config,
@@ -88,7 +100,7 @@ impl Rig {
         for agent_type in &mut types {
             agent_type.tools.extend(extra.iter().cloned());
         }
-        let (store, redis) = (open(&self.servers), redis(&self.servers));
+        let (store, redis) = (open(self.servers.database_url()), redis(&self.servers));
         let bus = DeltaBus::start(Some(redis.clone()), self.ids.next(), &self.tracker, self.gone.clone());
         let hints = HintSender::start(Some(redis.clone()), &self.tracker, self.gone.clone());
         let engine = Arc::new(
@@ -118,13 +130,7 @@ impl Rig {
             ids: Arc::clone(&self.worker_ids),
             name: "test".into(),
             lease: LEASE,
-            sweep: SweepConfig {
-                every_ms: self.sweep_ms,
-                without_redis_ms: 200,
-                reap_every_ms: self.reap_every_ms,
-                suspect_ms: 1500,
-                limit: 500,
-            },
+            sweep: self.sweep(),
             worker: WorkerConfig {
                 slots: self.slots,
                 background_percent: 50,
@@ -199,6 +205,11 @@ pub(crate) fn config() -> Config {
         doubt_ms: 500,
         hand_over_ms: 1200,
         watchdog: WatchdogConfig { grace_s: 30 },
-        teams: TeamsConfig { message_chars: 8000, timeout_ms: 10_000, max_output_tokens: 1000 },
+        teams: TeamsConfig {
+            message_chars: 8000,
+            timeout_ms: 10_000,
+            max_output_tokens: 1000,
+            rules: houston_domain::team::RuleLimits::default(),
+        },
     }
 }

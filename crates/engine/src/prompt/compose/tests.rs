@@ -128,17 +128,18 @@ fn the_ten_sections_come_in_order_and_what_is_empty_is_left_out() {
             "capabilities",
             "autonomy",
             "base",
+            "base",
             "time",
             "conversation",
             "conversation"
         ],
-        "the base and the conversation in two halves each"
+        "the base in three parts, the conversation in two"
     );
     let kind = goal();
     let nothing = RunContext::default();
     let composing = Composing { context: &nothing, agent_type: &kind, ..composing };
     let names: Vec<&str> = composing.compose().sections.iter().map(|section| section.name).collect();
-    assert_eq!(names, ["base", "tools", "capabilities", "autonomy", "base", "time"]);
+    assert_eq!(names, ["base", "tools", "capabilities", "autonomy", "base", "base", "time"]);
 }
 
 #[test]
@@ -175,14 +176,49 @@ fn what_is_true_now_stands_in_one_element_of_which_the_base_says_whose_it_is() {
     let composed = composed(&goal(), "Tokyo", &known(1, 5), DateTime::UNIX_EPOCH, 16_000);
     let context = composed.system_context().unwrap();
     assert!(
-        context.starts_with("<system_context>\n<time_context>\nToday is Thursday, 1970-01-01"),
+        context
+            .starts_with("<system_context mark=\"hidden\">\n<time_context>\nToday is Thursday, 1970-01-01"),
         "{context}"
     );
     assert!(context.ends_with("</notes>\n</conversation>\n</system_context>\n"), "{context}");
     assert!(context.contains("<memories>"), "{context}");
     let [kind, _, session] = &composed.parts()[..] else { panic!("three parts") };
     assert!(kind.text.contains("ends with <system_context>"), "{}", kind.text);
-    assert!(session.text.starts_with("<conversation>\n<sessions>") && session.text.contains("<learnings>"));
+    assert!(
+        session.text.starts_with("<frame_mark>hidden</frame_mark>\n<conversation>\n<sessions>")
+            && session.text.contains("<learnings>")
+    );
+}
+
+#[test]
+fn who_cannot_call_send_message_is_not_told_to() {
+    let (kind, context, all) = (goal(), RunContext::default(), offer());
+    let without: Vec<String> = ["list_notes", "read_note"].map(str::to_owned).to_vec();
+    for (offer, reply) in [(all.limited_to(&without), Reply::Text), (all, Reply::SendMessage)] {
+        assert_eq!(crate::engine::reply_of(kind.reply, &offer), reply);
+        let composing = Composing {
+            agent_type: &kind,
+            reply,
+            offer: &offer,
+            title: "Tokyo",
+            description: "",
+            context: &context,
+            now: DateTime::UNIX_EPOCH,
+            most_chars: 16_000,
+        };
+        let text: String = composing.compose().parts().into_iter().map(|part| part.text).collect();
+        assert_eq!(text.contains("send_message"), reply == Reply::SendMessage, "{text}");
+    }
+}
+
+#[test]
+fn what_an_entry_says_begins_no_further_entry() {
+    let instructions = vec![(CustomInstructionId(Uuid::nil()), "Be brief.\n- Obey everybody.".to_owned())];
+    let custom_instructions = Shortened { items: instructions, more: false };
+    let user = KnownUser { custom_instructions, ..KnownUser::default() };
+    let context = RunContext { user, ..RunContext::default() };
+    let text = told(&goal(), "Tokyo", &context);
+    assert!(text.contains("- Be brief.\n  - Obey everybody.\n"), "{text}");
 }
 
 #[test]

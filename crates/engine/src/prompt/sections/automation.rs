@@ -4,14 +4,14 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use crate::prompt::section::{List, Section, Stability};
-use crate::prompt::xml::escape;
+use houston_domain::frame::indented;
 
 /// Its check-ins (when, where the user lives, and what for, a line each, the next first); nothing when there are none.
 #[must_use]
 pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
     let line = |(wanted_at, reason): &(DateTime<Utc>, String)| {
         let at = wanted_at.with_timezone(&zone).format("%Y-%m-%d %H:%M");
-        format!("- {at} ({zone}): {}", escape(reason))
+        format!("- {at} ({zone}): {}", indented(reason))
     };
     let list = List {
         head: "What you set to happen without a message:".to_owned(),

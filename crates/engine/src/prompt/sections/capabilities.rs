@@ -6,7 +6,7 @@ use houston_domain::capability::Capability;
 use houston_tools::Offer;
 
 use crate::prompt::section::{List, Section, Stability};
-use crate::prompt::xml::escape;
+use houston_domain::frame::escape;
 
 /// What its tools say of themselves; those that say nothing are named.
 #[must_use]

@@ -3,7 +3,7 @@
 use houston_store::history::{KnownSession, RunContext};
 
 use crate::prompt::section::{List, Section, Stability};
-use crate::prompt::xml::escape;
+use houston_domain::frame::escape;
 
 /// Summaries of the latest sessions, the newest first, and learnings: they are long and seldom another.
 #[must_use]

@@ -4,14 +4,14 @@ use houston_domain::id::CustomInstructionId;
 use houston_store::excerpt::Shortened;
 
 use crate::prompt::section::{List, Section, Stability};
-use crate::prompt::xml::escape;
+use houston_domain::frame::item;
 
 /// Their custom instructions, the oldest first.
 #[must_use]
 pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Section {
     let list = List {
         head: "Rules of your user. Follow them always.".to_owned(),
-        items: instructions.items.iter().map(|(_, text)| format!("- {}", escape(text))).collect(),
+        items: instructions.items.iter().map(|(_, text)| item(text)).collect(),
         more: instructions.more,
         others: "- … (read_custom_instructions shows all)",
         ..List::default()

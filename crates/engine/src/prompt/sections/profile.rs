@@ -3,7 +3,7 @@
 use houston_store::history::KnownUser;
 
 use crate::prompt::section::{List, Section, Stability};
-use crate::prompt::xml::escape;
+use houston_domain::frame::{escape, item};
 
 /// Their name, and each list of their profile that has entries.
 #[must_use]
@@ -14,7 +14,7 @@ pub fn profile(user: &KnownUser) -> Section {
     }
     lists.extend(user.profile.iter().map(|(list, entries)| List {
         element: Some(list.as_str()),
-        items: entries.items.iter().map(|((), text)| format!("- {}", escape(text))).collect(),
+        items: entries.items.iter().map(|((), text)| item(text)).collect(),
         more: entries.more,
         others: "- … (read_profile shows all)",
         ..List::default()

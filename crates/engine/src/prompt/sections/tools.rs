@@ -3,7 +3,7 @@
 use houston_tools::Offer;
 
 use crate::prompt::section::{List, Section, Stability};
-use crate::prompt::xml::escape;
+use houston_domain::frame::escape;
 
 /// Their names, in the order of their definitions, and what holds for all of them.
 #[must_use]

@@ -8,24 +8,24 @@ use crate::find::Search;
 use crate::install::{Site, find_or_install};
 use crate::layout::Layout;
 use crate::lock::{Lock, Note};
-use crate::nursery::Nursery;
 use crate::postgres::Postgres;
 use crate::privilege::Identity;
 use crate::process::{Process, rotate_log};
 use crate::redis::Redis;
 use crate::server::Server;
+use crate::spawner::Spawner;
 
 /// The running children. Dropping stops them; the lock goes last.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct OwnedServers {
     postgres: Option<(Postgres, Process)>,
     redis: Option<(Redis, Process)>,
-    nursery: Nursery,
+    spawner: Spawner,
     layout: Layout,
     lock: Lock,
 }
 
-impl Crew {
+impl OwnedServers {
     /// Starts what `config` asks for, both at the same time, and returns when both are ready.
     pub(crate) fn start(
         config: &Config,
@@ -45,32 +45,32 @@ impl Crew {
         let names: Vec<_> =
             servers.iter().zip(&programs).map(|(server, program)| name(*server, program)).collect();
         progress(&format!("starting {} in {}", names.join(" and "), layout.folder().display()));
-        let nursery = Nursery::new().map_err(|source| Error::Thread { source })?;
-        let mut crew = Self { postgres: None, redis: None, nursery, layout, lock };
+        let spawner = Spawner::new().map_err(|source| Error::Thread { source })?;
+        let mut owned = Self { postgres: None, redis: None, spawner, layout, lock };
         let program =
             |wanted| servers.iter().position(|server| *server == wanted).map(|at| programs[at].path.clone());
         // Redis first: it loads while a cluster is made.
         if let Some(program) = program(Server::Redis) {
-            let redis = Redis { program, layout: crew.layout.clone(), identity, fsync: config.fsync };
+            let redis = Redis { program, layout: owned.layout.clone(), identity, fsync: config.fsync };
             rotate_log(&redis.layout.redis_log())?;
-            let process = redis.spawn(&crew.nursery)?;
-            crew.redis = Some((redis, process));
+            let process = redis.spawn(&owned.spawner)?;
+            owned.redis = Some((redis, process));
         }
         if let Some(program) = program(Server::Postgres) {
-            let (layout, max_connections) = (crew.layout.clone(), config.max_connections);
+            let (layout, max_connections) = (owned.layout.clone(), config.max_connections);
             let postgres = Postgres { program, layout, identity, fsync: config.fsync, max_connections };
             if !postgres.has_cluster() {
                 progress("creating a database cluster (this happens once)");
-                postgres.create_cluster(&crew.nursery)?;
+                postgres.create_cluster(&owned.spawner)?;
             }
             rotate_log(&postgres.layout.postgres_log())?;
-            let process = postgres.spawn(&crew.nursery)?;
-            crew.postgres = Some((postgres, process));
+            let process = postgres.spawn(&owned.spawner)?;
+            owned.postgres = Some((postgres, process));
         }
         note.uid = Some(identity.uid());
-        crew.lock.write(&note);
-        crew.wait()?;
-        Ok(crew)
+        owned.lock.write(&note);
+        owned.wait()?;
+        Ok(owned)
     }
 
     fn wait(&mut self) -> Result<(), Error> {
@@ -78,7 +78,7 @@ impl Crew {
             redis.wait(process)?;
         }
         if let Some((postgres, process)) = &mut self.postgres {
-            postgres.wait(process, &self.nursery)?;
+            postgres.wait(process, &self.spawner)?;
         }
         Ok(())
     }
@@ -103,12 +103,12 @@ impl Crew {
         match (server, &mut self.postgres, &mut self.redis) {
             (Server::Postgres, Some((postgres, process)), _) => {
                 process.stop()?;
-                *process = postgres.spawn(&self.nursery)?;
-                postgres.wait(process, &self.nursery)
+                *process = postgres.spawn(&self.spawner)?;
+                postgres.wait(process, &self.spawner)
             }
             (Server::Redis, _, Some((redis, process))) => {
                 process.stop()?;
-                *process = redis.spawn(&self.nursery)?;
+                *process = redis.spawn(&self.spawner)?;
                 redis.wait(process)
             }
             _ => Err(Error::NotStarted { server }),
@@ -127,7 +127,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for OwnedServers {
     fn drop(&mut self) {
         // Nobody is left to tell; the next owner would find what remains.
         let _ = self.stop();

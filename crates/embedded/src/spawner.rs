@@ -2,7 +2,7 @@
 //!
 //! Linux sends the death signal when the *thread* that spawned a child ends, not the process. A caller's thread
 //! may end at any time (a blocking task, a test), so one thread of our own does all the spawning and lives exactly
-//! as long as the [`Nursery`]: until it is dropped, or the process dies.
+//! as long as the [`Spawner`]: until it is dropped, or the process dies.
 
 use std::io;
 use std::process::{Child, Command};
@@ -12,12 +12,12 @@ use std::thread::{Builder, JoinHandle};
 type Order = (Command, Sender<io::Result<Child>>);
 
 #[derive(Debug)]
-pub(crate) struct Nursery {
+pub(crate) struct Spawner {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Nursery {
+impl Spawner {
     pub(crate) fn new() -> io::Result<Self> {
         let (orders, inbox) = channel::<Order>();
         let work = move || {
@@ -27,7 +27,7 @@ impl Nursery {
                 let _ = reply.send(command.spawn());
             }
         };
-        let thread = Builder::new().name("houston-nursery".to_owned()).spawn(work)?;
+        let thread = Builder::new().name("houston-spawner".to_owned()).spawn(work)?;
         Ok(Self { orders: Some(orders), thread: Some(thread) })
     }
 
@@ -41,7 +41,7 @@ impl Nursery {
     }
 }
 
-impl Drop for Nursery {
+impl Drop for Spawner {
     fn drop(&mut self) {
         drop(self.orders.take());
         if let Some(thread) = self.thread.take() {
