@@ -1,21 +1,29 @@
 //! Request bodies: JSON of a known shape, read within limits, with every way to get it wrong named.
 
+use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
+use houston_protocol::problem::FieldError;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
-use crate::error::{ApiError, Fault};
+use crate::deadline::Deadline;
+use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::state::App;
 
 /// How long a body may take to arrive.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Longer bodies are parsed on a thread of their own; this much takes about a millisecond.
+const PARSED_HERE: usize = 64 * 1024;
 
 /// The body of a request that makes something, with the key under which it may be repeated.
 #[derive(Debug)]
@@ -24,11 +32,11 @@ pub(crate) struct Creation<T> {
     pub(crate) key: Option<Key>,
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Creation<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Creation<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        creation(request, app.state.config.max_body_bytes, None).await
+        creation(request, app, None).await
     }
 }
 
@@ -36,30 +44,18 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Creation<T> {
 #[derive(Debug)]
 pub(crate) struct Wish<T>(pub(crate) Creation<T>);
 
-impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for Wish<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for Wish<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        creation(request, app.state.config.max_body_bytes, Some(T::default)).await.map(Self)
+        creation(request, app, Some(T::default)).await.map(Self)
     }
 }
 
-/// The same of a document that may be as long as conversations are.
-#[derive(Debug)]
-pub(crate) struct Document<T>(pub(crate) Creation<T>);
-
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Document<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        creation(request, app.state.config.conversation.max_bytes, None).await.map(Self)
-    }
-}
-
-/// Reads a body of `limit` bytes at most; one that is empty, or `null`, is `nothing`, where that is allowed.
-async fn creation<T: DeserializeOwned>(
+/// Reads a body; one that is empty, or `null`, is `nothing`, where that is allowed.
+async fn creation<T: DeserializeOwned + Send + 'static>(
     request: Request,
-    limit: usize,
+    app: &App,
     nothing: Option<fn() -> T>,
 ) -> Result<Creation<T>, ApiError> {
     let json = is_json(request.headers());
@@ -67,29 +63,65 @@ async fn creation<T: DeserializeOwned>(
         return Err(ApiError::UnsupportedMediaType);
     }
     let (parts, body) = request.into_parts();
-    let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
-        return Err(ApiError::BodyTooLarge { limit });
-    }
-    let bytes = read(body, limit).await?;
-    let key = Key::of(&parts, &bytes)?;
-    let value = match nothing {
-        Some(nothing) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => nothing(),
-        _ if !json => return Err(ApiError::UnsupportedMediaType),
-        _ => parse(&bytes)?,
+    let limit = app.state.config.max_body_bytes;
+    announced(&parts.headers, limit)?;
+    let pieces = receive(&parts, body, limit).await?;
+    let is_long = pieces.iter().map(Bytes::len).sum::<usize>() > PARSED_HERE;
+    let read = move || {
+        let bytes = pieces.concat();
+        let key = Key::of(&parts, [bytes.as_slice()])?;
+        let value = match nothing {
+            Some(nothing) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => nothing(),
+            _ if !json => return Err(ApiError::UnsupportedMediaType),
+            _ => parse(&bytes)?,
+        };
+        Ok(Creation { value, key })
     };
-    Ok(Creation { value, key })
+    if is_long { app.offload.compute(read).await? } else { read() }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
-    match tokio::time::timeout(ARRIVES_WITHIN, Limited::new(body, limit).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+/// The length of the body, if the head says it.
+///
+/// # Errors
+/// [`ApiError::BodyTooLarge`] when it is more than `limit`.
+pub(crate) fn announced(headers: &HeaderMap, limit: usize) -> Result<Option<usize>, ApiError> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    match length {
+        Some(length) if length > limit => Err(ApiError::BodyTooLarge { limit }),
+        length => Ok(length),
+    }
+}
+
+/// The body as it comes, in pieces. The request's deadline begins when it has arrived.
+pub(crate) async fn receive(
+    parts: &Parts,
+    body: axum::body::Body,
+    limit: usize,
+) -> Result<Vec<Bytes>, ApiError> {
+    let mut body = Limited::new(body, limit);
+    let all = async {
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await.transpose()? {
+            pieces.extend(frame.into_data());
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(pieces)
+    };
+    let deadline = parts.extensions.get::<Deadline>();
+    if let Some(deadline) = deadline {
+        deadline.begin_after(ARRIVES_WITHIN);
+    }
+    let received = tokio::time::timeout(ARRIVES_WITHIN, all).await;
+    if let Some(deadline) = deadline {
+        deadline.begin_after(Duration::ZERO);
+    }
+    match received {
+        Ok(Ok(pieces)) => Ok(pieces),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge { limit }),
         _ => Err(ApiError::BodyMissing),
     }
@@ -100,7 +132,33 @@ async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
 /// # Errors
 /// [`ApiError::InvalidJson`], or [`ApiError::InvalidRequest`] with the JSON Pointer of what has another shape.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+    deserialize(serde_json::Deserializer::from_slice(bytes))
+}
+
+/// Reads the JSON of pieces that follow each other, and drops each when it is read.
+pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T, ApiError> {
+    deserialize(serde_json::Deserializer::from_reader(Pieces(pieces.into())))
+}
+
+struct Pieces(VecDeque<Bytes>);
+
+impl io::Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.0.front().is_some_and(Bytes::is_empty) {
+            self.0.pop_front();
+        }
+        let Some(first) = self.0.front_mut() else { return Ok(0) };
+        let count = first.len().min(buffer.len());
+        first.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+fn deserialize<'de, T, R>(mut json: serde_json::Deserializer<R>) -> Result<T, ApiError>
+where
+    T: DeserializeOwned,
+    R: serde_json::de::Read<'de>,
+{
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().iter().map(segment).collect::<String>();
         refusal(error.inner(), path)
@@ -129,7 +187,7 @@ fn refusal(error: &serde_json::Error, mut pointer: String) -> ApiError {
     if let Some(field) = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         pointer = format!("{pointer}/{field}");
     }
-    ApiError::InvalidRequest { errors: vec![Fault::at(pointer, in_plain_words(detail))] }
+    ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, in_plain_words(detail))] }
 }
 
 /// What was sent for one of a few names, and the names, without the parser's own words.

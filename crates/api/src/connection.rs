@@ -18,6 +18,8 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use crate::peers::Peer;
+
 /// How long a request's head may take; also how long a connection may idle between requests.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client may refuse to read anything before it is cut off.
@@ -26,7 +28,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(30);
 const MOST_BUFFER: usize = 16 * 1024;
 
 /// Serves one connection to its end; after `stop` it ends with the request at hand.
-pub(crate) async fn drive(socket: TcpStream, routes: Router, stop: CancellationToken) {
+pub(crate) async fn drive(socket: TcpStream, peer: Peer, routes: Router, stop: CancellationToken) {
     if let Err(error) = prepare(&socket) {
         tracing::debug!(%error, "socket options not set");
     }
@@ -35,7 +37,7 @@ pub(crate) async fn drive(socket: TcpStream, routes: Router, stop: CancellationT
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(MOST_BUFFER)
-        .serve_connection(io, Routes(routes));
+        .serve_connection(io, Routes { routes, peer });
     let ended = tokio::select! {
         ended = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
         () = stop.cancelled() => {
@@ -70,15 +72,19 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
 }
 
 /// The endpoints as hyper calls them.
-struct Routes(Router);
+struct Routes {
+    routes: Router,
+    peer: Peer,
+}
 
 impl hyper::service::Service<Request<Incoming>> for Routes {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let mut routes = self.0.clone();
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let mut routes = self.routes.clone();
+        request.extensions_mut().insert(self.peer);
         Box::pin(async move { routes.call(request).await })
     }
 }

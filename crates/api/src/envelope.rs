@@ -1,15 +1,18 @@
-//! What all endpoints have in common: the request's id, the body of a refusal, `no-store`, one line in the log.
+//! What all endpoints have in common: the request's id and deadline, the body of a refusal, `no-store`, `nosniff`,
+//! one line in the log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::stream::Aborted;
 use crate::problem::Refused;
@@ -20,7 +23,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Wraps every endpoint, and what is answered where there is none.
 pub(crate) async fn envelope(
     axum::extract::State(app): axum::extract::State<Arc<App>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let began = Instant::now();
@@ -28,7 +31,12 @@ pub(crate) async fn envelope(
         .unwrap_or_else(|| format!("req_{}", app.state.ids.next::<Uuid>().simple()));
     let line = Line::new(&request);
     let resumes_stream = request.headers().contains_key("last-event-id");
-    let mut response = next.run(request).await;
+    let changes = !request.method().is_safe();
+    let deadline = Deadline::new(line.timeout(&app));
+    request.extensions_mut().insert(deadline.clone());
+    let answered = deadline.enforce(next.run(request)).await;
+    let mut response =
+        answered.unwrap_or_else(|| ApiError::TimedOut { within: deadline.within, changes }.into_response());
 
     let refused = response.extensions_mut().remove::<Refused>();
     if let Some(refused) = &refused {
@@ -41,6 +49,7 @@ pub(crate) async fn envelope(
         }
     }
     let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
@@ -72,6 +81,14 @@ impl Line {
         }
     }
 
+    /// Within which the request must be answered.
+    fn timeout(&self, app: &App) -> Duration {
+        let route = self.route.as_ref().map_or("", MatchedPath::as_str);
+        let is_document = ["/export", "/fork", "/import"].iter().any(|end| route.ends_with(end));
+        let config = &app.state.config;
+        if is_document { config.document_timeout() } else { config.request_timeout() }
+    }
+
     /// Probes come each second and say nothing: they are not logged.
     fn is_probe(&self) -> bool {
         matches!(self.path.as_str(), "/livez" | "/readyz" | "/healthz")
@@ -87,8 +104,12 @@ impl Line {
         match error {
             None => tracing::info!(request_id, method, route, path, status, duration_us, "request"),
             Some(error) => {
-                let code = error.code();
+                let code = error.code().as_str();
                 match error {
+                    // Whoever has no key must not fill the log: `Keys` says how many there were.
+                    ApiError::Unauthorized | ApiError::TooManyKeys => {
+                        tracing::debug!(request_id, method, route, path, status, duration_us, code, "request")
+                    }
                     ApiError::Internal(cause) => {
                         let error = cause.to_string();
                         tracing::error!(

@@ -1,33 +1,13 @@
 //! Why a request was refused: one enum, one stable `code` for each variant.
 
+mod convert;
+
+use std::time::Duration;
+
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
-use serde::Serialize;
-
-use crate::explain::Unexplained;
-use crate::problem::Refused;
-
-/// One thing that is wrong with a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fault {
-    /// Where in the body: a JSON Pointer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pointer: Option<String>,
-    /// Which query parameter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameter: Option<String>,
-    /// What is wrong with it.
-    pub detail: String,
-}
-
-impl Fault {
-    /// A fault of the body, at this JSON Pointer.
-    pub(crate) fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { pointer: Some(pointer.into()), parameter: None, detail: detail.into() }
-    }
-}
+use houston_protocol::problem::{FieldError, ProblemCode};
 
 /// Why a request was refused.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +15,9 @@ pub enum ApiError {
     /// No key, or none that is known.
     #[error("this needs a valid API key: `Authorization: Bearer hou_…`")]
     Unauthorized,
+    /// Too many wrong keys came from there.
+    #[error("too many unknown API keys were sent from this address: come back when `Retry-After` has passed")]
+    TooManyKeys,
     /// Nothing of that name that the caller may see.
     #[error("there is no such {what}")]
     NotFound {
@@ -58,7 +41,7 @@ pub enum ApiError {
     #[error("the request does not have the expected shape")]
     InvalidRequest {
         /// What is wrong.
-        errors: Vec<Fault>,
+        errors: Vec<FieldError>,
     },
     /// The body is of another type.
     #[error("the body must be sent as `Content-Type: application/json`")]
@@ -99,15 +82,18 @@ pub enum ApiError {
     #[error("this Idempotency-Key was used before, for another request")]
     IdempotencyKeyReused,
     /// There is such a thing already.
-    #[error("a {what} with this {field} exists already")]
+    #[error("{} with this {field} exists already{}", with_article(what),
+            existing.as_ref().map(|id| format!(": {id}")).unwrap_or_default())]
     AlreadyExists {
         /// `user`, …
         what: &'static str,
         /// Which of its fields must be unique.
         field: &'static str,
+        /// The id of the one that is there; none when it was deleted an instant later.
+        existing: Option<String>,
     },
     /// Nobody makes one of this kind by asking for it.
-    #[error("a {kind} is not made through the API: {}", if *made_with_user { "it is made with its user" } else { "an agent begins it" })]
+    #[error("{} is not made through the API: {}", with_article(kind), if *made_with_user { "it is made with its user" } else { "an agent begins it" })]
     NotCreatable {
         /// Which kind.
         kind: String,
@@ -162,13 +148,13 @@ pub enum ApiError {
         "{run} is open, and `double_texting` is `reject`: wait until it has ended, cancel it, or post with \
          `enqueue`, `interrupt` or `rollback`"
     )]
-    RunInProgress {
+    MessageRejected {
         /// Which run.
         run: RunId,
     },
     /// A run is open, and what was asked for must not happen to it.
     #[error("{run} is open: wait until it has ended, or cancel it, and ask again")]
-    RunOpen {
+    RunInProgress {
         /// Which run.
         run: RunId,
     },
@@ -190,13 +176,25 @@ pub enum ApiError {
         status: RunStatus,
     },
     /// The kind has no status for it.
-    #[error("a {kind} cannot be archived: its kind has no status `archived`")]
+    #[error("{} cannot be archived: its kind has no status `archived`", with_article(kind))]
     NotArchivable {
         /// Which kind.
         kind: String,
     },
+    /// It is archived, and check-ins would wake it.
+    #[error(
+        "{id} is archived: a check-in would never wake it. Take it out with `unarchive`, or post a message, which is \
+         answered all the same"
+    )]
+    Archived {
+        /// Which agentable.
+        id: String,
+    },
     /// The kind does not wake.
-    #[error("a {kind} is not woken by check-ins: a kind with `modes = [\"agent_check_in\"]` is")]
+    #[error(
+        "{} is not woken by check-ins: a kind with `modes = [\"agent_check_in\"]` is",
+        with_article(kind)
+    )]
     NoCheckIns {
         /// Which kind.
         kind: String,
@@ -234,6 +232,23 @@ pub enum ApiError {
         /// How many may be.
         limit: usize,
     },
+    /// Too many conversations are exported, imported and forked.
+    #[error(
+        "whole conversations of {limit} bytes may be in memory at once, of one tenant half, and others are: come back \
+         when `Retry-After` has passed"
+    )]
+    TooManyDocuments {
+        /// How many bytes may be.
+        limit: usize,
+    },
+    /// The request was not answered in time: Postgres hangs.
+    #[error("{}", timed_out(*within, *changes))]
+    TimedOut {
+        /// How long it had.
+        within: Duration,
+        /// Whether it was to change something.
+        changes: bool,
+    },
     /// Postgres does not answer, or the process is about to go.
     #[error("the service cannot answer at the moment; try again in a second")]
     Unavailable(#[source] Option<houston_store::Error>),
@@ -245,152 +260,79 @@ pub enum ApiError {
 impl ApiError {
     /// The stable name of the variant.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ProblemCode {
         match self {
-            Self::Unauthorized => "unauthorized",
-            Self::NotFound { .. } => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::InvalidJson { .. } => "invalid_json",
-            Self::InvalidRequest { .. } => "invalid_request",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::BodyTooLarge { .. } => "body_too_large",
-            Self::BodyMissing => "body_missing",
-            Self::MessageTooLarge { .. } => "message_too_large",
-            Self::EmptyMessage => "empty_message",
-            Self::InvalidCursor => "invalid_cursor",
-            Self::InvalidPosition { .. } => "invalid_position",
-            Self::InvalidIdempotencyKey => "invalid_idempotency_key",
-            Self::IdempotencyKeyReused => "idempotency_key_reused",
-            Self::AlreadyExists { .. } => "already_exists",
-            Self::NotCreatable { .. } => "not_creatable",
-            Self::Full { .. } => "full",
-            Self::DefaultAgent { .. } => "default_agent",
-            Self::NoDefaultAgent { .. } => "no_default_agent",
-            Self::InUse { .. } => "in_use",
-            Self::StaleVersion { .. } => "stale_version",
-            Self::UnreadableFiles { .. } => "unreadable_files",
-            Self::RunInProgress { .. } => "run_in_progress",
-            Self::RunOpen { .. } => "run_open",
-            Self::TooLarge { .. } => "too_large",
-            Self::InvalidState { .. } => "invalid_state",
-            Self::NotArchivable { .. } => "not_archivable",
-            Self::NoCheckIns { .. } => "no_check_ins",
-            Self::NoFeedAgent => "no_feed_agent",
-            Self::FeedAgentBusy { .. } => "run_in_progress",
-            Self::TooManyPending { .. } => "too_many_pending",
-            Self::TooManyStreams { .. } => "too_many_streams",
-            Self::Unavailable(_) => "unavailable",
-            Self::Internal(_) => "internal",
+            Self::Unauthorized => ProblemCode::Unauthorized,
+            Self::TooManyKeys => ProblemCode::TooManyKeys,
+            Self::NotFound { .. } => ProblemCode::NotFound,
+            Self::MethodNotAllowed => ProblemCode::MethodNotAllowed,
+            Self::InvalidJson { .. } => ProblemCode::InvalidJson,
+            Self::InvalidRequest { .. } => ProblemCode::InvalidRequest,
+            Self::UnsupportedMediaType => ProblemCode::UnsupportedMediaType,
+            Self::BodyTooLarge { .. } => ProblemCode::BodyTooLarge,
+            Self::BodyMissing => ProblemCode::BodyMissing,
+            Self::MessageTooLarge { .. } => ProblemCode::MessageTooLarge,
+            Self::EmptyMessage => ProblemCode::EmptyMessage,
+            Self::InvalidCursor => ProblemCode::InvalidCursor,
+            Self::InvalidPosition { .. } => ProblemCode::InvalidPosition,
+            Self::InvalidIdempotencyKey => ProblemCode::InvalidIdempotencyKey,
+            Self::IdempotencyKeyReused => ProblemCode::IdempotencyKeyReused,
+            Self::AlreadyExists { .. } => ProblemCode::AlreadyExists,
+            Self::NotCreatable { .. } => ProblemCode::NotCreatable,
+            Self::Full { .. } => ProblemCode::Full,
+            Self::DefaultAgent { .. } => ProblemCode::DefaultAgent,
+            Self::NoDefaultAgent { .. } => ProblemCode::NoDefaultAgent,
+            Self::InUse { .. } => ProblemCode::InUse,
+            Self::StaleVersion { .. } => ProblemCode::StaleVersion,
+            Self::UnreadableFiles { .. } => ProblemCode::UnreadableFiles,
+            Self::MessageRejected { .. } => ProblemCode::RunInProgress,
+            Self::RunInProgress { .. } => ProblemCode::RunInProgress,
+            Self::TooLarge { .. } => ProblemCode::TooLarge,
+            Self::InvalidState { .. } => ProblemCode::InvalidState,
+            Self::NotArchivable { .. } => ProblemCode::NotArchivable,
+            Self::Archived { .. } => ProblemCode::Archived,
+            Self::NoCheckIns { .. } => ProblemCode::NoCheckIns,
+            Self::NoFeedAgent => ProblemCode::NoFeedAgent,
+            Self::FeedAgentBusy { .. } => ProblemCode::RunInProgress,
+            Self::TooManyPending { .. } => ProblemCode::TooManyPending,
+            Self::TooManyStreams { .. } => ProblemCode::TooManyStreams,
+            Self::TooManyDocuments { .. } => ProblemCode::TooManyDocuments,
+            Self::TimedOut { .. } => ProblemCode::TimedOut,
+            Self::Unavailable(_) => ProblemCode::Unavailable,
+            Self::Internal(_) => ProblemCode::Internal,
         }
     }
 
     /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        match self {
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::NotFound { .. } => StatusCode::NOT_FOUND,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::InvalidJson { .. } => StatusCode::BAD_REQUEST,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } | Self::TooLarge { .. } => {
-                StatusCode::PAYLOAD_TOO_LARGE
-            }
-            Self::BodyMissing => StatusCode::REQUEST_TIMEOUT,
-            Self::InvalidRequest { .. }
-            | Self::EmptyMessage
-            | Self::InvalidCursor
-            | Self::InvalidPosition { .. }
-            | Self::InvalidIdempotencyKey
-            | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::AlreadyExists { .. }
-            | Self::NotCreatable { .. }
-            | Self::Full { .. }
-            | Self::DefaultAgent { .. }
-            | Self::NoDefaultAgent { .. }
-            | Self::InUse { .. }
-            | Self::StaleVersion { .. }
-            | Self::UnreadableFiles { .. }
-            | Self::RunInProgress { .. }
-            | Self::RunOpen { .. }
-            | Self::NotArchivable { .. }
-            | Self::NoCheckIns { .. }
-            | Self::NoFeedAgent
-            | Self::FeedAgentBusy { .. }
-            | Self::InvalidState { .. } => StatusCode::CONFLICT,
-            Self::TooManyPending { .. } | Self::TooManyStreams { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    /// How many seconds to wait before the same may be accepted.
-    pub(crate) fn retry_after(&self) -> Option<&'static str> {
-        match self {
-            Self::Unavailable(_) => Some("1"),
-            // A reading takes a hundred messages, a run some seconds.
-            Self::TooManyPending { .. } | Self::TooManyStreams { .. } => Some("5"),
-            _ => None,
-        }
-    }
-
-    /// The number that was passed, when one was.
-    pub(crate) fn limit(&self) -> Option<u64> {
-        match self {
-            Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
-            Self::TooManyStreams { limit, .. } => u64::try_from(*limit).ok(),
-            Self::Full { limit, .. } => u64::try_from(*limit).ok(),
-            _ => None,
-        }
+        StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// A query parameter that cannot be used.
     pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
-        let fault = Fault { pointer: None, parameter: Some(name.to_owned()), detail: detail.into() };
-        Self::InvalidRequest { errors: vec![fault] }
+        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
     }
 
     /// One field of the body that cannot be used.
     pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
-        Self::InvalidRequest { errors: vec![Fault::at(pointer, detail)] }
+        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
 }
 
-impl From<houston_store::Error> for ApiError {
-    fn from(error: houston_store::Error) -> Self {
-        match error {
-            houston_store::Error::NotFound { what } => Self::NotFound { what },
-            houston_store::Error::Full { what, limit } => Self::Full { what, limit },
-            houston_store::Error::RunOpen { run } => Self::RunInProgress { run },
-            houston_store::Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
-            error @ (houston_store::Error::NoSuchPosition { .. }
-            | houston_store::Error::InsideTurn { .. }) => Self::field("/position", error.to_string()),
-            houston_store::Error::TooManyPending { pending, limit } => {
-                Self::TooManyPending { pending, limit }
-            }
-            error if error.is_transient() => Self::Unavailable(Some(error)),
-            error => Self::Internal(error),
-        }
-    }
+/// `a goal`, `an agent`.
+fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {noun}")
 }
 
-impl From<Unexplained> for ApiError {
-    fn from(error: Unexplained) -> Self {
-        match error {
-            Unexplained::Store(error) => error.into(),
-            error @ Unexplained::SetUp(_) => {
-                tracing::error!(%error, "cannot say what the engine would do");
-                Self::Unavailable(None)
-            }
-        }
-    }
-}
-
-impl IntoResponse for ApiError {
-    /// The status only; the envelope around all endpoints writes the body, since it knows the request's id.
-    fn into_response(self) -> Response {
-        let mut response = self.status().into_response();
-        response.extensions_mut().insert(Refused::from(self));
-        response
+fn timed_out(within: Duration, changes: bool) -> String {
+    let seconds = within.as_secs();
+    let told = format!("there was no answer within {seconds} s: the database hangs, or is overloaded");
+    if changes {
+        told + ". What was asked for may have happened all the same: send the request again with its Idempotency-Key, \
+                and it happens once; without one, look first"
+    } else {
+        told + "; try again in a second"
     }
 }

@@ -2,11 +2,12 @@
 //! health monitor forgets keys after a day (`requests.idempotency_key_s`).
 
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -24,8 +25,11 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of a request with this body, if it has one.
-    pub(crate) fn of(parts: &Parts, body: &[u8]) -> Result<Option<Self>, ApiError> {
+    /// The key of a request whose body has these pieces, if it has one.
+    pub(crate) fn of<'b>(
+        parts: &Parts,
+        body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
+    ) -> Result<Option<Self>, ApiError> {
         let Some(value) = parts.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
         let key = value.to_str().map_err(|_| ApiError::InvalidIdempotencyKey)?.trim();
         // A structured-fields string, or bare as most clients send it.
@@ -34,10 +38,13 @@ impl Key {
             return Err(ApiError::InvalidIdempotencyKey);
         }
         let mut hash = Sha256::new();
-        for part in [parts.method.as_str().as_bytes(), parts.uri.path().as_bytes(), body] {
+        for part in [parts.method.as_str().as_bytes(), parts.uri.path().as_bytes()] {
             hash.update(part.len().to_be_bytes());
             hash.update(part);
         }
+        let body = body.into_iter();
+        hash.update(body.clone().map(<[u8]>::len).sum::<usize>().to_be_bytes());
+        body.for_each(|piece| hash.update(piece));
         Ok(Some(Self { key: key.to_owned(), request_sha256: hash.finalize().into() }))
     }
 
@@ -55,12 +62,40 @@ pub(crate) fn made<T>(created: Created<T>) -> Result<(T, bool), ApiError> {
     }
 }
 
-/// The answer as it was stored, in the shape it had: the database keeps no order of fields.
+/// The body of an answer as it is sent, and stored under its key: JSON as text, since `jsonb` keeps no order of fields
+/// and a replay is the same byte for byte.
+pub(crate) fn stored_body(response: &impl Serialize) -> Value {
+    // Strings and numbers always become JSON.
+    Value::String(serde_json::to_string(response).unwrap_or_default())
+}
+
+/// 201 with a body made by [`stored_body`], and where what was created is: `collection` and the `id` of the body.
+pub(crate) fn created(stored: Value, replayed: bool, collection: &str) -> Result<Response, ApiError> {
+    #[derive(Deserialize)]
+    struct Identified {
+        id: String,
+    }
+    let text = match stored {
+        Value::String(text) => text,
+        // Earlier releases stored the JSON itself.
+        json => json.to_string(),
+    };
+    let Identified { id } = serde_json::from_str(&text).map_err(inconsistent)?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::LOCATION, format!("{collection}/{id}")),
+    ];
+    Ok(answer((StatusCode::CREATED, headers, text), replayed))
+}
+
+/// An answer that is stored as JSON and not as it is sent.
 pub(crate) fn stored_answer<T: DeserializeOwned>(stored: Value) -> Result<T, ApiError> {
-    serde_json::from_value(stored).map_err(|source| {
-        let row = "an earlier request".to_owned();
-        ApiError::Internal(Error::Inconsistent { table: "idempotency_keys", column: "response", row, source })
-    })
+    serde_json::from_value(stored).map_err(inconsistent)
+}
+
+fn inconsistent(source: serde_json::Error) -> ApiError {
+    let row = "an earlier request".to_owned();
+    ApiError::Internal(Error::Inconsistent { table: "idempotency_keys", column: "response", row, source })
 }
 
 /// The answer, marked when it is a replay.
@@ -80,7 +115,7 @@ mod tests {
 
     fn key(path: &str, value: &str, body: &str) -> Result<Key, ApiError> {
         let request = Request::post(path).header("Idempotency-Key", value).body(()).unwrap();
-        Key::of(&request.into_parts().0, body.as_bytes()).map(Option::unwrap)
+        Key::of(&request.into_parts().0, [body.as_bytes()]).map(Option::unwrap)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::LowerHex;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::error::ApiError;
@@ -36,6 +36,9 @@ pub(crate) enum List {
     Compressions,
     Tasks,
     CheckIns,
+    Users,
+    Runs,
+    Erasures,
 }
 
 impl List {
@@ -55,13 +58,21 @@ impl List {
             Self::Compressions => 'k',
             Self::Tasks => 'q',
             Self::CheckIns => 'w',
+            Self::Users => 'u',
+            Self::Runs => 'r',
+            Self::Erasures => 'e',
         }
     }
 }
 
 impl PageQuery {
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
-        let Some(limit) = &self.limit else { return Ok(USUAL.into()) };
+        self.limit_or(USUAL)
+    }
+
+    /// The limit; without one, `usual`.
+    pub(crate) fn limit_or(&self, usual: u8) -> Result<usize, ApiError> {
+        let Some(limit) = &self.limit else { return Ok(usual.min(MOST).into()) };
         limit
             .parse::<u8>()
             .ok()
@@ -98,28 +109,43 @@ pub(crate) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1
 }
 
-/// One page.
-#[derive(Debug, Serialize)]
-pub(crate) struct Page<T> {
-    data: Vec<T>,
-    has_more: bool,
-    next_cursor: Option<String>,
+/// What follows a page whose rows are shown all at once.
+#[derive(Debug)]
+pub(crate) struct Next(Option<String>);
+
+impl Next {
+    /// Leaves at most `limit` of up to `limit + 1` rows; `position` is what the next page begins at.
+    pub(crate) fn of<R, P: LowerHex>(
+        list: List,
+        limit: usize,
+        rows: &mut Vec<R>,
+        position: impl Fn(&R) -> P,
+    ) -> Self {
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        Self(rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.mark(), position(last))))
+    }
+
+    /// The page of these.
+    pub(crate) fn page<T>(self, data: Vec<T>) -> houston_protocol::page::Page<T> {
+        houston_protocol::page::Page { data, has_more: self.0.is_some(), next_cursor: self.0 }
+    }
 }
 
-impl<T> Page<T> {
+/// Makes pages.
+pub(crate) enum Page {}
+
+impl Page {
     /// Makes a page of at most `limit` from up to `limit + 1` rows; `position` is what the next page begins at.
-    pub(crate) fn of<R, P: LowerHex>(
+    pub(crate) fn of<T, R, P: LowerHex>(
         list: List,
         limit: usize,
         mut rows: Vec<R>,
         position: impl Fn(&R) -> P,
         show: impl Fn(R) -> T,
-    ) -> Self {
-        let has_more = rows.len() > limit;
-        rows.truncate(limit);
-        let next_cursor =
-            rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.mark(), position(last)));
-        Self { data: rows.into_iter().map(show).collect(), has_more, next_cursor }
+    ) -> houston_protocol::page::Page<T> {
+        let next = Next::of(list, limit, &mut rows, position);
+        next.page(rows.into_iter().map(show).collect())
     }
 }
 

@@ -7,8 +7,8 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
+pub(crate) use houston_protocol::owner::Owner;
 use houston_store::Store;
-use serde::{Serialize, Serializer};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -85,7 +85,8 @@ impl FromRequestParts<Arc<App>> for Kind {
     }
 }
 
-/// Places that are known to exist: of what kind an agentable is and whose, never changes.
+/// Agentables that were there a moment ago, for those who post: Postgres says in the same statement whether they still
+/// are. Of what kind an agentable is and whose, never changes.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPlaces(Mutex<HashMap<AgentableId, (TenantId, String)>>);
 
@@ -110,6 +111,11 @@ impl KnownPlaces {
         Ok(())
     }
 
+    /// Looks it up anew.
+    pub(crate) fn forget(&self, agentable: AgentableId) {
+        self.lock().remove(&agentable);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, (TenantId, String)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,18 +133,5 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
         let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOWHERE)?;
         let id = params.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| id.parse().ok());
         id.map(Self).ok_or(NOWHERE)
-    }
-}
-
-/// `"goal_id": "goal_…"`, under whatever kind it is of; flattened into the resource it belongs to.
-#[derive(Debug, Clone)]
-pub(crate) struct Owner {
-    pub(crate) kind: String,
-    pub(crate) id: AgentableId,
-}
-
-impl Serialize for Owner {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([(format!("{}_id", self.kind), self.id.shown(&self.kind))])
     }
 }

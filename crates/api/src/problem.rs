@@ -1,13 +1,13 @@
 //! RFC 9457: the body of every refusal.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
-use houston_domain::id::RunId;
-use serde::Serialize;
+use houston_protocol::problem::Problem;
 
-use crate::error::{ApiError, Fault};
+use crate::error::ApiError;
 
 /// A refusal on its way to the envelope.
 #[derive(Debug, Clone)]
@@ -19,25 +19,6 @@ impl From<ApiError> for Refused {
     }
 }
 
-#[derive(Serialize)]
-struct Problem<'a> {
-    r#type: String,
-    title: &'static str,
-    status: u16,
-    detail: String,
-    instance: &'a str,
-    code: &'static str,
-    request_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_status: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<RunId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<u64>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    errors: &'a [Fault],
-}
-
 impl Refused {
     pub(crate) fn error(&self) -> &ApiError {
         &self.0
@@ -46,25 +27,31 @@ impl Refused {
     /// Writes the body and the headers that belong to it.
     pub(crate) fn write(&self, instance: &str, request_id: &str, response: &mut Response<Body>) {
         let error = self.error();
-        let errors: &[Fault] = if let ApiError::InvalidRequest { errors } = error { errors } else { &[] };
         let problem = Problem {
-            r#type: format!("urn:houston:problem:{}", error.code()),
-            title: error.status().canonical_reason().unwrap_or("Error"),
+            kind: format!("urn:houston:problem:{}", error.code()).into(),
+            title: error.status().canonical_reason().unwrap_or("Error").into(),
             status: error.status().as_u16(),
-            detail: error.to_string(),
-            instance,
+            detail: error.to_string().into(),
+            instance: instance.into(),
             code: error.code(),
-            request_id,
+            request_id: request_id.into(),
             current_status: match error {
-                ApiError::InvalidState { status } => Some(status.as_str()),
+                ApiError::InvalidState { status } => Some(*status),
                 _ => None,
             },
             run_id: match error {
-                ApiError::RunInProgress { run } => Some(*run),
+                ApiError::MessageRejected { run } => Some(*run),
+                _ => None,
+            },
+            existing_id: match error {
+                ApiError::AlreadyExists { existing, .. } => existing.as_deref().map(Cow::Borrowed),
                 _ => None,
             },
             limit: error.limit(),
-            errors,
+            errors: match error {
+                ApiError::InvalidRequest { errors } => errors.into(),
+                _ => Cow::Borrowed(&[]),
+            },
         };
         // Strings and numbers always become JSON.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
@@ -77,6 +64,33 @@ impl Refused {
         }
         if let Some(seconds) = error.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+    }
+}
+
+impl ApiError {
+    /// How many seconds to wait before the same may be accepted.
+    fn retry_after(&self) -> Option<&'static str> {
+        match self {
+            Self::TooManyKeys => Some("60"),
+            Self::Unavailable(_) | Self::TimedOut { .. } => Some("1"),
+            // A reading takes a hundred messages, a run some seconds.
+            Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments { .. } => {
+                Some("5")
+            }
+            _ => None,
+        }
+    }
+
+    /// The number that was passed, when one was.
+    fn limit(&self) -> Option<u64> {
+        match self {
+            Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
+            Self::TooManyStreams { limit, .. } | Self::TooManyDocuments { limit } => {
+                u64::try_from(*limit).ok()
+            }
+            Self::Full { limit, .. } => u64::try_from(*limit).ok(),
+            _ => None,
         }
     }
 }

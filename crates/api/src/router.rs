@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::get;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::envelope::envelope;
 use crate::error::ApiError;
-use crate::knowledge::{self, CustomInstructions, FeedItems, Learnings, Memories, Notes, Noun};
+use crate::knowledge::documented::{collection, item};
+use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
 use crate::{
-    agentables, agents, check_ins, compressions, conversation, events, feed, health, history, insight,
-    messages, profile, runs, sessions, teams, users,
+    agentables, agents, check_ins, compressions, conversation, erasures, events, feed, health, history,
+    insight, messages, openapi, profile, runs, sessions, teams, users,
 };
 
 /// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
@@ -22,99 +27,94 @@ pub fn router(state: State) -> Router {
 }
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/livez", get(health::live))
-        .route("/healthz", get(health::live))
-        .route("/readyz", get(health::ready))
-        .route("/version", get(health::version))
-        .route("/v1/health", get(health::get::get))
-        .route("/v1/notes/{id}", item::<Notes>())
-        .route("/v1/learnings/{id}", item::<Learnings>())
-        .route("/v1/messages/{id}", get(messages::get::get))
-        .route("/v1/runs/{id}", get(runs::get::get))
-        .route("/v1/runs/{id}/model_calls", get(runs::calls::calls))
-        .route("/v1/runs/{id}/cancel", post(runs::cancel::cancel))
-        .route("/v1/sessions/{id}", get(sessions::get::get))
-        .route("/v1/sessions/{id}/history", get(sessions::history::history))
-        .route("/v1/check-ins/{id}", delete(check_ins::cancel::cancel))
-        .merge(of_users())
-        .merge(of_agents())
-        .merge(of_kinds())
+    let (router, document) = documented();
+    let json = openapi::json(&document);
+    router
+        .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], json)))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), envelope))
         .with_state(app)
 }
 
+/// All endpoints but the document's own, and the document they make.
+pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
+    let (router, document) = OpenApiRouter::with_openapi(openapi::document())
+        .routes(routes!(health::live))
+        .routes(routes!(health::healthy))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::version))
+        .routes(routes!(health::get::get))
+        .routes(item::<Notes>())
+        .routes(item::<Learnings>())
+        .routes(routes!(messages::get::get))
+        .routes(routes!(runs::get::get))
+        .routes(routes!(runs::calls::calls))
+        .routes(routes!(runs::cancel::cancel))
+        .routes(routes!(sessions::get::get))
+        .routes(routes!(sessions::history::history))
+        .routes(routes!(erasures::list::list))
+        .routes(routes!(erasures::get::get))
+        .routes(routes!(check_ins::cancel::cancel))
+        .merge(of_users())
+        .merge(of_agents())
+        .merge(of_kinds())
+        .split_for_parts();
+    (router, openapi::complete(document))
+}
+
 /// Users, and what is theirs.
-fn of_users() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/users", post(users::create::create))
-        .route("/v1/users/{id}", get(users::get::get))
-        .route("/v1/users/{id}/costs", get(users::costs::costs))
-        .route(
-            "/v1/users/{id}/profile",
-            get(profile::get::get).patch(profile::change::change).delete(profile::delete::delete),
-        )
-        .route("/v1/users/{id}/custom-instructions", list::<CustomInstructions>())
-        .route("/v1/custom-instructions/{id}", item::<CustomInstructions>())
-        .route("/v1/users/{id}/memories", list::<Memories>())
-        .route("/v1/memories/{id}", item::<Memories>())
-        .route("/v1/users/{id}/feed", list::<FeedItems>())
-        .route("/v1/users/{id}/feed/generate", post(feed::generate::generate))
-        .route("/v1/feed-items/{id}", item::<FeedItems>())
+fn of_users() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default()
+        .routes(routes!(users::list::list, users::create::create))
+        .routes(routes!(users::get::get, users::change::change, users::delete::delete))
+        .routes(routes!(users::costs::costs))
+        .routes(routes!(profile::get::get, profile::change::change, profile::delete::delete))
+        .routes(collection::<CustomInstructions>())
+        .routes(item::<CustomInstructions>())
+        .routes(collection::<Memories>())
+        .routes(item::<Memories>())
+        .routes(collection::<FeedItems>())
+        .routes(item::<FeedItems>())
+        .routes(routes!(feed::generate::generate))
 }
 
 /// Who answers.
-fn of_agents() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/agents", get(agents::list::list).post(agents::create::create))
-        .route("/v1/agents/resync", post(agents::resync::resync))
-        .route(
-            "/v1/agents/{id}",
-            get(agents::get::get).patch(agents::change::change).delete(agents::delete::delete),
-        )
-        .route("/v1/agents/{id}/reset", post(agents::reset::reset))
-        .route("/v1/teams", get(teams::list::list).post(teams::create::create))
-        .route(
-            "/v1/teams/{id}",
-            get(teams::get::get).patch(teams::change::change).delete(teams::delete::delete),
-        )
+fn of_agents() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default()
+        .routes(routes!(agents::list::list, agents::create::create))
+        .routes(routes!(agents::resync::resync))
+        .routes(routes!(agents::get::get, agents::change::change, agents::delete::delete))
+        .routes(routes!(agents::reset::reset))
+        .routes(routes!(teams::list::list, teams::create::create))
+        .routes(routes!(teams::get::get, teams::change::change, teams::delete::delete))
 }
 
 /// Agentables of every kind, and what belongs to one.
-fn of_kinds() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/{kinds}", get(agentables::list::list).post(agentables::create::create))
-        .route("/v1/{kinds}/{id}", get(agentables::get::get).patch(agentables::change::change))
-        .route("/v1/{kinds}/import", post(conversation::import::import))
-        .route("/v1/{kinds}/{id}/export", get(conversation::export::export))
-        .route("/v1/{kinds}/{id}/fork", post(conversation::fork::fork))
-        .route("/v1/{kinds}/{id}/reset", post(conversation::reset::reset))
-        .route("/v1/{kinds}/{id}/stats", get(conversation::stats::stats))
-        .route("/v1/{kinds}/{id}/state", get(insight::state::state))
-        .route("/v1/{kinds}/{id}/prompt", get(insight::prompt))
-        .route("/v1/{kinds}/{id}/tools", get(insight::tools))
-        .route("/v1/{kinds}/{id}/cancel", post(agentables::cancel::cancel))
-        .route("/v1/{kinds}/{id}/archive", post(agentables::archive::archive))
-        .route("/v1/{kinds}/{id}/unarchive", post(agentables::archive::unarchive))
-        .route("/v1/{kinds}/{id}/tasks", get(agentables::tasks::list))
-        .route("/v1/{kinds}/{id}/check-ins", get(check_ins::list::list).post(check_ins::create::create))
-        .route("/v1/{kinds}/{id}/messages", get(messages::list::list).post(messages::post::post))
-        .route("/v1/{kinds}/{id}/notes", list::<Notes>())
-        .route("/v1/{kinds}/{id}/learnings", list::<Learnings>())
-        .route("/v1/{kinds}/{id}/history", get(history::list::list))
-        .route("/v1/{kinds}/{id}/sessions", get(sessions::list::list))
-        .route("/v1/{kinds}/{id}/compressions", get(compressions::list::list))
-        .route("/v1/{kinds}/{id}/events", get(events::get::get))
-}
-
-/// The list of a noun, and what makes one more.
-fn list<N: Noun>() -> MethodRouter<Arc<App>> {
-    get(knowledge::list::list::<N>).post(knowledge::create::create::<N>)
-}
-
-/// One item of a noun.
-fn item<N: Noun>() -> MethodRouter<Arc<App>> {
-    get(knowledge::get::get::<N>).patch(knowledge::change::change::<N>).delete(knowledge::delete::delete::<N>)
+fn of_kinds() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default()
+        .routes(routes!(agentables::list::list, agentables::create::create))
+        .routes(routes!(agentables::get::get, agentables::change::change, agentables::delete::delete))
+        .routes(routes!(conversation::import::import))
+        .routes(routes!(conversation::export::export))
+        .routes(routes!(conversation::fork::fork))
+        .routes(routes!(conversation::reset::reset))
+        .routes(routes!(conversation::stats::stats))
+        .routes(routes!(insight::state::state))
+        .routes(routes!(insight::prompt))
+        .routes(routes!(insight::tools))
+        .routes(routes!(agentables::cancel::cancel))
+        .routes(routes!(agentables::archive::archive))
+        .routes(routes!(agentables::archive::unarchive))
+        .routes(routes!(agentables::tasks::list))
+        .routes(routes!(agentables::runs::list))
+        .routes(routes!(agentables::result::get))
+        .routes(routes!(check_ins::list::list, check_ins::create::create))
+        .routes(routes!(messages::list::list, messages::post::post))
+        .routes(collection::<Notes>())
+        .routes(collection::<Learnings>())
+        .routes(routes!(history::list::list))
+        .routes(routes!(sessions::list::list))
+        .routes(routes!(compressions::list::list))
+        .routes(routes!(events::get::get))
 }

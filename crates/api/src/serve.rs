@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection;
 use crate::router::routes;
 use crate::state::{App, State};
+use crate::summary::Summary;
 
 /// The pause after a connection could not be accepted: file descriptors do not come back at once.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -20,15 +21,24 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken) {
     let app = App::new(state);
     let router = routes(Arc::clone(&app));
-    let connections = TaskTracker::new();
+    app.peers.note_limit();
+    let (connections, failures) = (TaskTracker::new(), Summary::default());
     let accept = async {
         loop {
             match listener.accept().await {
-                Ok((socket, _)) => {
-                    connections.spawn(connection::drive(socket, router.clone(), stop.clone()));
+                Ok((socket, address)) => {
+                    let (app, router, stop) = (Arc::clone(&app), router.clone(), stop.clone());
+                    connections.spawn(async move {
+                        // One that is too many is closed.
+                        if let Some(connected) = app.peers.connect(address.ip()) {
+                            connection::drive(socket, connected.peer, router, stop).await;
+                        }
+                    });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "connection not accepted");
+                    if let Some(times) = failures.note() {
+                        tracing::warn!(%error, times, "connection not accepted");
+                    }
                     tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
                 }
             }
@@ -37,7 +47,8 @@ pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken)
     tokio::select! {
         () = stop.cancelled() => {}
         () = accept => {}
-        () = app.streams.poll(app.store(), app.state.config.poll()) => {}
+        () = app.streams.poll(app.store(), &app.state.config) => {}
+        () = app.keys.watch(app.store()) => {}
     }
     drop(listener);
     app.state.draining.cancel();

@@ -9,16 +9,22 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::{AgentableId, Ids, RunId};
 use houston_domain::schedule::FeedConfig;
+use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::sources::AgentSources;
-use crate::auth::{Caller, KeyCache};
+use crate::auth::Caller;
 use crate::config::Config;
+use crate::documents::Documents;
 use crate::error::ApiError;
 use crate::events::streams::Streams;
 use crate::explain::Explain;
+use crate::health::disk::Disk;
+use crate::keys::Keys;
+use crate::offload::Offload;
+use crate::peers::Peers;
 use crate::place::{KnownPlaces, Place};
 
 /// What the server needs from its surroundings.
@@ -46,6 +52,8 @@ pub struct State {
     pub feed: Arc<FeedConfig>,
     /// `[limits]` of `jobs/agent_check_in.toml`.
     pub check_ins: CheckInLimits,
+    /// `[rules]` of `jobs/teams.toml`.
+    pub team_rules: RuleLimits,
     /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
     /// clients come back elsewhere; everything else is served on.
     pub draining: CancellationToken,
@@ -55,15 +63,29 @@ pub struct State {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) state: State,
-    pub(crate) keys: KeyCache,
+    pub(crate) keys: Keys,
+    pub(crate) peers: Peers,
     pub(crate) places: KnownPlaces,
     pub(crate) streams: Streams,
+    pub(crate) offload: Offload,
+    pub(crate) documents: Arc<Documents>,
+    pub(crate) disk: Disk,
 }
 
 impl App {
     pub(crate) fn new(state: State) -> Arc<Self> {
-        let keys = KeyCache::new(state.config.key_cache());
-        Arc::new(Self { state, keys, places: KnownPlaces::default(), streams: Streams::default() })
+        let keys = Keys::new(state.config.key_cache());
+        let peers = Peers::new(state.config.clients.clone());
+        Arc::new(Self {
+            state,
+            keys,
+            peers,
+            places: KnownPlaces::default(),
+            streams: Streams::default(),
+            offload: Offload::default(),
+            documents: Arc::default(),
+            disk: Disk::default(),
+        })
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -76,7 +98,19 @@ impl App {
 
     /// Whether the caller has such an agentable, of that kind.
     pub(crate) async fn confirm(&self, caller: Caller, place: &Place) -> Result<(), ApiError> {
+        self.state.store.agentable(caller.tenant, &place.kind, place.id).await?;
+        Ok(())
+    }
+
+    /// The same for who asks Postgres in the next statement once more, which would find it gone.
+    pub(crate) async fn confirm_for_post(&self, caller: Caller, place: &Place) -> Result<(), ApiError> {
         self.places.confirm(&self.state.store, caller, place).await
+    }
+
+    /// Ends what is open here of an agentable that is no more.
+    pub(crate) fn forget(&self, agentable: AgentableId) {
+        self.places.forget(agentable);
+        self.streams.end(agentable);
     }
 
     /// Tells a worker to look at `agentable`. Never waits, never fails.

@@ -6,15 +6,32 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::schema;
 use houston_store::cancel::ARCHIVED;
 
-use crate::agentables::Shown;
-use crate::agentables::cancel::Stopping;
+use crate::agentables::cancel::stop;
+use crate::agentables::response;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Place;
 use crate::state::App;
 
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/archive",
+    tag = "agentables",
+    operation_id = "archive_agentable",
+    summary = "Archives an agentable",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path)
+    ),
+    responses(
+        (status = 200, description = "The agentable", body = AgentableResponse),
+        (status = 409, description = "`not_archivable`")
+    ),
+)]
 pub(crate) async fn archive(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -22,10 +39,25 @@ pub(crate) async fn archive(
 ) -> Result<impl IntoResponse, ApiError> {
     archivable(&app, &place)?;
     let asked = app.store().cancel_agentable(caller.tenant, &place.kind, place.id, true).await?;
-    Stopping::tell(&app, asked);
+    stop(&app, asked);
     shown(&app, caller, &place).await
 }
 
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/unarchive",
+    tag = "agentables",
+    operation_id = "unarchive_agentable",
+    summary = "Takes an agentable out of the archive",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path)
+    ),
+    responses(
+        (status = 200, description = "The agentable", body = AgentableResponse),
+        (status = 409, description = "`not_archivable`")
+    ),
+)]
 pub(crate) async fn unarchive(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -44,7 +76,7 @@ fn archivable(app: &App, place: &Place) -> Result<(), ApiError> {
     Err(ApiError::NotArchivable { kind: place.kind.clone() })
 }
 
-async fn shown(app: &App, caller: Caller, place: &Place) -> Result<Json<Shown>, ApiError> {
+async fn shown(app: &App, caller: Caller, place: &Place) -> Result<Json<AgentableResponse>, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    Ok(Json(Shown::new(agentable, app.state.agent_types.get(&place.kind))))
+    Ok(Json(response(agentable, app.state.agent_types.get(&place.kind))))
 }

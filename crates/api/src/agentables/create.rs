@@ -2,38 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::agentable::MAX_DESCRIPTION_BYTES;
-use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
+use houston_domain::agentable::MAX_TITLE_CHARS;
+use houston_domain::id::AgentableId;
+use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
+use houston_protocol::time::Time;
 use houston_store::agentable::NewAgentable;
-use serde::Deserialize;
+use rust_decimal::Decimal;
 
-use crate::agentables::{Shown, serving, tools};
+use crate::agentables::{check_description, serving, tools};
 use crate::auth::Caller;
-use crate::body::{Creation, check_line, check_size, check_text};
+use crate::body::{Creation, check_line};
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, made, stored_answer};
+use crate::idempotency::{Key, created, made, stored_body};
 use crate::place::Kind;
-use crate::rfc3339::Time;
 use crate::state::App;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    user_id: UserId,
-    /// Left out or empty, in a kind that finds titles by itself.
-    #[serde(default)]
-    title: Option<String>,
-    #[serde(default)]
-    description: String,
-    agent_id: Option<AgentId>,
-    team_id: Option<TeamId>,
-    /// Of those of its kind; all of them when left out.
-    tools: Option<Vec<String>>,
-}
 
 /// # Errors
 /// When there is none, and the kind finds none by itself, or it is no line.
@@ -41,23 +25,38 @@ fn title<'t>(kind: &Kind, given: Option<&'t str>) -> Result<&'t str, ApiError> {
     match given {
         None | Some("") if kind.titles => Ok(""),
         None => Err(ApiError::field("/title", "missing field `title`")),
-        Some(title) => check_line("/title", title, 200).map(|()| title),
+        Some(title) => check_line("/title", title, MAX_TITLE_CHARS).map(|()| title),
     }
 }
 
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}",
+    tag = "agentables",
+    operation_id = "create_agentable",
+    summary = "Creates an agentable",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = CreateAgentable,
+    responses(
+        (status = 201, description = "The agentable", body = AgentableResponse),
+        (status = 409, description = "`not_creatable`")
+    ),
+)]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     kind: Kind,
-    request: Creation<Body>,
+    request: Creation<CreateAgentable>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
     if !kind.begun_by_people {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
     let title = title(&kind, body.title.as_deref())?;
-    check_text("/description", &body.description)?;
-    check_size("/description", body.description.len(), MAX_DESCRIPTION_BYTES)?;
+    check_description(&body.description)?;
     let named = (body.agent_id, body.team_id);
     let served_by = serving::check(&app, caller, &kind.name, named).await?;
     if let Some(names) = &body.tools {
@@ -74,8 +73,10 @@ pub(crate) async fn create(
         tools: body.tools.as_deref(),
         created_at: app.now(),
     };
-    let shown = Shown {
-        cost: houston_store::cost::Cost::NOTHING.into(),
+    let response = AgentableResponse {
+        result: None,
+        cost: Some(Decimal::ZERO),
+        unpriced_calls: 0,
         id: id.shown(&kind.name),
         user_id: new.user,
         parent_id: None,
@@ -88,11 +89,9 @@ pub(crate) async fn create(
         tools: body.tools.clone(),
         created_at: Time(new.created_at),
     };
-    let response = serde_json::to_value(shown).unwrap_or_default();
+    let body = stored_body(&response);
     let key = key.as_ref().map(Key::as_stored);
-    let created = app.store().create_agentable_for(caller.tenant, &new, served_by, key, &response).await?;
-    let (stored, replayed) = made(created)?;
-    let shown: Shown = stored_answer(stored)?;
-    let location = [(header::LOCATION, format!("/v1/{}s/{}", kind.name, shown.id))];
-    Ok(answer((StatusCode::CREATED, location, Json(shown)), replayed))
+    let done = app.store().create_agentable_for(caller.tenant, &new, served_by, key, &body).await?;
+    let (stored, replayed) = made(done)?;
+    created(stored, replayed, &format!("/v1/{}s", kind.name))
 }

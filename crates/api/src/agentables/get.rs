@@ -5,19 +5,36 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::schema;
 
-use crate::agentables::Shown;
+use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Place;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}",
+    tag = "agentables",
+    operation_id = "get_agentable",
+    summary = "An agentable",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path)
+    ),
+    responses(
+        (status = 200, description = "The agentable", body = AgentableResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     place: Place,
 ) -> Result<impl IntoResponse, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    let kind = app.state.agent_types.get(&agentable.kind);
-    Ok(Json(Shown::new(agentable, kind)))
+    // One in, one out.
+    let response = responses(&app, caller, vec![agentable]).await?.pop();
+    response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }

@@ -4,66 +4,87 @@ pub(crate) mod archive;
 pub(crate) mod cancel;
 pub(crate) mod change;
 pub(crate) mod create;
+pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod result;
+pub(crate) mod runs;
 mod serving;
 pub(crate) mod tasks;
 pub(crate) mod tools;
 
-use houston_domain::agentable::AgentType;
-use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, UserId};
+use std::collections::HashMap;
+
+use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES};
+use houston_domain::id::AgentableId;
+use houston_protocol::agentable::{AgentableResponse, TaskResultResponse};
+use houston_protocol::time::Time;
 use houston_store::agentable::Agentable;
-use serde::{Deserialize, Serialize};
+use houston_store::task_result::TaskResult;
 
-use crate::cost::Cost;
-use crate::rfc3339::Time;
+use crate::auth::Caller;
+use crate::body::{check_size, check_text};
+use crate::error::ApiError;
+use crate::state::App;
 
-/// An agentable as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown {
-    pub(crate) id: String,
-    pub(crate) user_id: UserId,
-    /// What it works for; of a task alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) parent_id: Option<String>,
-    pub(crate) title: String,
-    pub(crate) description: String,
-    /// How it stands, by its run and by what somebody decided.
-    pub(crate) status: Option<String>,
-    /// Its open run, or the latest one.
-    pub(crate) run_id: Option<RunId>,
-    /// The agent that answers, or the team; neither: the default agent of its kind.
-    pub(crate) agent_id: Option<AgentId>,
-    pub(crate) team_id: Option<TeamId>,
-    /// The tools it may call, of those of its kind; null: all of them. Answers kept by older Houstons have none.
-    #[serde(default)]
-    pub(crate) tools: Option<Vec<String>>,
-    #[serde(flatten)]
-    pub(crate) cost: Cost,
-    pub(crate) created_at: Time,
+/// `agentable` as clients see it, whose kind is `kind`; of a kind this server does not know, with the stored status.
+pub(crate) fn response(agentable: Agentable, kind: Option<&AgentType>) -> AgentableResponse {
+    let stored = agentable.status;
+    let status = match kind {
+        Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
+        None => stored,
+    };
+    AgentableResponse {
+        id: AgentableId::shown(agentable.id, &agentable.kind),
+        user_id: agentable.user,
+        parent_id: agentable.parent.map(|(kind, id)| id.shown(&kind)),
+        title: agentable.title,
+        description: agentable.description,
+        status,
+        run_id: agentable.run,
+        agent_id: agentable.served_by.agent,
+        team_id: agentable.served_by.team,
+        tools: agentable.tools,
+        result: None,
+        cost: agentable.cost.known.map(|cost| cost.normalize()),
+        unpriced_calls: agentable.cost.unpriced_calls,
+        created_at: Time(agentable.created_at),
+    }
 }
 
-impl Shown {
-    /// `agentable`, whose kind is `kind`; of a kind nobody knows here, the stored status is shown.
-    pub(crate) fn new(agentable: Agentable, kind: Option<&AgentType>) -> Self {
-        let stored = agentable.status;
-        let status = match kind {
-            Some(kind) => kind.status(stored.as_deref(), agentable.run_status),
-            None => stored,
-        };
-        Self {
-            id: AgentableId::shown(agentable.id, &agentable.kind),
-            user_id: agentable.user,
-            parent_id: agentable.parent.map(|(kind, id)| id.shown(&kind)),
-            title: agentable.title,
-            description: agentable.description,
-            status,
-            run_id: agentable.run,
-            agent_id: agentable.served_by.agent,
-            team_id: agentable.served_by.team,
-            tools: agentable.tools,
-            cost: agentable.cost.into(),
-            created_at: Time(agentable.created_at),
+/// Agentables as clients see them; tasks with how they ended.
+pub(crate) async fn responses(
+    app: &App,
+    caller: Caller,
+    agentables: Vec<Agentable>,
+) -> Result<Vec<AgentableResponse>, ApiError> {
+    let tasks: Vec<AgentableId> =
+        agentables.iter().filter(|one| one.parent.is_some()).map(|one| one.id).collect();
+    let mut results = HashMap::new();
+    if !tasks.is_empty() {
+        for result in app.store().task_results(caller.tenant, &tasks).await? {
+            results.insert(result.task, result);
         }
     }
+    let with_result = |agentable: Agentable| {
+        let result = results.remove(&agentable.id).map(task_result);
+        let kind = app.state.agent_types.get(&agentable.kind);
+        AgentableResponse { result, ..response(agentable, kind) }
+    };
+    Ok(agentables.into_iter().map(with_result).collect())
+}
+
+fn task_result(result: TaskResult) -> TaskResultResponse {
+    TaskResultResponse {
+        run_status: result.status,
+        reason: result.reason,
+        message: result.message,
+        text: result.text,
+        ended_at: Time(result.ended_at),
+    }
+}
+
+fn check_description(description: &str) -> Result<(), ApiError> {
+    check_text("/description", description)?;
+    check_size("/description", description.len(), MAX_DESCRIPTION_BYTES)
 }

@@ -6,112 +6,87 @@ use houston_domain::agent_settings::{
     MAX_MODEL_CHARS,
 };
 use houston_domain::agentable::AgentType;
-use serde::Deserialize;
+use houston_protocol::agent::AgentSettingsRequest;
 
 use super::sources::{AgentSources, like, short};
 use crate::agentables::tools::check_of_kind;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 
-/// What is given is set; the rest stays, and of a new agent is as the file of its kind says.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    pub(super) name: Option<String>,
-    /// Of a new one.
-    pub(super) kind: Option<String>,
-    description: Option<String>,
-    role: Option<String>,
-    guidelines: Option<String>,
-    tools: Option<Vec<String>>,
-    use_case: Option<String>,
-    provider: Option<String>,
-    model: Option<String>,
-    /// Takes a model that no list of its provider's has: one that is newer than they are.
-    #[serde(default)]
-    allow_unlisted_model: bool,
-    limits: Option<LimitChanges>,
-    pub(super) enabled: Option<bool>,
-    /// Of a change: only if the agent is of this version.
-    pub(super) version: Option<i64>,
+/// Whether nothing but the version is given.
+pub(super) fn is_empty(body: &AgentSettingsRequest) -> bool {
+    body.name.is_none() && body.enabled.is_none() && !touches_settings(body)
 }
 
-impl Body {
-    /// Whether nothing but the version is given.
-    pub(super) fn is_empty(&self) -> bool {
-        self.name.is_none() && self.enabled.is_none() && !self.touches_settings()
-    }
+/// Whether something of what it is is given.
+pub(super) fn touches_settings(body: &AgentSettingsRequest) -> bool {
+    body.description.is_some() || touches_file(body)
+}
 
-    /// Whether something of what it is is given.
-    pub(super) fn touches_settings(&self) -> bool {
-        self.description.is_some() || self.touches_file()
-    }
+/// Whether something is given that the file of a kind says, too.
+pub(super) fn touches_file(body: &AgentSettingsRequest) -> bool {
+    body.role.is_some()
+        || body.guidelines.is_some()
+        || body.tools.is_some()
+        || body.use_case.is_some()
+        || body.provider.is_some()
+        || body.model.is_some()
+        || body.limits.is_some()
+}
 
-    /// Whether something is given that the file of a kind says, too.
-    pub(super) fn touches_file(&self) -> bool {
-        self.role.is_some()
-            || self.guidelines.is_some()
-            || self.tools.is_some()
-            || self.use_case.is_some()
-            || self.provider.is_some()
-            || self.model.is_some()
-            || self.limits.is_some()
+/// Checks a name.
+pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+    check_line("/name", name, MAX_AGENT_NAME_CHARS)?;
+    if name.contains(['\n', '\r']) {
+        return Err(ApiError::field("/name", "must be one line"));
     }
+    Ok(())
+}
 
-    /// Checks a name.
-    pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
-        check_line("/name", name, MAX_AGENT_NAME_CHARS)?;
-        if name.contains(['\n', '\r']) {
-            return Err(ApiError::field("/name", "must be one line"));
-        }
-        Ok(())
+/// `settings` of an agent of `kind` with what is given.
+pub(super) fn apply(
+    body: AgentSettingsRequest,
+    mut settings: AgentSettings,
+    kind: &AgentType,
+    sources: &AgentSources,
+) -> Result<AgentSettings, ApiError> {
+    let allow_unlisted = body.allow_unlisted_model;
+    if let Some(description) = body.description {
+        check_text("/description", &description)?;
+        check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+        settings.description = description;
     }
-
-    /// `settings` of an agent of `kind` with what is given.
-    pub(super) fn apply(
-        self,
-        mut settings: AgentSettings,
-        kind: &AgentType,
-        sources: &AgentSources,
-    ) -> Result<AgentSettings, ApiError> {
-        let allow_unlisted = self.allow_unlisted_model;
-        if let Some(description) = self.description {
-            check_text("/description", &description)?;
-            check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
-            settings.description = description;
-        }
-        if let Some(role) = self.role {
-            check_line("/role", &role, MAX_INSTRUCTIONS_CHARS)?;
-            settings.role = role;
-        }
-        if let Some(guidelines) = self.guidelines {
-            check_text("/guidelines", &guidelines)?;
-            if guidelines.chars().count() > MAX_INSTRUCTIONS_CHARS {
-                let told = format!("may have {MAX_INSTRUCTIONS_CHARS} characters at most");
-                return Err(ApiError::field("/guidelines", told));
-            }
-            settings.guidelines = guidelines;
-        }
-        if let Some(tools) = self.tools {
-            check_of_kind(&tools, kind, &sources.tools, "/tools")?;
-            settings.tools = tools;
-        }
-        if let Some(use_case) = self.use_case {
-            check_use_case(&use_case, kind, &sources.use_cases)?;
-            settings.use_case = use_case;
-        }
-        if let Some(limits) = self.limits {
-            check_limits(&limits, sources.limits.with(kind.limits))?;
-            settings.limits = limits;
-        }
-        let names_model = self.provider.is_some() || self.model.is_some();
-        settings.provider = self.provider.unwrap_or(settings.provider);
-        settings.model = self.model.unwrap_or(settings.model);
-        if names_model {
-            check_model(&mut settings, sources, allow_unlisted)?;
-        }
-        Ok(settings)
+    if let Some(role) = body.role {
+        check_line("/role", &role, MAX_INSTRUCTIONS_CHARS)?;
+        settings.role = role;
     }
+    if let Some(guidelines) = body.guidelines {
+        check_text("/guidelines", &guidelines)?;
+        if guidelines.chars().count() > MAX_INSTRUCTIONS_CHARS {
+            let told = format!("may have {MAX_INSTRUCTIONS_CHARS} characters at most");
+            return Err(ApiError::field("/guidelines", told));
+        }
+        settings.guidelines = guidelines;
+    }
+    if let Some(tools) = body.tools {
+        check_of_kind(&tools, kind, &sources.tools, "/tools")?;
+        settings.tools = tools;
+    }
+    if let Some(use_case) = body.use_case {
+        check_use_case(&use_case, kind, &sources.use_cases)?;
+        settings.use_case = use_case;
+    }
+    if let Some(limits) = body.limits {
+        check_limits(&limits, sources.limits.with(kind.limits))?;
+        settings.limits = limits;
+    }
+    let names_model = body.provider.is_some() || body.model.is_some();
+    settings.provider = body.provider.unwrap_or(settings.provider);
+    settings.model = body.model.unwrap_or(settings.model);
+    if names_model {
+        check_model(&mut settings, sources, allow_unlisted)?;
+    }
+    Ok(settings)
 }
 
 fn check_use_case(use_case: &str, kind: &AgentType, known: &[String]) -> Result<(), ApiError> {
@@ -223,8 +198,8 @@ mod tests {
 
     fn apply(body: &str) -> Result<AgentSettings, (String, String)> {
         let kind: AgentType = toml::from_str(include_str!("../../../../jobs/agents/goal.toml")).unwrap();
-        let body: Body = serde_json::from_str(body).unwrap();
-        body.apply(AgentSettings::of(&kind), &kind, &sources()).map_err(|error| match error {
+        let body: AgentSettingsRequest = serde_json::from_str(body).unwrap();
+        super::apply(body, AgentSettings::of(&kind), &kind, &sources()).map_err(|error| match error {
             ApiError::InvalidRequest { errors } => {
                 (errors[0].pointer.clone().unwrap(), errors[0].detail.clone())
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::AgentId;
+use houston_protocol::schema;
 
 use super::unless_used;
 use crate::auth::Caller;
@@ -13,6 +14,20 @@ use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    delete,
+    path = "/v1/agents/{id}",
+    tag = "agents",
+    operation_id = "delete_agent",
+    summary = "Deletes an agent",
+    params(
+        ("id" = schema::AgentId, Path)
+    ),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 409, description = "`default_agent`, `in_use`")
+    ),
+)]
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,17 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::AgentId;
+use houston_protocol::agent::AgentResponse;
+use houston_protocol::schema;
 
-use super::Shown;
+use super::response;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/agents/{id}",
+    tag = "agents",
+    operation_id = "get_agent",
+    summary = "An agent",
+    params(
+        ("id" = schema::AgentId, Path)
+    ),
+    responses(
+        (status = 200, description = "The agent", body = AgentResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<AgentId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(Shown::from(app.store().agent(caller.tenant, id).await?)))
+    Ok(Json(response(app.store().agent(caller.tenant, id).await?)))
 }

@@ -5,15 +5,30 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::agent::AgentResponse;
 use houston_store::agent::Agent;
 
-use super::{Shown, ensure_defaults};
+use super::{ensure_defaults, response};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/agents",
+    tag = "agents",
+    operation_id = "list_agents",
+    summary = "Agents, newest first",
+    params(
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, description = "A page of agents", body = houston_protocol::page::Page<AgentResponse>)
+    ),
+)]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -22,5 +37,5 @@ pub(crate) async fn list(
     let (limit, before) = (query.limit()?, query.id(List::Agents)?.map(Into::into));
     ensure_defaults(&app, caller.tenant).await?;
     let agents = app.store().agents(caller.tenant, before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Agents, limit, agents, |agent: &Agent| agent.id.0.as_u128(), Shown::from)))
+    Ok(Json(Page::of(List::Agents, limit, agents, |agent: &Agent| agent.id.0.as_u128(), response)))
 }

@@ -17,65 +17,39 @@ use std::collections::BTreeMap;
 
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::agentable::AgentType;
-use houston_domain::id::{AgentId, TenantId};
+use houston_domain::id::TenantId;
+use houston_protocol::agent::AgentResponse;
+use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::agent::{Agent, Changed, DefaultAgent, Deleted, UsedBy};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::error::ApiError;
-use crate::rfc3339::Time;
 use crate::state::App;
 
-/// An agent as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown {
-    id: AgentId,
-    name: String,
-    kind: String,
-    description: String,
-    role: String,
-    guidelines: String,
-    tools: Vec<String>,
-    use_case: String,
-    provider: String,
-    model: String,
-    /// What it changes.
-    limits: Map<String, Value>,
-    enabled: bool,
-    is_default: bool,
-    /// Whether somebody changed what the file of its kind says; of one that is no default, true.
-    changed: bool,
-    version: i64,
-    created_at: Time,
-    updated_at: Time,
-}
-
-impl From<Agent> for Shown {
-    fn from(agent: Agent) -> Self {
-        let AgentSettings { description, role, guidelines, tools, use_case, provider, model, limits } =
-            agent.settings;
-        let limits = serde_json::to_value(limits).unwrap_or_default();
-        let limits = limits.as_object().cloned().unwrap_or_default();
-        Self {
-            id: agent.id,
-            name: agent.name,
-            kind: agent.kind,
-            description,
-            role,
-            guidelines,
-            tools,
-            use_case,
-            provider,
-            model,
-            limits: limits.into_iter().filter(|(_, value)| !value.is_null()).collect(),
-            enabled: agent.enabled,
-            is_default: agent.is_default,
-            changed: agent.changed,
-            version: agent.version,
-            created_at: Time(agent.created_at),
-            updated_at: Time(agent.updated_at),
-        }
+/// The agent as clients see it.
+pub(crate) fn response(agent: Agent) -> AgentResponse {
+    let AgentSettings { description, role, guidelines, tools, use_case, provider, model, limits } =
+        agent.settings;
+    let limits = serde_json::to_value(limits).unwrap_or_default();
+    let limits = limits.as_object().cloned().unwrap_or_default();
+    AgentResponse {
+        id: agent.id,
+        name: agent.name,
+        kind: agent.kind,
+        description,
+        role,
+        guidelines,
+        tools,
+        use_case,
+        provider,
+        model,
+        limits: limits.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        enabled: agent.enabled,
+        is_default: agent.is_default,
+        changed: agent.changed,
+        version: agent.version,
+        created_at: Time(agent.created_at),
+        updated_at: Time(agent.updated_at),
     }
 }
 
@@ -103,8 +77,16 @@ fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>, ApiError> {
 /// A name that another has.
 pub(crate) fn name_taken(error: Error) -> ApiError {
     match error {
-        Error::Exists { what } => ApiError::AlreadyExists { what, field: "name" },
+        Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "name", existing },
         error => error.into(),
+    }
+}
+
+/// A name that is kept for the default agent of a kind.
+async fn name_of_kind(app: &App, tenant: TenantId, name: &str) -> ApiError {
+    match app.store().id_of_name(tenant, "agent", name).await {
+        Ok(existing) => ApiError::AlreadyExists { what: "agent", field: "name", existing },
+        Err(error) => error.into(),
     }
 }
 

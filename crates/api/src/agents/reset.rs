@@ -7,14 +7,30 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::AgentId;
+use houston_protocol::agent::AgentResponse;
+use houston_protocol::schema;
 use houston_store::agent::AgentChange;
 
-use super::{Shown, name_taken, read_files, until_changed};
+use super::{name_taken, read_files, response, until_changed};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    post,
+    path = "/v1/agents/{id}/reset",
+    tag = "agents",
+    operation_id = "reset_agent",
+    summary = "Sets a default agent back to its file",
+    params(
+        ("id" = schema::AgentId, Path)
+    ),
+    responses(
+        (status = 200, description = "The agent", body = AgentResponse),
+        (status = 409, description = "`no_default_agent`, `unreadable_files`")
+    ),
+)]
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -37,5 +53,5 @@ pub(crate) async fn reset(
         version: None,
     };
     let reset = || async { app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken) };
-    Ok(Json(Shown::from(until_changed(None, reset).await?)))
+    Ok(Json(response(until_changed(None, reset).await?)))
 }

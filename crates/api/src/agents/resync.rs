@@ -6,35 +6,31 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::agent::ResyncResponse;
 use houston_store::agent::Synced;
-use serde::Serialize;
 
 use super::{defaults, read_files};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// The kinds, by what became of their default agents.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    /// There was none.
-    created: Vec<String>,
-    /// They say now what their files say.
-    updated: Vec<String>,
-    /// They said so already.
-    unchanged: Vec<String>,
-    /// Somebody changed them: `reset` puts one back.
-    kept: Vec<String>,
-    /// Files of kinds that this server has not known since its start: it takes a restart to make agentables of them.
-    needs_restart: Vec<String>,
-}
-
+#[utoipa::path(
+    post,
+    path = "/v1/agents/resync",
+    tag = "agents",
+    operation_id = "resync_agents",
+    summary = "Reads the files of the default agents anew",
+    responses(
+        (status = 200, description = "What became of each", body = ResyncResponse),
+        (status = 409, description = "`unreadable_files`")
+    ),
+)]
 pub(crate) async fn resync(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut files = read_files(&app)?;
-    let mut report = Report::default();
+    let mut report = ResyncResponse::default();
     files.retain(|kind, _| {
         let known = app.state.agent_types.contains_key(kind);
         if !known {

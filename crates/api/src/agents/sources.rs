@@ -79,7 +79,9 @@ pub(crate) fn short(given: &str) -> String {
 pub(crate) fn like(given: &str, allowed: &[&str]) -> String {
     /// From 0 to 1; below it, two names have little in common.
     const LIKE: f64 = 0.7;
-    let rated = allowed.iter().map(|&name| (strsim::jaro_winkler(name, given), name));
+    // The time of a comparison grows with both names.
+    let given = short(given);
+    let rated = allowed.iter().map(|&name| (strsim::jaro_winkler(name, &given), name));
     rated
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .filter(|(likeness, _)| *likeness >= LIKE)

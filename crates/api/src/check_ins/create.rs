@@ -2,52 +2,46 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use chrono::{DateTime, Utc};
 use houston_domain::check_in::{MAX_REASON_BYTES, Moment, WantedCheckIn};
-use houston_domain::id::CheckInId;
 use houston_domain::mode::Mode;
+use houston_protocol::check_in::{CheckInResponse, CreateCheckIn};
+use houston_protocol::schema;
 use houston_store::check_in::CheckIn;
-use serde::{Deserialize, Serialize};
 
-use super::Shown;
+use super::response;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, made, stored_answer};
+use crate::idempotency::{Key, created, made, stored_body};
 use crate::place::Place;
 use crate::state::App;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    /// Where the user lives, as 2026-11-23T09:00, or with an offset, as 2026-11-23T09:00:00Z.
-    at: Option<String>,
-    /// So many minutes from now, instead.
-    in_minutes: Option<u32>,
-    /// What to do then: the agent reads it.
-    reason: String,
-}
-
-/// What is kept under its key; whose it is, the path says.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    id: CheckInId,
-    reason: String,
-    due_at: DateTime<Utc>,
-    created_at: DateTime<Utc>,
-}
-
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/check-ins",
+    tag = "check-ins",
+    operation_id = "create_check_in",
+    summary = "Wakes an agent later, once",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = CreateCheckIn,
+    responses(
+        (status = 201, description = "The check-in", body = CheckInResponse),
+        (status = 409, description = "`no_check_ins`, `archived`, `full`")
+    ),
+)]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
     place: Place,
-    request: Creation<Body>,
+    request: Creation<CreateCheckIn>,
 ) -> Result<Response, ApiError> {
-    let Creation { value: Body { at, in_minutes, reason }, key } = request;
+    let Creation { value: CreateCheckIn { at, in_minutes, reason }, key } = request;
     check_text("/reason", &reason)?;
     check_size("/reason", reason.len(), MAX_REASON_BYTES)?;
     if reason.trim().is_empty() {
@@ -63,21 +57,16 @@ pub(crate) async fn create(
         return Err(ApiError::NoCheckIns { kind: place.kind });
     }
     let (id, wanted) = (app.state.ids.next(), WantedCheckIn { when, reason });
-    let kept = |set: &CheckIn| {
-        let CheckIn { id, reason, due_at, created_at, .. } = set.clone();
-        serde_json::to_value(Kept { id, reason, due_at, created_at }).unwrap_or_default()
-    };
+    let body = |set: &CheckIn| stored_body(&response(set.clone()));
     let key = key.as_ref().map(Key::as_stored);
     let limits = &app.state.check_ins;
     let set =
-        app.store().set_check_in(caller.tenant, (place.id, &place.kind), (id, &wanted), limits, key, kept);
+        app.store().set_check_in(caller.tenant, (place.id, &place.kind), (id, &wanted), limits, key, body);
     let set = set.await.map_err(|error| match error {
         houston_store::Error::InvalidMoment(invalid) => ApiError::field(pointer, invalid.to_string()),
+        houston_store::Error::Archived => ApiError::Archived { id: place.shown() },
         error => error.into(),
     })?;
     let (stored, replayed) = made(set)?;
-    let Kept { id, reason, due_at, created_at } = stored_answer(stored)?;
-    let shown =
-        Shown::from(CheckIn { id, agentable: place.id, kind: place.kind, reason, due_at, created_at });
-    Ok(answer((StatusCode::CREATED, Json(shown)), replayed))
+    created(stored, replayed, "/v1/check-ins")
 }

@@ -4,33 +4,20 @@ pub(crate) mod cancel;
 pub(crate) mod create;
 pub(crate) mod list;
 
-use houston_domain::id::CheckInId;
+use houston_protocol::check_in::CheckInResponse;
+use houston_protocol::time::Time;
 use houston_store::check_in::CheckIn;
-use serde::Serialize;
 
 use crate::place::Owner;
-use crate::rfc3339::Time;
 
-/// A check-in as clients see it.
-#[derive(Debug, Serialize)]
-struct Shown {
-    id: CheckInId,
-    #[serde(flatten)]
-    owner: Owner,
-    reason: String,
-    due_at: Time,
-    created_at: Time,
-}
-
-impl From<CheckIn> for Shown {
-    fn from(check_in: CheckIn) -> Self {
-        let CheckIn { id, agentable, kind, reason, due_at, created_at } = check_in;
-        Self {
-            id,
-            owner: Owner { kind, id: agentable },
-            reason,
-            due_at: Time(due_at),
-            created_at: Time(created_at),
-        }
+/// The check-in as clients see it.
+fn response(check_in: CheckIn) -> CheckInResponse {
+    let CheckIn { id, agentable, kind, reason, due_at, created_at } = check_in;
+    CheckInResponse {
+        id,
+        owner: Owner { kind, id: agentable },
+        reason,
+        due_at: Time(due_at),
+        created_at: Time(created_at),
     }
 }

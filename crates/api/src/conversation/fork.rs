@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::conversation::ForkConversation;
+use houston_protocol::schema;
 use houston_store::conversation::{Origin, Reading};
 use serde::Deserialize;
 
 use super::{check_kind, make};
 use crate::auth::Caller;
 use crate::body::{Creation, Wish, check_line};
+use crate::documents::Room;
 use crate::error::ApiError;
 use crate::place::{Kind, Place};
 use crate::state::App;
@@ -31,6 +35,23 @@ impl Default for Body {
     }
 }
 
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/fork",
+    tag = "conversations",
+    operation_id = "fork_conversation",
+    summary = "Copies a conversation",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = Option<ForkConversation>,
+    responses(
+        (status = 201, description = "The copy", body = AgentableResponse),
+        (status = 409, description = "`not_creatable`")
+    ),
+)]
 pub(crate) async fn fork(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -46,10 +67,16 @@ pub(crate) async fn fork(
     let original = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
     let reading = Reading { until: position, knowledge, max_bytes };
-    let mut conversation = app.store().conversation(caller.tenant, &original, &reading).await?;
-    if let Some(title) = title {
-        conversation.title = title;
-    }
-    let origin = Origin { id: original.id, served_by: original.served_by };
-    make(&app, caller, &kind, original.user, &conversation, Some(origin), key).await
+    let room = Room::new(&app, caller.tenant, max_bytes).await?;
+    let forking = Arc::clone(&app);
+    let fork = async move {
+        let _room = room;
+        let mut conversation = forking.store().conversation(caller.tenant, &original, &reading).await?;
+        if let Some(title) = title {
+            conversation.title = title;
+        }
+        let origin = Origin { id: original.id, served_by: original.served_by };
+        make(&forking, caller, &kind, original.user, &conversation, Some(origin), key).await
+    };
+    app.offload.drive(fork).await
 }

@@ -6,20 +6,19 @@ pub(crate) mod import;
 pub(crate) mod reset;
 pub(crate) mod stats;
 
-use axum::Json;
-use axum::http::{StatusCode, header};
 use axum::response::Response;
 use houston_domain::conversation::Conversation;
 use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::time::Time;
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{NewConversation, Origin};
+use rust_decimal::Decimal;
 
-use crate::agentables::Shown;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, made, stored_answer};
+use crate::idempotency::{Key, created, made, stored_body};
 use crate::place::Kind;
-use crate::rfc3339::Time;
 use crate::state::App;
 
 /// Makes an agentable that goes on where `conversation` ends, and answers with it.
@@ -44,8 +43,10 @@ async fn make(
         created_at: app.now(),
     };
     let served_by = origin.map(|origin| origin.served_by).unwrap_or_default();
-    let shown = Shown {
-        cost: houston_store::cost::Cost::NOTHING.into(),
+    let response = AgentableResponse {
+        result: None,
+        cost: Some(Decimal::ZERO),
+        unpriced_calls: 0,
         id: id.shown(&kind.name),
         user_id: user,
         title: conversation.title.clone(),
@@ -58,14 +59,12 @@ async fn make(
         tools: conversation.tools.clone(),
         created_at: Time(agentable.created_at),
     };
-    let response = serde_json::to_value(shown).unwrap_or_default();
+    let body = stored_body(&response);
     let new = NewConversation { agentable, conversation, run, origin };
     let key = key.as_ref().map(Key::as_stored);
-    let done = app.store().create_conversation(caller.tenant, &new, &app.state.ids, key, &response).await?;
+    let done = app.store().create_conversation(caller.tenant, &new, &app.state.ids, key, &body).await?;
     let (stored, replayed) = made(done)?;
-    let shown: Shown = stored_answer(stored)?;
-    let location = [(header::LOCATION, format!("/v1/{}s/{}", kind.name, shown.id))];
-    Ok(answer((StatusCode::CREATED, location, Json(shown)), replayed))
+    created(stored, replayed, &format!("/v1/{}s", kind.name))
 }
 
 /// Only what people begin can be begun by a copy.

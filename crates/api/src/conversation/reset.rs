@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use serde::{Deserialize, Serialize};
+use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::body::Wish;
@@ -13,36 +14,36 @@ use crate::error::ApiError;
 use crate::place::Place;
 use crate::state::App;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Body {
-    /// Whether its notes and learnings are deleted, too.
-    knowledge: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Shown {
-    id: String,
-    /// Positions of the history that models no longer see.
-    closed_entries: i64,
-    deleted_notes: u64,
-    deleted_learnings: u64,
-}
-
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/reset",
+    tag = "conversations",
+    operation_id = "reset_conversation",
+    summary = "Begins a new session with an empty context",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path)
+    ),
+    request_body = Option<ResetConversation>,
+    responses(
+        (status = 200, description = "What was emptied", body = ResetConversationResponse),
+        (status = 409, description = "`run_open`")
+    ),
+)]
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     caller: Caller,
     place: Place,
-    Wish(request): Wish<Body>,
+    Wish(request): Wish<ResetConversation>,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &place).await?;
     let done =
         app.store().reset(caller.tenant, place.id, request.value.knowledge, app.state.ids.next()).await;
     let done = done.map_err(|error| match error {
-        houston_store::Error::RunOpen { run } => ApiError::RunOpen { run },
+        houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
         error => error.into(),
     })?;
-    Ok(Json(Shown {
+    Ok(Json(ResetConversationResponse {
         id: place.shown(),
         closed_entries: done.closed_entries,
         deleted_notes: done.notes,

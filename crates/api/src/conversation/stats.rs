@@ -5,12 +5,27 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Place;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/stats",
+    tag = "conversations",
+    operation_id = "get_statistics",
+    summary = "A conversation in numbers",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path)
+    ),
+    responses(
+        (status = 200, description = "The numbers", body = schema::Statistics)
+    ),
+)]
 pub(crate) async fn stats(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -8,12 +8,11 @@
 
 use houston_domain::event::{Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
+use houston_protocol::agui::{EntityId, Event, Role, SnapshotMessage};
 use houston_store::event::OpenIteration;
 
-use crate::events::agui::{EntityId, Event};
 use crate::events::position::{Open, Position};
 use crate::events::render::{self, Context};
-use crate::events::snapshot_message::SnapshotMessage;
 
 /// Takes the frames, in order, each with the position after it.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(Position, &Event<'_>);
@@ -168,10 +167,10 @@ impl Cursor {
             Part::Reasoning => {
                 let message_id = reasoning;
                 if was == Open::Nothing {
-                    let role = "reasoning";
+                    let role = Role::Reasoning;
                     send(Open::Reasoning(0), Event::ReasoningMessageStart { timestamp, message_id, role });
                 }
-                let event = Event::ReasoningMessageContent { timestamp, message_id, delta: text };
+                let event = Event::ReasoningMessageContent { timestamp, message_id, delta: text.into() };
                 send(Open::Reasoning(has_now), event);
             }
             Part::Message => {
@@ -180,9 +179,15 @@ impl Cursor {
                     send(Open::Thought, Event::ReasoningMessageEnd { timestamp, message_id: reasoning });
                 }
                 if !matches!(was, Open::Text(_)) {
-                    send(Open::Text(0), Event::TextMessageStart { timestamp, message_id, role: "assistant" });
+                    send(
+                        Open::Text(0),
+                        Event::TextMessageStart { timestamp, message_id, role: Role::Assistant },
+                    );
                 }
-                send(Open::Text(has_now), Event::TextMessageContent { timestamp, message_id, delta: text });
+                send(
+                    Open::Text(has_now),
+                    Event::TextMessageContent { timestamp, message_id, delta: text.into() },
+                );
             }
         }
     }
@@ -255,7 +260,7 @@ impl Cursor {
                         metadata: None,
                     },
                 };
-                let mut frames = vec![end, Event::MessagesSnapshot { timestamp, messages: snapshot }];
+                let mut frames = vec![end, Event::MessagesSnapshot { timestamp, messages: snapshot.into() }];
                 if effect == Effect::Void {
                     frames.extend(render::frames(context, event));
                 }

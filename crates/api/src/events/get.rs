@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use houston_protocol::agui::Event;
+use houston_protocol::schema;
 use houston_store::event::StreamHead;
 use serde::Deserialize;
 
@@ -27,6 +29,25 @@ pub(crate) struct Options {
     follow: bool,
 }
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/events",
+    tag = "events",
+    operation_id = "stream_events",
+    summary = "What happens, as server-sent events",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0: from the first."),
+        ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The same as `after`, which it overrides.")
+    ),
+    responses(
+        (status = 200, description = "AG-UI events, each with an `id` to resume after", body = Event, content_type = "text/event-stream"),
+        (status = 204, description = "Nothing is to come: the last run has ended, and the client has all of it"),
+        (status = 429, description = "`too_many_streams`")
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -48,7 +69,7 @@ pub(crate) async fn get(
     let iteration = if between_runs { None } else { app.store().open_iteration_at(place.id, at.seq).await? };
 
     let cursor = Cursor::new(&place.shown(), at, iteration);
-    let admitted = Admitted::new(Arc::clone(&app), caller.tenant)?;
+    let admitted = Admitted::new(Arc::clone(&app), caller)?;
     let subscription = app.state.bus.subscribe(place.id);
     let stream = EventStream::new(Arc::clone(&app), place.id, subscription, cursor, options.follow, admitted);
     let follow = if options.follow { "&follow=true" } else { "" };

@@ -5,14 +5,11 @@
 //! them. The position of a client is the `id` of the last frame it has ([`position`]); nothing is kept for it
 //! between connections.
 
-pub(crate) mod agui;
 pub(crate) mod cursor;
 pub(crate) mod fact;
-pub(crate) mod frames;
 pub(crate) mod get;
 pub(crate) mod position;
 pub(crate) mod render;
 pub(crate) mod snapshot;
-pub(crate) mod snapshot_message;
 pub(crate) mod stream;
 pub(crate) mod streams;

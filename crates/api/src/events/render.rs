@@ -3,20 +3,22 @@
 //! Which step is open is taken from what came before, not from the event: so starts and ends pair, whatever a
 //! worker that died left open.
 
+use std::borrow::Cow;
+
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event as Durable, MessageBody};
 use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_protocol::agui::{
+    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PROTOCOL_VERSION,
+    PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
+};
+use houston_protocol::time::Time;
 use serde_json::Value;
 
-use crate::events::agui::{
-    Added, ERROR_ACTIVITY, EntityId, Event, Fact, Metadata, Outcome, PROTOCOL_VERSION, Posted, RunResult,
-    StepName, SubagentOutcome, TaskAdded, TaskMetadata, Timestamp, TokenUsage,
-};
 use crate::events::fact::fact;
-use crate::rfc3339::Time;
 
 /// Where an event happens.
 #[derive(Debug, Clone, Copy)]
@@ -35,16 +37,15 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
     match &committed.event {
         Durable::RunQueued {} => vec![Event::RunStarted {
             timestamp,
-            thread_id: context.thread,
+            thread_id: context.thread.into(),
             run_id: committed.run_id,
-            protocol_version: PROTOCOL_VERSION,
+            protocol_version: PROTOCOL_VERSION.into(),
         }],
         Durable::MessagePosted { message_id } => {
             posted(timestamp, *message_id, committed).into_iter().collect()
         }
         Durable::AttemptStarted { attempt, iteration, .. } => {
-            let value = Fact::Attempt { attempt: *attempt, iteration: *iteration };
-            let begun = Event::Custom { timestamp, name: "houston.attempt.started", value };
+            let begun = custom(timestamp, Fact::AttemptStarted { attempt: *attempt, iteration: *iteration });
             let started = [begun, step_start(timestamp, *iteration)];
             step_end(timestamp, context).into_iter().chain(started).collect()
         }
@@ -60,16 +61,21 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
             vec![tool_returned(timestamp, *message_id, content, *is_error)]
         }
         Durable::RetryScheduled { attempt, of, retry_at, code, message, .. } => {
-            let value = Fact::Retry { attempt: *attempt, of: *of, retry_at: Time(*retry_at), code, message };
-            let scheduled = Event::Custom { timestamp, name: "houston.retry.scheduled", value };
-            step_end(timestamp, context).into_iter().chain([scheduled]).collect()
+            let fact = Fact::RetryScheduled {
+                attempt: *attempt,
+                of: *of,
+                retry_at: Time(*retry_at),
+                code: code.into(),
+                message: message.into(),
+            };
+            step_end(timestamp, context).into_iter().chain([custom(timestamp, fact)]).collect()
         }
         event @ (Durable::ModelFallback { .. }
         | Durable::TeamRouted { .. }
         | Durable::SessionArchived { .. }
         | Durable::ContextCompressed { .. }) => fact(timestamp, event).into_iter().collect(),
         Durable::TitleSet { title, between_runs } => {
-            let told = Event::Custom { timestamp, name: "houston.title.set", value: Fact::Title { title } };
+            let told = custom(timestamp, Fact::TitleSet { title: title.into() });
             if *between_runs { aside(timestamp, context, committed, told) } else { vec![told] }
         }
         Durable::ErrorShown { message_id, content, metadata } => {
@@ -77,8 +83,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         }
         event @ (Durable::TaskStarted { .. } | Durable::TaskEnded { .. }) => task_frames(timestamp, event),
         Durable::HandedOver { iteration } => {
-            let value = Fact::HandedOver { iteration: *iteration };
-            let handed = Event::Custom { timestamp, name: "houston.run.handed_over", value };
+            let handed = custom(timestamp, Fact::HandedOver { iteration: *iteration });
             step_end(timestamp, context).into_iter().chain([handed]).collect()
         }
         Durable::RunFinished { status, usage, message, code, .. } => {
@@ -89,14 +94,18 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
     }
 }
 
+fn custom(timestamp: Timestamp, fact: Fact<'_>) -> Event<'_> {
+    Event::Custom { timestamp, fact }
+}
+
 fn tool_returned(timestamp: Timestamp, cell: MessageId, content: &str, is_error: bool) -> Event<'_> {
     Event::ToolCallResult {
         timestamp,
         message_id: EntityId::Result(cell),
         tool_call_id: EntityId::Message(cell),
-        content,
-        role: "tool",
-        metadata: is_error.then(|| Metadata { houston: Added { is_error: true, ..Added::default() } }),
+        content: content.into(),
+        role: Role::Tool,
+        metadata: is_error.then(|| HoustonMetadata { is_error: true, ..Default::default() }.into()),
     }
 }
 
@@ -107,13 +116,14 @@ fn aside<'a>(
     committed: &Committed,
     told: Event<'a>,
 ) -> Vec<Event<'a>> {
-    let (thread_id, run_id) = (context.thread, committed.run_id);
-    let result = RunResult { status: RunStatus::Completed, cancelled_by: None, cost: None };
-    let protocol_version = PROTOCOL_VERSION;
+    let (thread_id, run_id) = (Cow::from(context.thread), committed.run_id);
+    let result =
+        RunResult { status: RunStatus::Completed, cancelled_by: None, stop_reason: None, cost: None };
+    let (protocol_version, outcome) = (PROTOCOL_VERSION.into(), Outcome::Success);
     vec![
-        Event::RunStarted { timestamp, thread_id, run_id, protocol_version },
+        Event::RunStarted { timestamp, thread_id: thread_id.clone(), run_id, protocol_version },
         told,
-        Event::RunFinished { timestamp, thread_id, run_id, result, outcome: Outcome::Success, usage: None },
+        Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage: None },
     ]
 }
 
@@ -128,7 +138,7 @@ pub(crate) fn text_end<'a>(
     let rest = (!missing.is_empty()).then_some(Event::TextMessageContent {
         timestamp,
         message_id: id,
-        delta: missing,
+        delta: missing.into(),
     });
     let end = Event::TextMessageEnd { timestamp, message_id: id, metadata: body.and_then(about) };
     rest.into_iter().chain([end]).collect()
@@ -140,7 +150,7 @@ pub(crate) fn reasoning_end(timestamp: Timestamp, id: EntityId, text: &str, sent
     let rest = (!missing.is_empty()).then_some(Event::ReasoningMessageContent {
         timestamp,
         message_id: id,
-        delta: missing,
+        delta: missing.into(),
     });
     rest.into_iter().chain([Event::ReasoningMessageEnd { timestamp, message_id: id }]).collect()
 }
@@ -155,7 +165,7 @@ pub(crate) fn suffix(text: &str, chars: u32) -> &str {
 
 fn sent(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Vec<Event<'_>> {
     let id = EntityId::Message(id);
-    let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: "assistant" }];
+    let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: Role::Assistant }];
     events.extend(text_end(timestamp, id, committed.body.as_ref(), 0));
     events
 }
@@ -164,25 +174,24 @@ fn thought<'a>(timestamp: Timestamp, context: &Context<'_>, text: &'a str) -> Ve
     // A thought without an iteration has no id it could be told by; no worker writes one.
     let Some(message) = context.message.filter(|_| !text.is_empty()) else { return Vec::new() };
     let id = EntityId::Reasoning(message);
-    let mut events = vec![Event::ReasoningMessageStart { timestamp, message_id: id, role: "reasoning" }];
+    let mut events = vec![Event::ReasoningMessageStart { timestamp, message_id: id, role: Role::Reasoning }];
     events.extend(reasoning_end(timestamp, id, text, 0));
     events
 }
 
 fn posted(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Option<Event<'_>> {
     let body = committed.body.as_ref()?;
-    let message = Posted {
+    let message = PostedMessage {
         id,
         source: body.source,
         message_type: body.message_type,
-        content: &body.content,
-        metadata: Some(&body.metadata).filter(|metadata| !metadata.is_null()),
+        content: body.content.as_str().into(),
+        metadata: Some(&body.metadata).filter(|metadata| !metadata.is_null()).map(Cow::Borrowed),
         run_id: committed.run_id,
         seq: committed.seq,
         created_at: Time(committed.at),
     };
-    let value = Fact::Message { message: Box::new(message) };
-    Some(Event::Custom { timestamp, name: "houston.message.posted", value })
+    Some(Event::Custom { timestamp, fact: Fact::MessagePosted { message: Box::new(message) } })
 }
 
 fn tool_called<'a>(
@@ -193,10 +202,10 @@ fn tool_called<'a>(
     input: &Value,
 ) -> Vec<Event<'a>> {
     let id = EntityId::Message(cell);
-    let metadata = Metadata { houston: Added { call_id: Some(call_id), ..Added::default() } };
+    let metadata = HoustonMetadata { call_id: Some(call_id.into()), ..Default::default() }.into();
     vec![
-        Event::ToolCallStart { timestamp, tool_call_id: id, tool_call_name: name, metadata },
-        Event::ToolCallArgs { timestamp, tool_call_id: id, delta: input.to_string() },
+        Event::ToolCallStart { timestamp, tool_call_id: id, tool_call_name: name.into(), metadata },
+        Event::ToolCallArgs { timestamp, tool_call_id: id, delta: input.to_string().into() },
         Event::ToolCallEnd { timestamp, tool_call_id: id },
     ]
 }
@@ -205,7 +214,7 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
     Event::ActivitySnapshot {
         timestamp,
         message_id: EntityId::Message(id),
-        activity_type: ERROR_ACTIVITY,
+        activity_type: ERROR_ACTIVITY.into(),
         content: ErrorMessage::shown(text, metadata),
     }
 }
@@ -214,12 +223,11 @@ fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
     match event {
         Durable::TaskStarted { task_id, task_run_id, title, message_id } => {
             let call = Some(EntityId::Message(*message_id));
-            let about = TaskAdded { task_id, status: None };
-            task(timestamp, *task_run_id, (title, call), about, (None, None))
+            task(timestamp, *task_run_id, (title, call), (task_id, None), (None, None))
         }
-        Durable::TaskEnded { task_id, task_run_id, title, status, code, message } => {
-            let about = TaskAdded { task_id, status: Some(*status) };
-            task(timestamp, *task_run_id, (title, None), about, (message.as_deref(), code.as_deref()))
+        Durable::TaskEnded { task_id, task_run_id, title, status, reason, code, message } => {
+            let why = (message.as_deref(), code.as_deref().or(reason.as_deref()));
+            task(timestamp, *task_run_id, (title, None), (task_id, Some(*status)), why)
         }
         _ => Vec::new(),
     }
@@ -231,29 +239,32 @@ fn task<'a>(
     timestamp: Timestamp,
     run: RunId,
     (name, call): (&'a str, Option<EntityId>),
-    about: TaskAdded<'a>,
+    (task_id, status): (&'a str, Option<RunStatus>),
     (message, code): (Option<&'a str>, Option<&'a str>),
 ) -> Vec<Event<'a>> {
     let started = Event::SubagentStarted {
         timestamp,
         subagent_run_id: run,
-        name,
+        name: name.into(),
         parent_tool_call_id: call,
-        metadata: TaskMetadata { houston: about },
+        metadata: HoustonMetadata { task_id: Some(task_id.into()), status, ..Default::default() }.into(),
     };
     let finished = |outcome| Event::SubagentFinished { timestamp, subagent_run_id: run, outcome };
-    let ended = match about.status {
+    let ended = match status {
         None => finished(SubagentOutcome::Suspended),
-        Some(status) if status.answers() => finished(SubagentOutcome::Success),
+        Some(status) if status.stop_reason(code).is_none() => finished(SubagentOutcome::Success),
         Some(status) => {
-            let cancelled = status == RunStatus::Cancelled;
-            let told = if cancelled { "The task was cancelled." } else { "The task failed." };
+            let told = match status {
+                RunStatus::Cancelled => "The task was cancelled.",
+                status if status.answers() => "The task was cut off.",
+                _ => "The task failed.",
+            };
             let message = message.or(status.notice()).unwrap_or(told);
             Event::SubagentError {
                 timestamp,
                 subagent_run_id: run,
-                message,
-                code: code.unwrap_or(status.as_str()),
+                message: message.into(),
+                code: code.unwrap_or(status.as_str()).into(),
             }
         }
     };
@@ -280,14 +291,16 @@ fn run_end<'a>(
     let outcome = match status {
         RunStatus::Failed | RunStatus::DeadLettered => {
             let message = message.or(status.notice()).unwrap_or("The run failed.");
-            return Event::RunError { timestamp, message, code: code.unwrap_or(status.as_str()), usage };
+            let code = code.unwrap_or(status.as_str()).into();
+            return Event::RunError { timestamp, message: message.into(), code, usage };
         }
         RunStatus::Cancelled => Outcome::Cancelled,
         _ => Outcome::Success,
     };
-    let (thread_id, run_id) = (context.thread, committed.run_id);
-    let cancelled_by = code.filter(|_| status == RunStatus::Cancelled);
-    let result = RunResult { status, cancelled_by, cost };
+    let (thread_id, run_id) = (context.thread.into(), committed.run_id);
+    let cancelled_by = code.filter(|_| status == RunStatus::Cancelled).map(Into::into);
+    let stop_reason = status.stop_reason(code).map(Cow::from);
+    let result = RunResult { status, cancelled_by, stop_reason, cost };
     Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage }
 }
 
@@ -299,9 +312,9 @@ fn about(body: &MessageBody) -> Option<Metadata<'_>> {
         Value::Object(fields) => !fields.is_empty(),
         _ => true,
     };
-    let metadata = Some(&body.metadata).filter(|_| has_any);
+    let metadata = Some(&body.metadata).filter(|_| has_any).map(Cow::Borrowed);
     (source.is_some() || metadata.is_some())
-        .then_some(Metadata { houston: Added { source, metadata, ..Added::default() } })
+        .then(|| HoustonMetadata { source, metadata, ..Default::default() }.into())
 }
 
 #[cfg(test)]

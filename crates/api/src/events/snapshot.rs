@@ -4,9 +4,11 @@
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::message::Source;
-
-use crate::events::agui::{ERROR_ACTIVITY, EntityId};
-use crate::events::snapshot_message::{Content, RolledBack, SnapshotMessage, ToolCalls};
+use houston_protocol::agui::{
+    ERROR_ACTIVITY, EntityId, HoustonMetadata, Metadata, Role, SnapshotContent, SnapshotMessage, ToolCall,
+    ToolCallType, ToolFunction,
+};
+use serde_json::Value;
 
 /// How many messages a snapshot holds at most.
 pub(crate) const MOST_MESSAGES: i64 = 1_000;
@@ -18,13 +20,14 @@ pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
     let mut bytes = 0;
     let mut messages: Vec<SnapshotMessage> = Vec::new();
     for message in newest_first.into_iter().filter_map(message) {
-        bytes += message.size();
+        bytes += size(&message);
         if bytes > MOST_BYTES {
             break;
         }
         // An error message stands where it first appeared, and says what it said last.
         let later = message
             .activity_type
+            .as_ref()
             .and_then(|_| messages.iter().position(|later| later.id == message.id))
             .map(|at| messages.remove(at));
         messages.push(later.unwrap_or(message));
@@ -35,43 +38,57 @@ pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
 
 /// What a client keeps of an event.
 pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
-    let metadata = committed.body.as_ref().and_then(|body| RolledBack::of(&body.metadata));
-    let text = |role, id, content| SnapshotMessage {
-        id: EntityId::Message(id),
-        role,
-        metadata,
-        ..SnapshotMessage::said(content)
-    };
+    let metadata = committed.body.as_ref().and_then(|body| rolled_back(&body.metadata));
     let is_system = committed.body.as_ref().is_some_and(|body| body.source == Source::System);
     let content = committed.body.map(|body| body.content).unwrap_or_default();
-    match committed.event {
+    let message = match committed.event {
         Event::MessagePosted { message_id } => {
-            Some(text(if is_system { "system" } else { "user" }, message_id, content))
+            let role = if is_system { Role::System } else { Role::User };
+            SnapshotMessage::text(EntityId::Message(message_id), role, content)
         }
-        Event::MessageSent { message_id } => Some(text("assistant", message_id, content)),
-        Event::ToolCalled { call_id, name, input, message_id } => Some(SnapshotMessage {
-            id: EntityId::Message(message_id),
-            role: "assistant",
-            content: None,
-            activity_type: None,
-            tool_calls: Some(ToolCalls::one(EntityId::Message(message_id), call_id, name, input.to_string())),
-            tool_call_id: None,
-            metadata,
-        }),
-        Event::ToolReturned { content, message_id, .. } => Some(SnapshotMessage {
-            id: EntityId::Result(message_id),
-            role: "tool",
+        Event::MessageSent { message_id } => {
+            SnapshotMessage::text(EntityId::Message(message_id), Role::Assistant, content)
+        }
+        Event::ToolCalled { call_id, name, input, message_id } => {
+            let id = EntityId::Message(message_id);
+            let call = ToolCall {
+                id,
+                kind: ToolCallType::Function,
+                function: ToolFunction { name, arguments: input.to_string() },
+                metadata: HoustonMetadata { call_id: Some(call_id.into()), ..Default::default() }.into(),
+            };
+            let said = SnapshotMessage::text(id, Role::Assistant, String::new());
+            SnapshotMessage { content: None, tool_calls: Some([call]), ..said }
+        }
+        Event::ToolReturned { content, message_id, .. } => SnapshotMessage {
             tool_call_id: Some(EntityId::Message(message_id)),
-            metadata,
-            ..SnapshotMessage::said(content)
-        }),
-        Event::ErrorShown { message_id, content, metadata } => Some(SnapshotMessage {
-            id: EntityId::Message(message_id),
-            role: "activity",
-            content: Some(Content::Fields(ErrorMessage::shown(&content, &metadata))),
-            activity_type: Some(ERROR_ACTIVITY),
-            ..SnapshotMessage::said(String::new())
-        }),
-        _ => None,
-    }
+            ..SnapshotMessage::text(EntityId::Result(message_id), Role::Tool, content)
+        },
+        Event::ErrorShown { message_id, content, metadata } => SnapshotMessage {
+            content: Some(SnapshotContent::Fields(ErrorMessage::shown(&content, &metadata))),
+            activity_type: Some(ERROR_ACTIVITY.to_owned()),
+            ..SnapshotMessage::text(EntityId::Message(message_id), Role::Activity, String::new())
+        },
+        _ => return None,
+    };
+    // An error message has no body, and is never rolled back.
+    Some(SnapshotMessage { metadata, ..message })
+}
+
+/// The mark of a message that was rolled back, if its own metadata has it.
+fn rolled_back(metadata: &Value) -> Option<Metadata<'static>> {
+    let rolled_back = metadata["rolled_back"] == true;
+    rolled_back.then(|| HoustonMetadata { rolled_back, ..Default::default() }.into())
+}
+
+/// About how many bytes a message takes.
+fn size(message: &SnapshotMessage) -> usize {
+    let calls =
+        message.tool_calls.iter().flatten().map(|call| call.function.arguments.len() + 100).sum::<usize>();
+    let content = match &message.content {
+        Some(SnapshotContent::Text(text)) => text.len(),
+        Some(SnapshotContent::Fields(fields)) => fields["text"].as_str().map_or(0, str::len) + 200,
+        None => 0,
+    };
+    content + calls + 100
 }

@@ -13,16 +13,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
+use houston_protocol::agui::SnapshotMessage;
+use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, Store};
 use http_body::{Body, Frame};
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::events::cursor::{Cursor, Heard};
-use crate::events::frames::{Frames, HEARTBEAT};
 use crate::events::snapshot;
-use crate::events::snapshot_message::SnapshotMessage;
 use crate::events::streams::{Admitted, Registered};
 use crate::state::App;
 
@@ -41,6 +41,12 @@ pub(crate) enum Abort {
     /// The process is about to go.
     #[error("the server is draining")]
     Draining,
+    /// The key that opened it was revoked.
+    #[error("the API key was revoked")]
+    Revoked,
+    /// What it shows was erased.
+    #[error("the agentable was erased")]
+    Gone,
     /// The client reads too slowly.
     #[error("the client is too slow")]
     TooSlow,
@@ -90,10 +96,11 @@ pub(crate) struct EventStream {
     missed: bool,
     /// Whether the text so far is waited for.
     wants_transcript: bool,
-    frames: Frames,
+    frames: SseEncoder,
     sent_at: Instant,
     heartbeat: Pin<Box<Sleep>>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
+    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl EventStream {
@@ -112,6 +119,7 @@ impl EventStream {
             follow,
             subscription,
             registered: Registered::new(Arc::clone(&app), agentable, cursor.seq()),
+            revoked: Box::pin(admitted.key.revoked.clone().cancelled_owned()),
             _admitted: admitted,
             fetching: None,
             page: VecDeque::new(),
@@ -120,7 +128,7 @@ impl EventStream {
             held: VecDeque::new(),
             missed: false,
             wants_transcript: true,
-            frames: Frames::new(config.retry_ms),
+            frames: SseEncoder::new(config.retry_ms),
             sent_at: Instant::now(),
             heartbeat: Box::pin(tokio::time::sleep(config.heartbeat())),
             draining: Box::pin(app.state.draining.clone().cancelled_owned()),
@@ -271,7 +279,7 @@ impl EventStream {
             if now >= due {
                 self.sent_at = now;
                 self.heartbeat.as_mut().reset(now + period);
-                return Poll::Ready(HEARTBEAT);
+                return Poll::Ready(Bytes::from_static(HEARTBEAT));
             }
             self.heartbeat.as_mut().reset(due);
         }
@@ -289,6 +297,12 @@ impl Body for EventStream {
         if self.draining.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Some(Err(Abort::Draining)));
         }
+        if self.revoked.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Some(Err(Abort::Revoked)));
+        }
+        if self.registered.watch().is_gone() {
+            return Poll::Ready(Some(Err(Abort::Gone)));
+        }
         while self.frames.len() < WRITE_AT_ONCE {
             match self.advance(cx) {
                 Poll::Ready(Ok(())) => {}
@@ -301,7 +315,7 @@ impl Body for EventStream {
         }
         if let Some(bytes) = self.frames.take() {
             self.sent_at = Instant::now();
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
         }
         if self.is_finished() {
             return Poll::Ready(None);
@@ -313,7 +327,7 @@ impl Body for EventStream {
 async fn read_events(app: Arc<App>, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
     let read = |store: Store| async move { store.events_after(agentable, after, PAGE).await };
     let events = persistently(&app, read).await?;
-    houston_store::fault!("C13")?;
+    houston_faults::fault!("C13").map_err(houston_store::Error::from)?;
     let more = i64::try_from(events.len()).is_ok_and(|count| count >= PAGE);
     Ok(Fetched::Events { events, more })
 }
@@ -335,14 +349,15 @@ where
         let outcome = {
             // The door is never closed.
             let _permit = app.streams.reads.acquire().await.ok();
-            read(app.store().clone()).await
+            timeout(app.state.config.request_timeout(), read(app.store().clone())).await
         };
         match outcome {
-            Err(error) if error.is_transient() => {
+            Err(elapsed) => tracing::debug!(%elapsed, "stream waits for postgres"),
+            Ok(Err(error)) if error.is_transient() => {
                 tracing::debug!(%error, "stream waits for postgres");
                 tokio::time::sleep(READ_AGAIN_AFTER).await;
             }
-            outcome => return outcome,
+            Ok(outcome) => return outcome,
         }
     }
 }

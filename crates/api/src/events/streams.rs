@@ -1,19 +1,21 @@
 //! All open streams of the process: the poll that finds what the bus has lost, and the door to Postgres that
 //! keeps them from crowding out everybody else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
-use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use houston_domain::id::{AgentableId, TenantId};
 use houston_store::Store;
 use tokio::sync::Semaphore;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 
+use crate::auth::Caller;
+use crate::config::Config;
 use crate::error::ApiError;
+use crate::keys::KeyInUse;
 use crate::state::App;
 
 /// How many streams may read from Postgres at once.
@@ -42,10 +44,22 @@ impl Default for Streams {
 pub(crate) struct Watch {
     seq: AtomicI64,
     behind: AtomicBool,
+    /// Its agentable was erased.
+    gone: AtomicBool,
     waker: AtomicWaker,
 }
 
 impl Watch {
+    /// Whether there is nothing left to watch.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
     /// The stream has sent every event up to `seq`.
     pub(crate) fn reached(&self, seq: i64) {
         self.seq.store(seq, Ordering::Relaxed);
@@ -71,11 +85,13 @@ impl Watch {
 pub(crate) struct Admitted {
     app: Arc<App>,
     tenant: TenantId,
+    pub(crate) key: KeyInUse,
 }
 
 impl Admitted {
-    /// Counts one more stream of `tenant`, unless there are as many as may be.
-    pub(crate) fn new(app: Arc<App>, tenant: TenantId) -> Result<Self, ApiError> {
+    /// Counts one more stream of the caller's tenant, unless there are as many as may be.
+    pub(crate) fn new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
+        let tenant = caller.tenant;
         let config = &app.state.config;
         let (all_limit, own_limit) = (config.max_streams, config.max_streams_per_tenant);
         let mut counts = app.streams.counts();
@@ -89,7 +105,8 @@ impl Admitted {
         }
         counts.insert(tenant, own + 1);
         drop(counts);
-        Ok(Self { app, tenant })
+        let key = app.keys.stream(caller.key);
+        Ok(Self { app, tenant, key })
     }
 }
 
@@ -116,8 +133,8 @@ pub(crate) struct Registered {
 impl Registered {
     /// A stream of `agentable` that has sent every event up to `seq`.
     pub(crate) fn new(app: Arc<App>, agentable: AgentableId, seq: i64) -> Self {
-        let (seq, behind) = (AtomicI64::new(seq), AtomicBool::new(false));
-        let watch = Arc::new(Watch { seq, behind, waker: AtomicWaker::new() });
+        let (behind, gone) = (AtomicBool::new(false), AtomicBool::new(false));
+        let watch = Arc::new(Watch { seq: AtomicI64::new(seq), behind, gone, waker: AtomicWaker::new() });
         app.streams.lock().entry(agentable).or_default().push(Arc::clone(&watch));
         Self { app, agentable, watch }
     }
@@ -140,13 +157,15 @@ impl Drop for Registered {
 }
 
 impl Streams {
-    /// Asks Postgres, each `period`, which streams are behind, and wakes them. Never ends.
-    pub(crate) async fn poll(&self, store: &Store, period: Duration) {
-        let mut ticks = tokio::time::interval(period);
+    /// Asks Postgres, each `poll_ms`, which streams are behind, and wakes them. Never ends.
+    pub(crate) async fn poll(&self, store: &Store, config: &Config) {
+        let mut ticks = tokio::time::interval(config.poll());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.poll_once(store).await;
+            if let Err(elapsed) = timeout(config.request_timeout(), self.poll_once(store)).await {
+                tracing::debug!(%elapsed, "streams could not be polled");
+            }
         }
     }
 
@@ -154,13 +173,23 @@ impl Streams {
         let ids: Vec<uuid::Uuid> = self.lock().keys().map(|id| id.0).collect();
         for batch in ids.chunks(POLL_BATCH) {
             match store.last_seqs(batch).await {
-                Ok(seqs) => seqs.into_iter().for_each(|(agentable, last_seq)| self.tell(agentable, last_seq)),
+                Ok(seqs) => {
+                    let there: HashSet<_> = seqs.iter().map(|(agentable, _)| agentable.0).collect();
+                    seqs.into_iter().for_each(|(agentable, last_seq)| self.tell(agentable, last_seq));
+                    batch.iter().filter(|id| !there.contains(*id)).for_each(|id| self.end(AgentableId(*id)));
+                }
                 Err(error) => {
                     tracing::debug!(%error, "streams could not be polled");
                     return;
                 }
             }
         }
+    }
+
+    /// Ends the streams of an agentable that was erased.
+    pub(crate) fn end(&self, agentable: AgentableId) {
+        let open = self.lock();
+        open.get(&agentable).into_iter().flatten().for_each(|watch| watch.end());
     }
 
     fn tell(&self, agentable: AgentableId, last_seq: i64) {

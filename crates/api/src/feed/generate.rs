@@ -10,6 +10,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
 use houston_domain::mode::Mode;
+use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
+use houston_protocol::schema;
 use houston_store::feed::{Asked, Begun, FeedIds};
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +21,6 @@ use crate::error::ApiError;
 use crate::idempotency::{Key, answer, stored_answer};
 use crate::place::{Id, Owner};
 use crate::state::App;
-
-/// Nothing can be said but that one is wanted.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {}
 
 /// What became of the request, as it is kept under its key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,42 +54,49 @@ impl Outcome {
     }
 }
 
-/// The same as clients see it.
-#[derive(Debug, Serialize)]
-#[serde(tag = "status", rename_all = "snake_case")]
-enum Shown {
-    Accepted {
-        run_id: RunId,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        message_id: Option<MessageId>,
-        #[serde(flatten)]
-        owner: Owner,
-        /// Where it is streamed.
-        events_url: String,
-    },
-    NothingHappened,
-}
-
-impl From<Outcome> for (StatusCode, Json<Shown>) {
+impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Accepted { run_id, message_id, kind, agentable: id } => {
                 let events_url = format!("/v1/{kind}s/{}/events", id.shown(&kind));
-                let shown = Shown::Accepted { run_id, message_id, owner: Owner { kind, id }, events_url };
+                let shown = FeedGenerationResponse::Accepted {
+                    run_id,
+                    message_id,
+                    owner: Owner { kind, id },
+                    events_url,
+                };
                 (StatusCode::ACCEPTED, Json(shown))
             }
-            Outcome::NothingHappened => (StatusCode::OK, Json(Shown::NothingHappened)),
+            Outcome::NothingHappened => (StatusCode::OK, Json(FeedGenerationResponse::NothingHappened)),
         }
     }
 }
 
+#[utoipa::path(
+    post,
+    path = "/v1/users/{id}/feed/generate",
+    tag = "feed",
+    operation_id = "generate_feed",
+    summary = "Asks for a feed now",
+    params(
+        ("id" = schema::UserId, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = Option<GenerateFeed>,
+    responses(
+        (status = 202, description = "It is being written", body = FeedGenerationResponse),
+        (status = 200, description = "Nothing happened since the latest, and nothing is written", body = FeedGenerationResponse),
+        (status = 409, description = "`no_feed_agent`, `run_in_progress`, `full`"),
+        (status = 429, description = "`too_many_pending`")
+    ),
+)]
 pub(crate) async fn generate(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user): Id<UserId>,
-    Wish(request): Wish<Body>,
+    Wish(request): Wish<GenerateFeed>,
 ) -> Result<Response, ApiError> {
-    let Creation { value: Body {}, key } = request;
+    let Creation { value: GenerateFeed {}, key } = request;
     let kinds: Vec<String> = app
         .state
         .agent_types
@@ -115,7 +119,7 @@ pub(crate) async fn generate(
         Asked::Now(begun) => begun,
         Asked::Before(answered) => {
             let outcome: Outcome = stored_answer(answered)?;
-            return Ok(answer(<(StatusCode, Json<Shown>)>::from(outcome), true));
+            return Ok(answer(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), true));
         }
         Asked::KeyReused => return Err(ApiError::IdempotencyKeyReused),
     };
@@ -124,7 +128,7 @@ pub(crate) async fn generate(
         app.ring(*agentable, app.urgency(kind));
     }
     match (Outcome::of(&begun, ids), begun) {
-        (Some(outcome), _) => Ok(answer(<(StatusCode, Json<Shown>)>::from(outcome), false)),
+        (Some(outcome), _) => Ok(answer(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),
         (None, Begun::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
         (None, Begun::NoAgent) => Err(ApiError::NoFeedAgent),
         (None, _) => Err(ApiError::Unavailable(None)),

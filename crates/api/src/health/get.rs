@@ -11,34 +11,23 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::health::{Check, HealthStatus, worst};
-use serde::Serialize;
+use houston_protocol::health::{HealthCheckResponse, HealthResponse};
+use houston_protocol::time::Time;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::rfc3339::Time;
 use crate::state::App;
 
-#[derive(Debug, Serialize)]
-struct Health {
-    /// The worst of the checks.
-    status: HealthStatus,
-    checked_at: Option<Time>,
-    checks: Vec<Shown>,
-}
-
-#[derive(Debug, Serialize)]
-struct Shown {
-    id: String,
-    status: HealthStatus,
-    since: Time,
-}
-
-impl From<Check> for Shown {
-    fn from(check: Check) -> Self {
-        Self { id: check.id, status: check.status, since: Time(check.since) }
-    }
-}
-
+#[utoipa::path(
+    get,
+    path = "/v1/health",
+    tag = "health",
+    operation_id = "get_health",
+    summary = "The health of the installation",
+    responses(
+        (status = 200, description = "As the health monitor saw it last", body = HealthResponse)
+    ),
+)]
 pub(crate) async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let mut health = app.store().health().await?;
     if health.checks.is_empty() {
@@ -46,9 +35,13 @@ pub(crate) async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<
         let (id, detail) = ("monitor".to_owned(), String::new());
         health.checks.push(Check { id, status: HealthStatus::Red, detail, since: app.now() });
     }
-    Ok(Json(Health {
+    Ok(Json(HealthResponse {
         status: worst(&health.checks),
         checked_at: health.checked_at.map(Time),
-        checks: health.checks.into_iter().map(Shown::from).collect(),
+        checks: health.checks.into_iter().map(response).collect(),
     }))
+}
+
+fn response(check: Check) -> HealthCheckResponse {
+    HealthCheckResponse { id: check.id, status: check.status, since: Time(check.since) }
 }

@@ -5,40 +5,45 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_domain::history::{Block, Role};
-use houston_domain::id::RunId;
+use houston_protocol::schema;
+use houston_protocol::session::HistoryEntryResponse;
+use houston_protocol::time::Time;
 use houston_store::history::PlacedEntry;
-use serde::Serialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::place::Place;
 use crate::query::Query;
-use crate::rfc3339::Time;
 use crate::state::App;
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Shown {
-    position: i64,
-    run_id: RunId,
-    role: Role,
-    content: Vec<Block>,
-    created_at: Time,
-}
-
-impl From<PlacedEntry> for Shown {
-    fn from(placed: PlacedEntry) -> Self {
-        Self {
-            position: placed.position,
-            run_id: placed.run,
-            role: placed.entry.role,
-            content: placed.entry.content,
-            created_at: Time(placed.created_at),
-        }
+/// The entry as clients see it.
+pub(crate) fn response(placed: PlacedEntry) -> HistoryEntryResponse {
+    HistoryEntryResponse {
+        position: placed.position,
+        run_id: placed.run,
+        role: placed.entry.role,
+        content: placed.entry.content,
+        created_at: Time(placed.created_at),
     }
 }
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/history",
+    tag = "sessions",
+    operation_id = "list_history",
+    summary = "The history, oldest first",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, description = "A page of entries", body = houston_protocol::page::Page<HistoryEntryResponse>)
+    ),
+)]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -48,5 +53,5 @@ pub(crate) async fn list(
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
     app.confirm(caller, &place).await?;
     let entries = app.store().history(caller.tenant, place.id, after, rows(limit)).await?;
-    Ok(Json(Page::of(List::History, limit, entries, |row| row.position, Shown::from)))
+    Ok(Json(Page::of(List::History, limit, entries, |row| row.position, response)))
 }

@@ -5,12 +5,27 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Place;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/state",
+    tag = "insight",
+    operation_id = "get_state",
+    summary = "The runtime state, with a diagnosis",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path)
+    ),
+    responses(
+        (status = 200, description = "The state", body = schema::RuntimeState)
+    ),
+)]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -22,5 +22,5 @@ pub(crate) async fn change<N: Noun>(
 ) -> Result<impl IntoResponse, ApiError> {
     N::check(&change)?;
     let changed = app.store().change_known::<N::Stored>(caller.tenant, id, N::change(&change)).await?;
-    Ok(Json(N::Shown::from(changed)))
+    Ok(Json(N::response(changed)))
 }

@@ -1,40 +1,18 @@
 //! `/v1/users/{id}/custom-instructions`: rules of a user, which each of their agents follows.
 
 use houston_domain::id::{CustomInstructionId, UserId};
+use houston_protocol::knowledge::{CustomInstructionResponse, Sentence};
+use houston_protocol::time::Time;
 use houston_store::custom_instruction::{CustomInstruction, NewCustomInstruction};
 use houston_store::known::Known;
-use serde::{Deserialize, Serialize};
 
-use super::{Noun, Owner, Sentence};
+use super::{Noun, Owner, check_sentence};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place;
-use crate::rfc3339::Time;
 
 /// Rules of a user, which each of their agents follows.
 pub(crate) enum CustomInstructions {}
-
-/// A custom instruction as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown {
-    id: CustomInstructionId,
-    user_id: UserId,
-    content: String,
-    created_at: Time,
-    updated_at: Time,
-}
-
-impl From<CustomInstruction> for Shown {
-    fn from(item: CustomInstruction) -> Self {
-        Self {
-            id: item.id,
-            user_id: item.user,
-            content: item.content,
-            created_at: Time(item.created_at),
-            updated_at: Time(item.updated_at),
-        }
-    }
-}
 
 impl Noun for CustomInstructions {
     type Stored = CustomInstruction;
@@ -42,13 +20,25 @@ impl Noun for CustomInstructions {
     type Owner = place::Id<UserId>;
     type New = Sentence;
     type Change = Sentence;
-    type Shown = Shown;
+    type Response = CustomInstructionResponse;
 
     const LIST: List = List::CustomInstructions;
+    const NAME: &'static str = "custom instruction";
+    const PLURAL: &'static str = "custom instructions";
     const PATH: &'static str = "custom-instructions";
 
-    fn id(shown: &Shown) -> CustomInstructionId {
-        shown.id
+    fn response(item: CustomInstruction) -> CustomInstructionResponse {
+        CustomInstructionResponse {
+            id: item.id,
+            user_id: item.user,
+            content: item.content,
+            created_at: Time(item.created_at),
+            updated_at: Time(item.updated_at),
+        }
+    }
+
+    fn id(response: &CustomInstructionResponse) -> CustomInstructionId {
+        response.id
     }
 
     fn make(
@@ -56,17 +46,17 @@ impl Noun for CustomInstructions {
         owner: &Self::Owner,
         new: Sentence,
         at: Time,
-    ) -> Result<Shown, ApiError> {
-        new.check()?;
+    ) -> Result<CustomInstructionResponse, ApiError> {
+        check_sentence(&new)?;
         let user_id = owner.0;
-        Ok(Shown { id, user_id, content: new.content, created_at: at, updated_at: at })
+        Ok(CustomInstructionResponse { id, user_id, content: new.content, created_at: at, updated_at: at })
     }
 
     fn check(change: &Sentence) -> Result<(), ApiError> {
-        change.check()
+        check_sentence(change)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a CustomInstructionResponse) -> <Self::Stored as Known>::New<'a> {
         NewCustomInstruction {
             id: item.id,
             user: owner.id(),

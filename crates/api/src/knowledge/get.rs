@@ -17,5 +17,5 @@ pub(crate) async fn get<N: Noun>(
     caller: Caller,
     Id(id): Id<N::Id>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(N::Shown::from(app.store().known::<N::Stored>(caller.tenant, id).await?)))
+    Ok(Json(N::response(app.store().known::<N::Stored>(caller.tenant, id).await?)))
 }

@@ -22,7 +22,7 @@ pub(crate) async fn list<N: Noun>(
     let (limit, before) = (query.limit()?, query.id(N::LIST)?.map(N::Id::from));
     owner.confirm(&app, caller).await?;
     let items = app.store().list_known::<N::Stored>(caller.tenant, owner.id(), before, rows(limit)).await?;
-    let items: Vec<N::Shown> = items.into_iter().map(N::Shown::from).collect();
-    let position = |item: &N::Shown| -> u128 { N::id(item).into().as_u128() };
+    let items: Vec<N::Response> = items.into_iter().map(N::response).collect();
+    let position = |item: &N::Response| -> u128 { N::id(item).into().as_u128() };
     Ok(Json(Page::of(N::LIST, limit, items, position, |item| item)))
 }

@@ -1,34 +1,34 @@
 //! `/v1/users/{id}/memories`: what all agents of a user should still know another day.
 
-use houston_domain::id::{MemoryId, RunId, UserId};
+use houston_domain::id::{MemoryId, UserId};
+use houston_protocol::knowledge::{MemoryResponse, Sentence};
+use houston_protocol::time::Time;
 use houston_store::known::Known;
 use houston_store::memory::{Memory, NewMemory};
-use serde::{Deserialize, Serialize};
 
-use super::{Noun, Owner, Sentence};
+use super::{Noun, Owner, check_sentence};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place;
-use crate::rfc3339::Time;
 
 /// What all agents of a user should still know another day.
 pub(crate) enum Memories {}
 
-/// A memory as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown {
-    id: MemoryId,
-    user_id: UserId,
-    /// The run that saved it, if one did.
-    run_id: Option<RunId>,
-    content: String,
-    created_at: Time,
-    updated_at: Time,
-}
+impl Noun for Memories {
+    type Stored = Memory;
+    type Id = MemoryId;
+    type Owner = place::Id<UserId>;
+    type New = Sentence;
+    type Change = Sentence;
+    type Response = MemoryResponse;
 
-impl From<Memory> for Shown {
-    fn from(item: Memory) -> Self {
-        Self {
+    const LIST: List = List::Memories;
+    const NAME: &'static str = "memory";
+    const PLURAL: &'static str = "memories";
+    const PATH: &'static str = "memories";
+
+    fn response(item: Memory) -> MemoryResponse {
+        MemoryResponse {
             id: item.id,
             user_id: item.user,
             run_id: item.run,
@@ -37,34 +37,22 @@ impl From<Memory> for Shown {
             updated_at: Time(item.updated_at),
         }
     }
-}
 
-impl Noun for Memories {
-    type Stored = Memory;
-    type Id = MemoryId;
-    type Owner = place::Id<UserId>;
-    type New = Sentence;
-    type Change = Sentence;
-    type Shown = Shown;
-
-    const LIST: List = List::Memories;
-    const PATH: &'static str = "memories";
-
-    fn id(shown: &Shown) -> MemoryId {
-        shown.id
+    fn id(response: &MemoryResponse) -> MemoryId {
+        response.id
     }
 
-    fn make(id: MemoryId, owner: &Self::Owner, new: Sentence, at: Time) -> Result<Shown, ApiError> {
-        new.check()?;
+    fn make(id: MemoryId, owner: &Self::Owner, new: Sentence, at: Time) -> Result<MemoryResponse, ApiError> {
+        check_sentence(&new)?;
         let user_id = owner.0;
-        Ok(Shown { id, user_id, run_id: None, content: new.content, created_at: at, updated_at: at })
+        Ok(MemoryResponse { id, user_id, run_id: None, content: new.content, created_at: at, updated_at: at })
     }
 
     fn check(change: &Sentence) -> Result<(), ApiError> {
-        change.check()
+        check_sentence(change)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a MemoryResponse) -> <Self::Stored as Known>::New<'a> {
         NewMemory {
             id: item.id,
             user: owner.id(),

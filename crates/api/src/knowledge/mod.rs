@@ -3,12 +3,14 @@
 //! The five verbs are the same for all; a [`Noun`] says what differs.
 //!
 //! # Add a noun
-//! A file here that implements [`Noun`], its table and [`Known`] in the store, its mark in `page::List`, its two lines in `router`.
+//! A file here that implements [`Noun`], its table and [`Known`] in the store, its mark in `page::List`, its two lines in
+//! `router`.
 
 pub(crate) mod change;
 pub(crate) mod create;
 mod custom_instruction;
 pub(crate) mod delete;
+pub(crate) mod documented;
 mod feed_item;
 pub(crate) mod get;
 mod learning;
@@ -16,16 +18,18 @@ pub(crate) mod list;
 mod memory;
 mod note;
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use houston_domain::id::{AgentableId, UserId};
 use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
+use houston_protocol::knowledge::Sentence;
+use houston_protocol::time::Time;
 use houston_store::known::Known;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 pub(crate) use self::custom_instruction::CustomInstructions;
@@ -38,7 +42,6 @@ use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::page::List;
 use crate::place::{Id, Place};
-use crate::rfc3339::Time;
 use crate::state::App;
 
 /// One sort of what agents know.
@@ -50,28 +53,37 @@ pub(crate) trait Noun: 'static {
     /// What a list of them belongs to.
     type Owner: Owner<Id = <Self::Stored as Known>::Owner>;
     /// The body of a POST.
-    type New: DeserializeOwned + Send;
+    type New: DeserializeOwned + ToSchema + Send;
     /// The body of a PATCH.
-    type Change: DeserializeOwned + Send + Sync;
+    type Change: DeserializeOwned + ToSchema + Send + Sync;
     /// An item as clients see it.
-    type Shown: Serialize + DeserializeOwned + From<Self::Stored> + Send + Sync;
+    type Response: Serialize + DeserializeOwned + ToSchema + Send + Sync;
 
     /// What its cursors begin with.
     const LIST: List;
+    /// What one is called.
+    const NAME: &'static str;
+    /// What several are called.
+    const PLURAL: &'static str;
+    /// The last part of the list's path.
+    const COLLECTION: &'static str = Self::PATH;
     /// The path of an item, before its id.
     const PATH: &'static str;
 
+    /// The item as clients see it.
+    fn response(item: Self::Stored) -> Self::Response;
+
     /// The id of an item.
-    fn id(shown: &Self::Shown) -> Self::Id;
+    fn id(response: &Self::Response) -> Self::Id;
 
     /// The item a client wants to be made, once it is checked.
-    fn make(id: Self::Id, owner: &Self::Owner, new: Self::New, at: Time) -> Result<Self::Shown, ApiError>;
+    fn make(id: Self::Id, owner: &Self::Owner, new: Self::New, at: Time) -> Result<Self::Response, ApiError>;
 
     /// Checks a change.
     fn check(change: &Self::Change) -> Result<(), ApiError>;
 
     /// What the store makes of an item that was made here.
-    fn new<'a>(owner: &Self::Owner, item: &'a Self::Shown) -> <Self::Stored as Known>::New<'a>;
+    fn new<'a>(owner: &Self::Owner, item: &'a Self::Response) -> <Self::Stored as Known>::New<'a>;
 
     /// What the store changes.
     fn change(change: &Self::Change) -> <Self::Stored as Known>::Change<'_>;
@@ -82,6 +94,12 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
     /// How the store names it.
     type Id: Copy + Send;
 
+    /// The parameters of its path.
+    const PARAMETERS: &'static [&'static str];
+
+    /// The path of a list that belongs to it.
+    fn collection(list: &str) -> String;
+
     /// Its id.
     fn id(&self) -> Self::Id;
 
@@ -91,6 +109,12 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
 
 impl Owner for Place {
     type Id = AgentableId;
+
+    const PARAMETERS: &'static [&'static str] = &["kinds", "id"];
+
+    fn collection(list: &str) -> String {
+        format!("/v1/{{kinds}}/{{id}}/{list}")
+    }
 
     fn id(&self) -> AgentableId {
         self.id
@@ -104,6 +128,12 @@ impl Owner for Place {
 impl Owner for Id<UserId> {
     type Id = UserId;
 
+    const PARAMETERS: &'static [&'static str] = &["id"];
+
+    fn collection(list: &str) -> String {
+        format!("/v1/users/{{id}}/{list}")
+    }
+
     fn id(&self) -> UserId {
         self.0
     }
@@ -114,22 +144,8 @@ impl Owner for Id<UserId> {
     }
 }
 
-/// `"goal_id": "goal_…"`, under whatever kind it is of.
-fn owner_id(kind: &str, id: AgentableId) -> BTreeMap<String, String> {
-    BTreeMap::from([(format!("{kind}_id"), id.shown(kind))])
-}
-
-/// A body of one sentence.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Sentence {
-    content: String,
-}
-
-impl Sentence {
-    fn check(&self) -> Result<(), ApiError> {
-        check_content(&self.content, MAX_SENTENCE_BYTES)
-    }
+fn check_sentence(sentence: &Sentence) -> Result<(), ApiError> {
+    check_content(&sentence.content, MAX_SENTENCE_BYTES)
 }
 
 /// A title: one line.

@@ -1,57 +1,36 @@
 //! `/v1/{kinds}/{id}/notes`: what an agent, or a person, keeps with an agentable.
 
-use std::collections::BTreeMap;
-
-use houston_domain::id::{NoteId, RunId};
+use houston_domain::id::NoteId;
+use houston_protocol::knowledge::{CreateDocument, NoteResponse, UpdateNote};
+use houston_protocol::time::Time;
 use houston_store::known::Known;
 use houston_store::note::{NewNote, Note, NoteChange};
-use serde::{Deserialize, Serialize};
 
-use super::{Noun, Owner, check_document, check_title, nothing_changes, owner_id};
+use super::{Noun, Owner, check_document, check_title, nothing_changes};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place::Place;
-use crate::rfc3339::Time;
+use crate::place::{self, Place};
 
 /// What an agent, or a person, keeps with an agentable.
 pub(crate) enum Notes {}
 
-/// A note as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown {
-    id: NoteId,
-    /// `goal_id`, `task_id`, …
-    #[serde(flatten)]
-    of: BTreeMap<String, String>,
-    /// The run that made it, if one did.
-    run_id: Option<RunId>,
-    title: String,
-    content: String,
-    created_at: Time,
-    updated_at: Time,
-}
+impl Noun for Notes {
+    type Stored = Note;
+    type Id = NoteId;
+    type Owner = Place;
+    type New = CreateDocument;
+    type Change = UpdateNote;
+    type Response = NoteResponse;
 
-/// The body of a POST.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct New {
-    title: String,
-    content: String,
-}
+    const LIST: List = List::Notes;
+    const NAME: &'static str = "note";
+    const PLURAL: &'static str = "notes";
+    const PATH: &'static str = "notes";
 
-/// The body of a PATCH.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Change {
-    title: Option<String>,
-    content: Option<String>,
-}
-
-impl From<Note> for Shown {
-    fn from(item: Note) -> Self {
-        Self {
+    fn response(item: Note) -> NoteResponse {
+        NoteResponse {
             id: item.id,
-            of: owner_id(&item.kind, item.agentable),
+            owner: place::Owner { kind: item.kind, id: item.agentable },
             run_id: item.run,
             title: item.title,
             content: item.content,
@@ -59,32 +38,25 @@ impl From<Note> for Shown {
             updated_at: Time(item.updated_at),
         }
     }
-}
 
-impl Noun for Notes {
-    type Stored = Note;
-    type Id = NoteId;
-    type Owner = Place;
-    type New = New;
-    type Change = Change;
-    type Shown = Shown;
-
-    const LIST: List = List::Notes;
-    const PATH: &'static str = "notes";
-
-    fn id(shown: &Shown) -> NoteId {
-        shown.id
+    fn id(response: &NoteResponse) -> NoteId {
+        response.id
     }
 
-    fn make(id: NoteId, owner: &Self::Owner, new: New, at: Time) -> Result<Shown, ApiError> {
+    fn make(
+        id: NoteId,
+        owner: &Self::Owner,
+        new: CreateDocument,
+        at: Time,
+    ) -> Result<NoteResponse, ApiError> {
         check_title(&new.title)?;
         check_document(&new.content)?;
-        let of = owner_id(&owner.kind, owner.id);
-        let New { title, content } = new;
-        Ok(Shown { id, of, run_id: None, title, content, created_at: at, updated_at: at })
+        let of = place::Owner { kind: owner.kind.clone(), id: owner.id };
+        let CreateDocument { title, content } = new;
+        Ok(NoteResponse { id, owner: of, run_id: None, title, content, created_at: at, updated_at: at })
     }
 
-    fn check(change: &Change) -> Result<(), ApiError> {
+    fn check(change: &UpdateNote) -> Result<(), ApiError> {
         if change.title.is_none() && change.content.is_none() {
             return Err(nothing_changes("`title`, `content`"));
         }
@@ -92,7 +64,7 @@ impl Noun for Notes {
         change.content.as_deref().map_or(Ok(()), check_document)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a Shown) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a NoteResponse) -> <Self::Stored as Known>::New<'a> {
         NewNote {
             id: item.id,
             agentable: owner.id(),
@@ -103,7 +75,7 @@ impl Noun for Notes {
         }
     }
 
-    fn change(change: &Change) -> <Self::Stored as Known>::Change<'_> {
+    fn change(change: &UpdateNote) -> <Self::Stored as Known>::Change<'_> {
         NoteChange { title: change.title.as_deref(), content: change.content.as_deref() }
     }
 }

@@ -6,17 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::MessageId;
+use houston_protocol::message::MessageResponse;
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::messages::Shown;
+use crate::messages::response;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/messages/{id}",
+    tag = "messages",
+    operation_id = "get_message",
+    summary = "A message, and what became of it",
+    params(
+        ("id" = schema::MessageId, Path)
+    ),
+    responses(
+        (status = 200, description = "The message", body = MessageResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<MessageId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(Shown::from(app.store().message(caller.tenant, id).await?)))
+    Ok(Json(response(app.store().message(caller.tenant, id).await?)))
 }

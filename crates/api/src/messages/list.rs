@@ -5,23 +5,42 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::message::MessageResponse;
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::messages::Shown;
+use crate::messages::response;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::place::Place;
 use crate::query::Query;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/messages",
+    tag = "messages",
+    operation_id = "list_messages",
+    summary = "The thread, newest first",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, description = "A page of messages", body = houston_protocol::page::Page<MessageResponse>)
+    ),
+)]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     place: Place,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (limit, before) = (query.limit()?, query.position(List::Messages)?);
+    let usual = app.state.config.thread_messages;
+    let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
     app.confirm(caller, &place).await?;
     let messages = app.store().messages(caller.tenant, place.id, before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Messages, limit, messages, |row| row.message.seq, Shown::from)))
+    Ok(Json(Page::of(List::Messages, limit, messages, |row| row.message.seq, response)))
 }

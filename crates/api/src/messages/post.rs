@@ -12,60 +12,58 @@
 //! The answer's `run_id` is the run that is open now, also when the message cancels it; `GET /v1/messages/{id}` names
 //! the run that answers, once it is open.
 
+use std::io;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::event::{Committed, Event, MessageBody};
-use houston_domain::message::{MAX_MESSAGE_BYTES, MessageStatus, MessageType, Source};
+use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
+use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
+use houston_protocol::schema;
+use houston_protocol::time::Time;
 use houston_store::message::{NewPost, Posted};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::auth::Caller;
-use crate::body::{Creation, check_size, check_text};
+use crate::body::{Creation, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, answer, made};
-use crate::messages::Shown;
 use crate::place::{Owner, Place};
-use crate::rfc3339::Time;
 use crate::state::App;
 
-/// As JSON. It goes to every stream of the thread.
-const MAX_METADATA_BYTES: usize = 16 * 1024;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    content: String,
-    #[serde(default)]
-    metadata: Map<String, Value>,
-    double_texting: Option<DoubleTexting>,
-}
-
-#[derive(Debug, Serialize)]
-struct Accepted {
-    #[serde(flatten)]
-    message: Shown,
-    /// Where its run is streamed, from its first event.
-    events_url: String,
-}
-
+#[utoipa::path(
+    post,
+    path = "/v1/{kinds}/{id}/messages",
+    tag = "messages",
+    operation_id = "create_message",
+    summary = "Posts a message",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = CreateMessage,
+    responses(
+        (status = 202, description = "It is stored, and a run is queued or open", body = AcceptedMessageResponse),
+        (status = 409, description = "`run_in_progress`: a run is open, and `double_texting` is `reject`"),
+        (status = 429, description = "`too_many_pending`")
+    ),
+)]
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     caller: Caller,
     place: Place,
-    request: Creation<Body>,
+    request: Creation<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
     if !place.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
     check(&body)?;
-    app.confirm(caller, &place).await?;
+    app.confirm_for_post(caller, &place).await?;
     let content = body.content;
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(place.double_texting);
@@ -77,9 +75,9 @@ pub(crate) async fn post(
         double_texting,
     };
     let key = key.as_ref().map(Key::as_stored);
-    houston_store::fault!("C1")?;
+    houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
     let (posted, replayed) = made(app.store().post_message(caller.tenant, place.id, &post, key).await?)?;
-    houston_store::fault!("C3")?;
+    houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed {
         app.announce(place.id, events(&posted, &content, &metadata));
         if double_texting.cancels() && !posted.opened {
@@ -89,13 +87,13 @@ pub(crate) async fn post(
             app.ring(place.id, place.urgency);
         }
     }
-    houston_store::fault!("C2")?;
+    houston_faults::fault!("C2").map_err(houston_store::Error::from)?;
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
     let body = accepted(&place, &posted, content, metadata);
     Ok(answer((StatusCode::ACCEPTED, location, Json(body)), replayed))
 }
 
-fn check(body: &Body) -> Result<(), ApiError> {
+fn check(body: &CreateMessage) -> Result<(), ApiError> {
     let bytes = body.content.len();
     if bytes > MAX_MESSAGE_BYTES {
         return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
@@ -104,9 +102,26 @@ fn check(body: &Body) -> Result<(), ApiError> {
         return Err(ApiError::EmptyMessage);
     }
     check_text("/content", &body.content)?;
-    check_storable("/metadata", &body.metadata)?;
-    let metadata = serde_json::to_vec(&body.metadata).map_or(0, |json| json.len());
-    check_size("/metadata", metadata, MAX_METADATA_BYTES)
+    // The size first: what comes after it, and counting on, would take long for much.
+    if serde_json::to_writer(AtMost(MAX_METADATA_BYTES), &body.metadata).is_err() {
+        let told = format!("has too many bytes as JSON; {MAX_METADATA_BYTES} are allowed");
+        return Err(ApiError::field("/metadata", told));
+    }
+    check_storable("/metadata", &body.metadata)
+}
+
+/// Takes so many bytes and fails with the next one.
+struct AtMost(usize);
+
+impl io::Write for AtMost {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Looks for what Postgres cannot store in any text of `object`, names included.
@@ -144,8 +159,8 @@ fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
 }
 
 /// The answer: the same for a replay, whatever became of the message since.
-fn accepted(place: &Place, posted: &Posted, content: String, metadata: Value) -> Accepted {
-    let message = Shown {
+fn accepted(place: &Place, posted: &Posted, content: String, metadata: Value) -> AcceptedMessageResponse {
+    let message = MessageResponse {
         id: posted.id,
         owner: Owner { kind: place.kind.clone(), id: place.id },
         source: Source::User,
@@ -158,5 +173,8 @@ fn accepted(place: &Place, posted: &Posted, content: String, metadata: Value) ->
         created_at: Time(posted.created_at),
         processed_at: None,
     };
-    Accepted { message, events_url: format!("{}/events?after={}", place.path(), posted.run_seq - 1) }
+    AcceptedMessageResponse {
+        message,
+        events_url: format!("{}/events?after={}", place.path(), posted.run_seq - 1),
+    }
 }

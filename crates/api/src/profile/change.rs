@@ -7,51 +7,53 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_domain::knowledge::{MAX_PROFILE_ENTRIES, MAX_PROFILE_ENTRY_BYTES, ProfileList};
-use serde::Deserialize;
+use houston_protocol::schema;
+use houston_protocol::time::Time;
+use houston_protocol::user::{ProfileResponse, UpdateProfile};
 
-use super::Shown;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
 use crate::place::Id;
-use crate::rfc3339::Time;
 use crate::state::App;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    facts: Option<Vec<String>>,
-    preferences: Option<Vec<String>>,
-    communication_style: Option<Vec<String>>,
-    interests: Option<Vec<String>>,
-    aims: Option<Vec<String>>,
+/// The lists that are given.
+fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
+    let given = |list, entries: Option<Vec<String>>| entries.map(|entries| (list, entries));
+    [
+        given(ProfileList::Facts, body.facts),
+        given(ProfileList::Preferences, body.preferences),
+        given(ProfileList::CommunicationStyle, body.communication_style),
+        given(ProfileList::Interests, body.interests),
+        given(ProfileList::Aims, body.aims),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-impl Body {
-    /// The lists that are given.
-    fn lists(self) -> Vec<(ProfileList, Vec<String>)> {
-        let given = |list, entries: Option<Vec<String>>| entries.map(|entries| (list, entries));
-        [
-            given(ProfileList::Facts, self.facts),
-            given(ProfileList::Preferences, self.preferences),
-            given(ProfileList::CommunicationStyle, self.communication_style),
-            given(ProfileList::Interests, self.interests),
-            given(ProfileList::Aims, self.aims),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-}
-
+#[utoipa::path(
+    patch,
+    path = "/v1/users/{id}/profile",
+    tag = "users",
+    operation_id = "update_profile",
+    summary = "Changes the profile of a user",
+    params(
+        ("id" = schema::UserId, Path)
+    ),
+    request_body = UpdateProfile,
+    responses(
+        (status = 200, description = "The profile", body = ProfileResponse)
+    ),
+)]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user_id): Id<UserId>,
     // Sent twice, it changes nothing twice: a key has nothing to add.
-    Creation { value: body, key: _ }: Creation<Body>,
+    Creation { value: body, key: _ }: Creation<UpdateProfile>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let lists = body.lists();
+    let lists = lists(body);
     if lists.is_empty() {
         let names = ProfileList::ALL.map(|list| format!("`{}`", list.as_str())).join(", ");
         return Err(ApiError::field("", format!("nothing changes: give at least one of {names}")));
@@ -60,7 +62,7 @@ pub(crate) async fn change(
         check(*list, entries)?;
     }
     let (profile, at) = app.store().change_profile(caller.tenant, user_id, lists).await?;
-    Ok(Json(Shown { user_id, profile, updated_at: Some(Time(at)) }))
+    Ok(Json(ProfileResponse { user_id, profile, updated_at: Some(Time(at)) }))
 }
 
 fn check(list: ProfileList, entries: &[String]) -> Result<(), ApiError> {

@@ -5,12 +5,26 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::UserId;
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    delete,
+    path = "/v1/users/{id}/profile",
+    tag = "users",
+    operation_id = "delete_profile",
+    summary = "Empties the profile of a user",
+    params(
+        ("id" = schema::UserId, Path)
+    ),
+    responses(
+        (status = 204, description = "It is empty")
+    ),
+)]
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

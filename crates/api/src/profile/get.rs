@@ -6,19 +6,33 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
+use houston_protocol::schema;
+use houston_protocol::time::Time;
+use houston_protocol::user::ProfileResponse;
 
-use super::Shown;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
-use crate::rfc3339::Time;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/users/{id}/profile",
+    tag = "users",
+    operation_id = "get_profile",
+    summary = "The profile of a user",
+    params(
+        ("id" = schema::UserId, Path)
+    ),
+    responses(
+        (status = 200, description = "The profile", body = ProfileResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user_id): Id<UserId>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (profile, updated_at) = app.store().profile(caller.tenant, user_id).await?;
-    Ok(Json(Shown { user_id, profile, updated_at: updated_at.map(Time) }))
+    Ok(Json(ProfileResponse { user_id, profile, updated_at: updated_at.map(Time) }))
 }

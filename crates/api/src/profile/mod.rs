@@ -3,19 +3,3 @@
 pub(crate) mod change;
 pub(crate) mod delete;
 pub(crate) mod get;
-
-use houston_domain::id::UserId;
-use houston_domain::knowledge::Profile;
-use serde::Serialize;
-
-use crate::rfc3339::Time;
-
-/// A profile as clients see it.
-#[derive(Debug, Serialize)]
-struct Shown {
-    user_id: UserId,
-    #[serde(flatten)]
-    profile: Profile,
-    /// Null until somebody writes it.
-    updated_at: Option<Time>,
-}

@@ -10,13 +10,29 @@ use axum::response::IntoResponse;
 use houston_domain::agentable::Urgency;
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
+use houston_protocol::run::RunResponse;
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
-use crate::runs::Shown;
+use crate::runs::response;
 use crate::state::App;
 
+#[utoipa::path(
+    post,
+    path = "/v1/runs/{id}/cancel",
+    tag = "runs",
+    operation_id = "cancel_run",
+    summary = "Asks a run to stop",
+    params(
+        ("id" = schema::RunId, Path)
+    ),
+    responses(
+        (status = 202, description = "It was asked, now or before", body = RunResponse),
+        (status = 409, description = "`invalid_state`: it ended otherwise")
+    ),
+)]
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -32,5 +48,5 @@ pub(crate) async fn cancel(
     if asked.is_none() && run.status != RunStatus::Cancelled {
         return Err(ApiError::InvalidState { status: run.status });
     }
-    Ok((StatusCode::ACCEPTED, Json(Shown::from(run))))
+    Ok((StatusCode::ACCEPTED, Json(response(run))))
 }

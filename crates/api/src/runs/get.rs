@@ -6,17 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::RunId;
+use houston_protocol::run::RunResponse;
+use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
-use crate::runs::Shown;
+use crate::runs::response;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{id}",
+    tag = "runs",
+    operation_id = "get_run",
+    summary = "A run",
+    params(
+        ("id" = schema::RunId, Path)
+    ),
+    responses(
+        (status = 200, description = "The run", body = RunResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<RunId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(Shown::from(app.store().run(caller.tenant, id).await?)))
+    Ok(Json(response(app.store().run(caller.tenant, id).await?)))
 }

@@ -6,17 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::SessionId;
+use houston_protocol::schema;
+use houston_protocol::session::SessionResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
-use crate::sessions::Shown;
+use crate::sessions::response;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{id}",
+    tag = "sessions",
+    operation_id = "get_session",
+    summary = "A closed session",
+    params(
+        ("id" = schema::SessionId, Path)
+    ),
+    responses(
+        (status = 200, description = "The session", body = SessionResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<SessionId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(Shown::from(app.store().session(caller.tenant, id).await?)))
+    Ok(Json(response(app.store().session(caller.tenant, id).await?)))
 }

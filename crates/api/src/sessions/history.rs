@@ -6,15 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::SessionId;
+use houston_protocol::schema;
+use houston_protocol::session::HistoryEntryResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::history::list::Shown;
+use crate::history::list::response;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::place::Id;
 use crate::query::Query;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{id}/history",
+    tag = "sessions",
+    operation_id = "list_session_history",
+    summary = "The entries of a session, oldest first",
+    params(
+        ("id" = schema::SessionId, Path),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, description = "A page of entries", body = houston_protocol::page::Page<HistoryEntryResponse>)
+    ),
+)]
 pub(crate) async fn history(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -24,5 +41,5 @@ pub(crate) async fn history(
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
     let session = app.store().session(caller.tenant, id).await?;
     let entries = app.store().session_history(caller.tenant, &session, after, rows(limit)).await?;
-    Ok(Json(Page::of(List::History, limit, entries, |row| row.position, Shown::from)))
+    Ok(Json(Page::of(List::History, limit, entries, |row| row.position, response)))
 }

@@ -5,15 +5,33 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::schema;
+use houston_protocol::session::SessionResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::place::Place;
 use crate::query::Query;
-use crate::sessions::Shown;
+use crate::sessions::response;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/{kinds}/{id}/sessions",
+    tag = "sessions",
+    operation_id = "list_sessions",
+    summary = "Closed sessions, newest first",
+    params(
+        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
+        ("id" = schema::AgentableId, Path),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, description = "A page of sessions", body = houston_protocol::page::Page<SessionResponse>)
+    ),
+)]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -23,5 +41,5 @@ pub(crate) async fn list(
     let (limit, before) = (query.limit()?, query.position(List::Sessions)?);
     app.confirm(caller, &place).await?;
     let sessions = app.store().sessions(caller.tenant, place.id, before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Sessions, limit, sessions, |row| i64::from(row.number), Shown::from)))
+    Ok(Json(Page::of(List::Sessions, limit, sessions, |row| i64::from(row.number), response)))
 }

@@ -2,83 +2,71 @@
 
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TenantId};
-use houston_domain::team::{Condition, MAX_RULES, MAX_TEAM_AGENTS, Router, RouterKind};
+use houston_domain::team::{Condition, MAX_RULES, MAX_TEAM_AGENTS, Router, RouterKind, RuleLimits};
+use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::Agent;
 use houston_store::team::Team;
-use serde::Deserialize;
 
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::state::App;
 
-/// What is given is set; the rest stays.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    name: Option<String>,
-    description: Option<String>,
-    agents: Option<Vec<AgentId>>,
-    default_agent_id: Option<AgentId>,
-    router: Option<Router>,
-    /// Of a change: only if the team is of this version.
-    pub(super) version: Option<i64>,
+/// Checks that a new team can be made of it.
+pub(super) fn check_complete(body: &TeamSettingsRequest) -> Result<(), ApiError> {
+    let missing =
+        [("name", body.name.is_none()), ("agents", body.agents.is_none()), ("router", body.router.is_none())];
+    if let Some((field, _)) = missing.into_iter().find(|(_, missing)| *missing) {
+        return Err(ApiError::field(&format!("/{field}"), format!("missing field `{field}`")));
+    }
+    match body.version {
+        Some(_) => Err(ApiError::field("/version", "is for changes: a new team is of version 1")),
+        None => Ok(()),
+    }
 }
 
-impl Body {
-    /// Whether a new team can be made of it: what it must have.
-    pub(super) fn check_complete(&self) -> Result<(), ApiError> {
-        let missing = [
-            ("name", self.name.is_none()),
-            ("agents", self.agents.is_none()),
-            ("router", self.router.is_none()),
-        ];
-        if let Some((field, _)) = missing.into_iter().find(|(_, missing)| *missing) {
-            return Err(ApiError::field(&format!("/{field}"), format!("missing field `{field}`")));
-        }
-        match self.version {
-            Some(_) => Err(ApiError::field("/version", "is for changes: a new team is of version 1")),
-            None => Ok(()),
-        }
-    }
+/// Whether nothing but the version is given.
+pub(super) fn is_empty(body: &TeamSettingsRequest) -> bool {
+    body.name.is_none()
+        && body.description.is_none()
+        && body.agents.is_none()
+        && body.default_agent_id.is_none()
+        && body.router.is_none()
+}
 
-    /// Whether nothing but the version is given.
-    pub(super) fn is_empty(&self) -> bool {
-        self.name.is_none()
-            && self.description.is_none()
-            && self.agents.is_none()
-            && self.default_agent_id.is_none()
-            && self.router.is_none()
+/// `team` with what is given.
+pub(super) async fn apply(
+    body: TeamSettingsRequest,
+    app: &App,
+    tenant: TenantId,
+    team: Team,
+) -> Result<Team, ApiError> {
+    let mut team = team;
+    if let Some(name) = body.name {
+        check_line("/name", &name, MAX_AGENT_NAME_CHARS)?;
+        team.name = name;
     }
-
-    /// `team` with what is given.
-    pub(super) async fn apply(self, app: &App, tenant: TenantId, team: Team) -> Result<Team, ApiError> {
-        let mut team = team;
-        if let Some(name) = self.name {
-            check_line("/name", &name, MAX_AGENT_NAME_CHARS)?;
-            team.name = name;
-        }
-        if let Some(description) = self.description {
-            check_text("/description", &description)?;
-            check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
-            team.description = description;
-        }
-        if let Some(agents) = self.agents {
-            team.kind = check_agents(app, tenant, &agents).await?;
-            if !agents.contains(&team.fallback) {
-                team.fallback = agents.first().copied().unwrap_or(team.fallback);
-            }
-            team.agents = agents;
-        }
-        if let Some(fallback) = self.default_agent_id {
-            check_member("/default_agent_id", fallback, &team.agents)?;
-            team.fallback = fallback;
-        }
-        if let Some(router) = self.router {
-            team.router = router;
-        }
-        check_router(&team)?;
-        Ok(team)
+    if let Some(description) = body.description {
+        check_text("/description", &description)?;
+        check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+        team.description = description;
     }
+    if let Some(agents) = body.agents {
+        team.kind = check_agents(app, tenant, &agents).await?;
+        if !agents.contains(&team.fallback) {
+            team.fallback = agents.first().copied().unwrap_or(team.fallback);
+        }
+        team.agents = agents;
+    }
+    if let Some(fallback) = body.default_agent_id {
+        check_member("/default_agent_id", fallback, &team.agents)?;
+        team.fallback = fallback;
+    }
+    if let Some(router) = body.router {
+        team.router = router;
+    }
+    // Compiling regular expressions takes up to a tenth of a second.
+    let limits = app.state.team_rules;
+    app.offload.compute(move || check_router(&team, &limits).map(|()| team)).await?
 }
 
 /// The kind of these agents, which all have the same.
@@ -118,7 +106,7 @@ fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(),
     ))
 }
 
-fn check_router(team: &Team) -> Result<(), ApiError> {
+fn check_router(team: &Team, limits: &RuleLimits) -> Result<(), ApiError> {
     let Router { by, rules } = &team.router;
     if *by == RouterKind::Model && !rules.is_empty() {
         return Err(ApiError::field("/router/rules", "are for a router by `rules`: a model picks by itself"));
@@ -128,7 +116,7 @@ fn check_router(team: &Team) -> Result<(), ApiError> {
     }
     for (place, rule) in rules.iter().enumerate() {
         check_member(&format!("/router/rules/{place}/agent_id"), rule.agent_id, &team.agents)?;
-        rule.when.check().map_err(|invalid| {
+        rule.when.check(limits).map_err(|invalid| {
             let field = invalid.field().map(|field| format!("/{field}")).unwrap_or_default();
             ApiError::field(&format!("/router/rules/{place}/when{field}"), invalid.to_string())
         })?;

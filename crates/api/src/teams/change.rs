@@ -7,11 +7,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TeamId;
+use houston_protocol::schema;
+use houston_protocol::team::{TeamResponse, TeamSettingsRequest};
 use houston_store::agent::Changed;
 use houston_store::team::Team;
 
-use super::Shown;
-use super::body::Body;
+use super::body;
+use super::response;
 use crate::agents::{name_taken, until_changed};
 use crate::auth::Caller;
 use crate::body::Creation;
@@ -19,30 +21,50 @@ use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    patch,
+    path = "/v1/teams/{id}",
+    tag = "teams",
+    operation_id = "update_team",
+    summary = "Changes a team",
+    params(
+        ("id" = schema::TeamId, Path)
+    ),
+    request_body = TeamSettingsRequest,
+    responses(
+        (status = 200, description = "The team", body = TeamResponse),
+        (status = 409, description = "`already_exists`, `stale_version`")
+    ),
+)]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<TeamId>,
     // Sent twice, it changes nothing twice: a key has nothing to add.
-    Creation { value: body, key: _ }: Creation<Body>,
+    Creation { value: body, key: _ }: Creation<TeamSettingsRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
-    if body.is_empty() {
+    if body::is_empty(&body) {
         let told =
             "nothing changes: give at least one of name, description, agents, default_agent_id, router";
         return Err(ApiError::field("", told));
     }
     let version = body.version;
     let changed = until_changed(version, || apply(&app, caller, id, body.clone())).await?;
-    Ok(Json(Shown::from(changed)))
+    Ok(Json(response(changed)))
 }
 
 /// Changes the team as it stands now.
-async fn apply(app: &App, caller: Caller, id: TeamId, body: Body) -> Result<Changed<Team>, ApiError> {
+async fn apply(
+    app: &App,
+    caller: Caller,
+    id: TeamId,
+    body: TeamSettingsRequest,
+) -> Result<Changed<Team>, ApiError> {
     let team = app.store().team(caller.tenant, id).await?;
     // What is set goes by what was read here: changed meanwhile, it would be lost.
     let version = Some(body.version.unwrap_or(team.version));
     let kind = team.kind.clone();
-    let team = body.apply(app, caller.tenant, team).await?;
+    let team = body::apply(body, app, caller.tenant, team).await?;
     if team.kind != kind {
         let told = format!("must be of the kind `{kind}`, as the team is: make another team");
         return Err(ApiError::field("/agents", told));

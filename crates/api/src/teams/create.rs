@@ -2,30 +2,44 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
 use axum::response::Response;
 use houston_domain::id::AgentId;
 use houston_domain::team::{Router, RouterKind};
+use houston_protocol::team::{TeamResponse, TeamSettingsRequest};
 use houston_store::team::Team;
 
-use super::Shown;
-use super::body::Body;
+use super::body;
+use super::response;
 use crate::agents::{ensure_defaults, name_taken};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, made, stored_answer};
+use crate::idempotency::{Key, created, made, stored_body};
 use crate::state::App;
 
+#[utoipa::path(
+    post,
+    path = "/v1/teams",
+    tag = "teams",
+    operation_id = "create_team",
+    summary = "Creates a team",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = TeamSettingsRequest,
+    responses(
+        (status = 201, description = "The team", body = TeamResponse),
+        (status = 409, description = "`already_exists`, `full`")
+    ),
+)]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    request: Creation<Body>,
+    request: Creation<TeamSettingsRequest>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
-    body.check_complete()?;
+    body::check_complete(&body)?;
     ensure_defaults(&app, caller.tenant).await?;
     let now = app.now();
     // Everything of it is given, or has a default.
@@ -41,12 +55,10 @@ pub(crate) async fn create(
         created_at: now,
         updated_at: now,
     };
-    let team = body.apply(&app, caller.tenant, empty).await?;
-    let response = serde_json::to_value(Shown::from(team.clone())).unwrap_or_default();
+    let team = body::apply(body, &app, caller.tenant, empty).await?;
+    let answered = stored_body(&response(team.clone()));
     let key = key.as_ref().map(Key::as_stored);
-    let created = app.store().create_team(caller.tenant, &team, key, &response).await.map_err(name_taken)?;
-    let (stored, replayed) = made(created)?;
-    let shown: Shown = stored_answer(stored)?;
-    let location = [(header::LOCATION, format!("/v1/teams/{}", shown.id))];
-    Ok(answer((StatusCode::CREATED, location, Json(shown)), replayed))
+    let done = app.store().create_team(caller.tenant, &team, key, &answered).await.map_err(name_taken)?;
+    let (stored, replayed) = made(done)?;
+    created(stored, replayed, "/v1/teams")
 }

@@ -6,17 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TeamId;
+use houston_protocol::schema;
+use houston_protocol::team::TeamResponse;
 
-use super::Shown;
+use super::response;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/teams/{id}",
+    tag = "teams",
+    operation_id = "get_team",
+    summary = "A team",
+    params(
+        ("id" = schema::TeamId, Path)
+    ),
+    responses(
+        (status = 200, description = "The team", body = TeamResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<TeamId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(Shown::from(app.store().team(caller.tenant, id).await?)))
+    Ok(Json(response(app.store().team(caller.tenant, id).await?)))
 }

@@ -5,15 +5,30 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_protocol::team::TeamResponse;
 use houston_store::team::Team;
 
-use super::Shown;
+use super::response;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
+#[utoipa::path(
+    get,
+    path = "/v1/teams",
+    tag = "teams",
+    operation_id = "list_teams",
+    summary = "Teams, newest first",
+    params(
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, description = "A page of teams", body = houston_protocol::page::Page<TeamResponse>)
+    ),
+)]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -21,5 +36,5 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Teams)?.map(Into::into));
     let teams = app.store().teams(caller.tenant, None, before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), Shown::from)))
+    Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), response)))
 }

@@ -8,42 +8,23 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 
-use houston_domain::id::{AgentId, TeamId};
-use houston_domain::team::Router;
+use houston_protocol::team::TeamResponse;
 use houston_store::team::Team;
-use serde::{Deserialize, Serialize};
 
-use crate::rfc3339::Time;
+use houston_protocol::time::Time;
 
-/// A team as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown {
-    id: TeamId,
-    name: String,
-    kind: String,
-    description: String,
-    agents: Vec<AgentId>,
-    /// Who answers when no rule holds, or the model cannot pick.
-    default_agent_id: AgentId,
-    router: Router,
-    version: i64,
-    created_at: Time,
-    updated_at: Time,
-}
-
-impl From<Team> for Shown {
-    fn from(team: Team) -> Self {
-        Self {
-            id: team.id,
-            name: team.name,
-            kind: team.kind,
-            description: team.description,
-            agents: team.agents,
-            default_agent_id: team.fallback,
-            router: team.router,
-            version: team.version,
-            created_at: Time(team.created_at),
-            updated_at: Time(team.updated_at),
-        }
+/// The team as clients see it.
+pub(crate) fn response(team: Team) -> TeamResponse {
+    TeamResponse {
+        id: team.id,
+        name: team.name,
+        kind: team.kind,
+        description: team.description,
+        agents: team.agents,
+        default_agent_id: team.fallback,
+        router: team.router,
+        version: team.version,
+        created_at: Time(team.created_at),
+        updated_at: Time(team.updated_at),
     }
 }

@@ -2,52 +2,47 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
 use axum::response::Response;
-use houston_store::Error;
+use houston_protocol::user::{CreateUser, UserResponse};
 use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
-use serde::Deserialize;
 
 use crate::auth::Caller;
-use crate::body::{Creation, check_line};
+use crate::body::Creation;
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, made, stored_answer};
+use crate::idempotency::{Key, created, made, stored_body};
 use crate::state::App;
-use crate::users::Shown;
+use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, response};
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Body {
-    name: String,
-    external_id: Option<String>,
-    time_zone: Option<String>,
+fn check(body: &CreateUser) -> Result<(), ApiError> {
+    check_name(&body.name)?;
+    body.external_id.as_deref().map_or(Ok(()), check_external_id)?;
+    body.time_zone.as_deref().map_or(Ok(()), check_time_zone)
 }
 
-impl Body {
-    fn check(&self) -> Result<(), ApiError> {
-        check_line("/name", &self.name, 200)?;
-        if let Some(external_id) = &self.external_id {
-            check_line("/external_id", external_id, 255)?;
-        }
-        match &self.time_zone {
-            Some(zone) if zone.parse::<chrono_tz::Tz>().is_err() => {
-                Err(ApiError::field("/time_zone", "must be an IANA name, as `Europe/Berlin`"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
+#[utoipa::path(
+    post,
+    path = "/v1/users",
+    tag = "users",
+    operation_id = "create_user",
+    summary = "Creates a user",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+    ),
+    request_body = CreateUser,
+    responses(
+        (status = 201, description = "The user", body = UserResponse),
+        (status = 409, description = "`already_exists`: another user has the external id")
+    ),
+)]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    request: Creation<Body>,
+    request: Creation<CreateUser>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
-    body.check()?;
+    check(&body)?;
     let user = User {
         id: app.state.ids.next(),
         external_id: body.external_id,
@@ -69,15 +64,10 @@ pub(crate) async fn create(
             created_at: user.created_at,
         })
         .collect();
-    let shown = Shown::new(user.clone(), own.iter().map(|own| (own.kind, own.id)));
-    let response = serde_json::to_value(shown).unwrap_or_default();
+    let user_response = response(user.clone(), own.iter().map(|own| (own.kind, own.id)));
+    let body = stored_body(&user_response);
     let key = key.as_ref().map(Key::as_stored);
-    let created = app.store().create_user(caller.tenant, &user, &own, key, &response).await;
-    let (stored, replayed) = made(created.map_err(|error| match error {
-        Error::Exists { what } => ApiError::AlreadyExists { what, field: "external_id" },
-        error => error.into(),
-    })?)?;
-    let shown: Shown = stored_answer(stored)?;
-    let location = [(header::LOCATION, format!("/v1/users/{}", shown.id))];
-    Ok(answer((StatusCode::CREATED, location, Json(shown)), replayed))
+    let done = app.store().create_user(caller.tenant, &user, &own, key, &body).await;
+    let (stored, replayed) = made(done.map_err(external_id_taken)?)?;
+    created(stored, replayed, "/v1/users")
 }

@@ -6,19 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
+use houston_protocol::schema;
+use houston_protocol::user::UserResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::place::Id;
 use crate::state::App;
-use crate::users::Shown;
+use crate::users::show;
 
+#[utoipa::path(
+    get,
+    path = "/v1/users/{id}",
+    tag = "users",
+    operation_id = "get_user",
+    summary = "A user",
+    params(
+        ("id" = schema::UserId, Path)
+    ),
+    responses(
+        (status = 200, description = "The user", body = UserResponse)
+    ),
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<UserId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let user = app.store().user(caller.tenant, id).await?;
-    let own = app.store().made_with_user(caller.tenant, id).await?;
-    Ok(Json(Shown::new(user, own.iter().map(|(kind, id)| (kind.as_str(), *id)))))
+    Ok(Json(show(&app, caller, id).await?))
 }

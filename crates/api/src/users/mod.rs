@@ -1,49 +1,64 @@
 //! `/v1/users`: the people agents work for.
 
+pub(crate) mod change;
 pub(crate) mod costs;
 pub(crate) mod create;
+pub(crate) mod delete;
 pub(crate) mod get;
-
-use std::collections::BTreeMap;
+pub(crate) mod list;
 
 use houston_domain::id::{AgentableId, UserId};
+use houston_protocol::time::Time;
+use houston_protocol::user::UserResponse;
+use houston_store::Error;
 use houston_store::user::User;
-use rust_decimal::Decimal;
-use serde::{Deserialize, Serialize};
 
-use crate::rfc3339::Time;
+use crate::auth::Caller;
+use crate::body::check_line;
+use crate::error::ApiError;
+use crate::state::App;
 
-/// A user as clients see it.
-#[derive(Debug, Serialize, Deserialize)]
-struct Shown {
-    id: UserId,
-    external_id: Option<String>,
-    name: String,
-    time_zone: String,
-    /// What all their model calls cost, in US dollars; null when nothing of it is known.
-    #[serde(default)]
-    total_llm_cost: Option<Decimal>,
-    /// Model calls whose cost nobody knows.
-    #[serde(default)]
-    unpriced_calls: i32,
-    /// What was made with them, under its kind: `"user_agent_id": "user_agent_…"`.
-    #[serde(flatten)]
-    own: BTreeMap<String, String>,
-    created_at: Time,
+/// The user as clients see it, with what was made with them.
+fn response<'k>(user: User, own: impl IntoIterator<Item = (&'k str, AgentableId)>) -> UserResponse {
+    let made_with_user = own.into_iter().map(|(kind, id)| (format!("{kind}_id"), id.shown(kind))).collect();
+    UserResponse {
+        id: user.id,
+        external_id: user.external_id,
+        name: user.name,
+        time_zone: user.time_zone,
+        total_llm_cost: user.cost.known.map(|cost| cost.normalize()),
+        unpriced_calls: user.cost.unpriced_calls,
+        made_with_user,
+        created_at: Time(user.created_at),
+    }
 }
 
-impl Shown {
-    fn new<'k>(user: User, own: impl IntoIterator<Item = (&'k str, AgentableId)>) -> Self {
-        let own = own.into_iter().map(|(kind, id)| (format!("{kind}_id"), id.shown(kind))).collect();
-        Self {
-            id: user.id,
-            external_id: user.external_id,
-            name: user.name,
-            time_zone: user.time_zone,
-            total_llm_cost: user.cost.known.map(|cost| cost.normalize()),
-            unpriced_calls: user.cost.unpriced_calls,
-            own,
-            created_at: Time(user.created_at),
-        }
+/// A user of the caller, with what was made with them.
+async fn show(app: &App, caller: Caller, id: UserId) -> Result<UserResponse, ApiError> {
+    let user = app.store().user(caller.tenant, id).await?;
+    let own = app.store().made_with_users(caller.tenant, &[id]).await?;
+    Ok(response(user, own.iter().map(|(_, kind, id)| (kind.as_str(), *id))))
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    check_line("/name", name, 200)
+}
+
+fn check_external_id(external_id: &str) -> Result<(), ApiError> {
+    check_line("/external_id", external_id, 255)
+}
+
+fn check_time_zone(zone: &str) -> Result<(), ApiError> {
+    match zone.parse::<chrono_tz::Tz>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(ApiError::field("/time_zone", "must be an IANA name, as `Europe/Berlin`")),
+    }
+}
+
+/// A user's external id that another user has.
+fn external_id_taken(error: Error) -> ApiError {
+    match error {
+        Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "external_id", existing },
+        error => error.into(),
     }
 }

@@ -12,9 +12,10 @@ use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};
 use houston_domain::schedule::CheckInConfig;
+use houston_domain::team::RuleLimits;
 use houston_queue::{DeltaBus, HintSender, Redis};
 use houston_store::Store;
-use houston_testkit::servers::TestServers;
+use houston_testkit::installation::TestInstallation;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -27,7 +28,7 @@ pub(crate) const KEY: &str = "hou_test_0123456789abcdef";
 const PREFIX: &str = "houston";
 
 pub(crate) struct App {
-    pub(crate) servers: TestServers,
+    pub(crate) servers: TestInstallation,
     pub(crate) address: SocketAddr,
     pub(crate) state: State,
     pub(crate) stop: CancellationToken,
@@ -43,20 +44,26 @@ impl App {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::set_up(change, |_| {}).await
+        Self::set_up(TestInstallation::start(migrate).unwrap(), change, |_| {}).await
+    }
+
+    pub(crate) async fn start_with_own_postgres(change: impl FnOnce(&mut Config)) -> Self {
+        Self::set_up(TestInstallation::start_with_own_postgres(migrate).unwrap(), change, |_| {}).await
     }
 
     /// With agent types of another kind.
     pub(crate) async fn start_for(change: impl FnMut(&mut AgentType)) -> Self {
-        Self::set_up(|_| {}, change).await
+        Self::set_up(TestInstallation::start(migrate).unwrap(), |_| {}, change).await
     }
 
-    async fn set_up(change: impl FnOnce(&mut Config), change_type: impl FnMut(&mut AgentType)) -> Self {
+    async fn set_up(
+        servers: TestInstallation,
+        change: impl FnOnce(&mut Config),
+        change_type: impl FnMut(&mut AgentType),
+    ) -> Self {
         let mut agent_types = agent_types();
         agent_types.values_mut().for_each(change_type);
-        let servers = TestServers::start().unwrap();
         let store = open_store(servers.database_url());
-        store.migrate().await.unwrap();
         let clock = Arc::new(SystemClock);
         let redis = Redis::open(servers.redis_url(), PREFIX, clock.clone()).unwrap();
         let ids = Arc::new(Ids::new(clock));
@@ -81,6 +88,7 @@ impl App {
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
             check_ins: check_ins.limits,
+            team_rules: RuleLimits::default(),
             draining: CancellationToken::new(),
         };
         make_tenant(&state, "acme", KEY).await;
@@ -106,6 +114,11 @@ impl App {
             app.post("/v1/users", json!({"name": "Ada"})).await.ok()["id"].as_str().unwrap().to_owned();
         app.goal = app.make_goal("Learn Rust").await;
         app
+    }
+
+    /// Statements past the API.
+    pub(crate) fn sql(&self, statements: &str) -> String {
+        self.servers.sql(statements).unwrap()
     }
 
     pub(crate) async fn make_goal(&self, title: &str) -> String {
@@ -197,6 +210,12 @@ fn open_store(url: &str) -> Store {
         acquire_timeout: Duration::from_secs(3),
     };
     Store::open(&config).unwrap()
+}
+
+async fn migrate(url: String) {
+    let store = open_store(&url);
+    store.migrate().await.unwrap();
+    store.close().await;
 }
 
 /// What agents may be made of: the tools of the kinds and one more, two providers.

@@ -85,7 +85,7 @@ async fn an_error_counts_down_is_settled_and_is_the_same_wherever_a_reader_resum
             "houston.retry.scheduled"
         ]
     );
-    let counting = json!({"code": "RATE_LIMITED", "retryable": true, "attempt": 1, "of": 5, "text": "acme: slow down",
+    let counting = json!({"code": "RATE_LIMITED", "retryable": true, "attempt": 1, "of": 5, "text": "The AI model is busy right now.",
                           "retry_at": "1970-01-01T00:00:10.000Z", "since": "1970-01-01T00:00:00.000Z"});
     assert_eq!(broken[0].data["content"], counting);
     assert_eq!(broken[0].data["messageId"], id.as_str());
@@ -116,7 +116,7 @@ async fn an_error_counts_down_is_settled_and_is_the_same_wherever_a_reader_resum
     );
     all.extend(rest);
     let settled = json!({"code": "RATE_LIMITED", "retryable": false, "attempt": 2, "of": 5, "resolved": true,
-                         "text": "acme: slow down"});
+                         "text": "The AI model is busy right now."});
     assert_eq!(activities(&all)[&id], settled);
     assert_eq!(listed(&app).await, activities(&all));
 

@@ -1,10 +1,12 @@
 //! A client that sees every byte of a body.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
+use houston_protocol::sse::{SseDecoder, SseEvent};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -14,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Nothing here takes so long unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -95,7 +97,7 @@ pub(crate) async fn request(
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Frame {
     pub(crate) id: String,
-    pub(crate) retry: Option<String>,
+    pub(crate) retry_ms: Option<u64>,
     pub(crate) data: Value,
 }
 
@@ -112,7 +114,8 @@ pub(crate) struct Stream {
     pub(crate) headers: HeaderMap,
     body: Incoming,
     _connection: JoinSet<()>,
-    buffer: Vec<u8>,
+    decoder: SseDecoder,
+    events: VecDeque<SseEvent>,
 }
 
 /// How a stream ended.
@@ -134,7 +137,8 @@ impl Stream {
             headers: parts.headers,
             body,
             _connection: connection,
-            buffer: Vec::new(),
+            decoder: SseDecoder::default(),
+            events: VecDeque::new(),
         })
     }
 
@@ -149,15 +153,11 @@ impl Stream {
 
     pub(crate) async fn next(&mut self) -> Result<Frame, End> {
         loop {
-            while self.buffer.starts_with(b":\n") {
-                self.buffer.drain(..2);
-            }
-            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                return Ok(parse(std::str::from_utf8(&frame).unwrap()));
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Frame::from(event));
             }
             let chunk = self.chunk().await?;
-            self.buffer.extend_from_slice(&chunk);
+            self.events.extend(self.decoder.push(&chunk).unwrap());
         }
     }
 
@@ -185,19 +185,14 @@ impl Stream {
     }
 }
 
-fn parse(frame: &str) -> Frame {
-    let (mut id, mut retry, mut data) = (None, None, None);
-    for line in frame.trim_end_matches('\n').split('\n') {
-        let (field, value) = line.split_once(": ").unwrap_or_else(|| panic!("line {line:?}"));
-        let slot = match field {
-            "id" => &mut id,
-            "retry" => &mut retry,
-            "data" => &mut data,
-            other => panic!("field {other}"),
-        };
-        assert_eq!(slot.replace(value.to_owned()), None, "{frame}");
+impl From<SseEvent> for Frame {
+    fn from(event: SseEvent) -> Self {
+        Self {
+            id: event.id.unwrap(),
+            retry_ms: event.retry_ms,
+            data: serde_json::from_str(&event.data).unwrap(),
+        }
     }
-    Frame { id: id.unwrap(), retry, data: serde_json::from_str(&data.unwrap()).unwrap() }
 }
 
 pub(crate) fn kinds(frames: &[Frame]) -> Vec<&str> {

@@ -27,7 +27,7 @@ async fn what_people_begin_is_made_and_listed_and_the_rest_says_who_makes_it() {
     let own = app.get(&format!("/v1/user_agents?user_id={}", app.user)).await.ok();
     assert_eq!(own["data"].as_array().unwrap().len(), 1, "made with the user");
 
-    let problem = app.get("/v1/goals").await.refused(422, "invalid_request");
+    let problem = app.get("/v1/goals?user_id=").await.refused(422, "invalid_request");
     assert_eq!(problem["errors"][0]["parameter"], "user_id");
     app.get(&format!("/v1/goals?user_id={}&cursor=m1", app.user)).await.refused(422, "invalid_cursor");
     let other = "hou_other_0123456789abcdef";

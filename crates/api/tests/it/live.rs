@@ -29,7 +29,7 @@ async fn a_run_is_streamed_as_it_happens_and_the_stream_ends_with_it() {
     // Before any worker picked it up.
     let begun = stream.until("houston.message.posted").await;
     assert_eq!(kinds(&begun), ["RUN_STARTED", "houston.message.posted"]);
-    assert_eq!((begun[0].retry.as_deref(), &begun[1].retry), (Some("2000"), &None));
+    assert_eq!((begun[0].retry_ms, begun[1].retry_ms), (Some(2000), None));
     assert_eq!(begun[0].data["threadId"], app.goal.as_str());
     assert_eq!(begun[0].data["runId"], message["run_id"]);
     assert_eq!(begun[1].data["value"]["message"]["content"], "hello");

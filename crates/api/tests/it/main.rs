@@ -1,17 +1,31 @@
 //! The API over a real socket, a real Postgres and a real Redis. The worker is played by the tests.
 
+houston_testkit::shared_postgres!();
+
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod app;
 #[cfg(test)]
+mod archived;
+#[cfg(test)]
 mod auth;
+#[cfg(test)]
+mod clients;
 #[cfg(test)]
 mod conversation;
 #[cfg(test)]
+mod deadline;
+#[cfg(test)]
+mod erasing;
+#[cfg(test)]
 mod failure;
 #[cfg(test)]
+mod finding;
+#[cfg(test)]
 mod http;
+#[cfg(test)]
+mod keys;
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
@@ -24,6 +38,8 @@ mod messages;
 mod outage;
 #[cfg(test)]
 mod probes;
+#[cfg(test)]
+mod proxied;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
@@ -38,3 +54,5 @@ mod schedules;
 mod texting;
 #[cfg(test)]
 mod worker;
+#[cfg(test)]
+mod worst;

@@ -1,4 +1,3 @@
-use std::process::Command;
 use std::time::Duration;
 
 use houston_api::{State, serve};
@@ -12,7 +11,7 @@ use crate::worker::Worker;
 
 #[tokio::test]
 async fn a_stream_survives_postgres() {
-    let mut app = App::start_with(|config| config.heartbeat_s = 1).await;
+    let mut app = App::start_with_own_postgres(|config| config.heartbeat_s = 1).await;
     app.say("hello").await;
     let mut stream = app.stream("", None).await;
     stream.until("houston.message.posted").await;
@@ -48,11 +47,14 @@ async fn who_gets_no_connection_in_time_is_told_to_come_back() {
     let ask = || request(address, "GET", &path, &headers, "");
     assert_eq!(ask().await.status, 200);
     let held = "begin; lock table houston.agentables in access exclusive mode; select pg_sleep(600); commit";
-    let mut locker =
-        Command::new("psql").args([app.servers.database_url(), "-qtA", "-c", held]).spawn().unwrap();
+    let mut locker = app.servers.psql(held).spawn().unwrap();
     let until = async |what: &str| {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        while app.servers.sql(&format!("select count(*) from pg_locks where {what}")).unwrap() != "1" {
+        let count = format!(
+            "select count(*) from pg_locks
+              where database = (select oid from pg_database where datname = current_database()) and {what}"
+        );
+        while app.servers.sql(&count).unwrap() != "1" {
             assert!(tokio::time::Instant::now() < deadline, "it never happened: {what}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

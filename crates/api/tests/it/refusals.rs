@@ -116,8 +116,7 @@ async fn who_has_too_much_waiting_is_told_how_much_and_when_to_come_back() {
     assert_eq!(first.status, 202);
     // As if 10,000 messages waited.
     let full = "update houston.run_locks set unread = 10000 where wake";
-    let psql = std::process::Command::new("psql").args([app.servers.database_url(), "-qc", full]).status();
-    assert!(psql.unwrap().success());
+    app.servers.sql(full).unwrap();
     let refused = app.post_with(&path, &[("idempotency-key", "k")], json!({"content": "more"})).await;
     let problem = refused.refused(429, "too_many_pending");
     assert_eq!((refused.header("retry-after"), &problem["limit"]), ("5", &json!(10000)));

@@ -41,7 +41,7 @@ async fn a_finished_run_is_replayed_from_every_position() {
     for (number, frame) in all.iter().enumerate().take(all.len() - 1) {
         let (by_header, end) = app.stream("", Some(&frame.id)).await.rest().await;
         assert_eq!((plain(&by_header), &end), (plain(&all[number + 1..]), &End::Clean), "after {}", frame.id);
-        assert_eq!(by_header[0].retry.as_deref(), Some("2000"));
+        assert_eq!(by_header[0].retry_ms, Some(2000));
     }
     let middle = &all[all.len() / 2];
     let (by_query, _) = app.stream(&format!("?after={}", middle.id), None).await.rest().await;

@@ -48,7 +48,10 @@ async fn an_interrupt_reaches_the_worker_and_the_stream_goes_on_to_the_next_run(
     let ends = of_kind(&frames, "RUN_FINISHED");
     assert_eq!(
         (&ends[0]["outcome"]["type"], &ends[0]["result"]),
-        (&json!("cancelled"), &json!({"status": "cancelled", "cost": "0.0015", "cancelled_by": "interrupt"}))
+        (
+            &json!("cancelled"),
+            &json!({"status": "cancelled", "cost": "0.0015", "cancelled_by": "interrupt", "stop_reason": "interrupt"})
+        )
     );
     assert_eq!(ends[1]["result"], json!({"status": "message_sent", "cost": "0.0015"}));
     assert_eq!(of_kind(&frames, "RUN_STARTED")[0]["runId"], ends[1]["runId"]);

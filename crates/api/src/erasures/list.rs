@@ -1,0 +1,37 @@
+//! `GET /v1/erasures`: all of them, newest first.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_protocol::erasure::ErasureResponse;
+
+use crate::auth::Caller;
+use crate::erasures::response;
+use crate::error::ApiError;
+use crate::page::{List, Page, PageQuery, rows};
+use crate::query::Query;
+use crate::state::App;
+
+#[utoipa::path(
+    get,
+    path = "/v1/erasures",
+    tag = "erasures",
+    operation_id = "list_erasures",
+    summary = "Erasures, newest first",
+    params(
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses((status = 200, description = "A page of erasures", body = houston_protocol::page::Page<ErasureResponse>)),
+)]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (limit, before) = (query.limit()?, query.id(List::Erasures)?.map(Into::into));
+    let erasures = app.store().erasures(caller.tenant, before, rows(limit)).await?;
+    Ok(Json(Page::of(List::Erasures, limit, erasures, |row| row.id.0.as_u128(), response)))
+}

@@ -1,0 +1,46 @@
+//! `/v1/erasures`: what was erased at somebody's request, and how far that has come. Each DELETE of a user or an
+//! agentable makes one; it is kept, and has no content.
+
+pub(crate) mod get;
+pub(crate) mod list;
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use houston_domain::id::AgentableId;
+use houston_protocol::erasure::ErasureResponse;
+use houston_protocol::time::Time;
+use houston_store::erasure::{Erasure, Target};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// The erasure as clients see it.
+pub(crate) fn response(erasure: Erasure) -> ErasureResponse {
+    ErasureResponse {
+        id: erasure.id,
+        status: if erasure.completed_at.is_some() { "completed" } else { "running" }.to_owned(),
+        resource_id: AgentableId(erasure.resource).shown(&erasure.kind),
+        resource: erasure.kind,
+        api_key_id: erasure.key,
+        deleted: erasure.deleted,
+        requested_at: Time(erasure.requested_at),
+        completed_at: erasure.completed_at.map(Time),
+    }
+}
+
+/// Requests that `target` be erased: 202 with the erasure, for whoever asks once more the same.
+pub(crate) async fn request(app: &App, caller: Caller, target: Target<'_>) -> Result<Response, ApiError> {
+    let id = app.state.ids.next();
+    let requested = app.store().request_erasure(caller.tenant, target, id, Some(caller.key)).await?;
+    for agentable in requested.agentables {
+        app.forget(agentable);
+    }
+    for (agentable, run) in requested.stopped {
+        app.cancel(agentable, run);
+    }
+    let location = [(header::LOCATION, format!("/v1/erasures/{}", requested.erasure.id))];
+    let body = Json(response(requested.erasure));
+    Ok((StatusCode::ACCEPTED, location, body).into_response())
+}

@@ -1,0 +1,151 @@
+//! The operations of a noun in the OpenAPI document. They are the same for all nouns, so they are made here and not by
+//! `#[utoipa::path]`, which cannot describe a generic handler.
+
+use std::sync::Arc;
+
+use axum::routing::{MethodRouter, get};
+use houston_protocol::page::Page;
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, Paths, PathsBuilder,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{Ref, RefOr, Required};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::UtoipaMethodRouter;
+
+use super::{Noun, Owner, change, create, delete, get as get_one, list};
+use crate::state::App;
+
+type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// `GET` and `POST` of a noun's list.
+pub(crate) fn collection<N: Noun>() -> UtoipaMethodRouter<Arc<App>> {
+    let mut schemas = Schemas::new();
+    add::<N::Response>(&mut schemas);
+    add::<N::New>(&mut schemas);
+    <Page<N::Response>>::schemas(&mut schemas);
+    let page = format!("Page_{}", N::Response::name());
+    schemas.push((page.clone(), <Page<N::Response>>::schema()));
+
+    let listed = operation::<N>("list", N::PLURAL, &format!("{}, newest first", capital(N::PLURAL)))
+        .parameter(query("limit", number(), "Items of the page; 20, if not given."))
+        .parameter(query("cursor", text(), "`next_cursor` of the page before."));
+    let listed = owner::<N>(listed).response("200", json(&page, "A page"));
+    let created = operation::<N>("create", N::NAME, &format!("Creates {}", with_article(N::NAME)))
+        .parameter(
+            ParameterBuilder::new()
+                .name("Idempotency-Key")
+                .parameter_in(ParameterIn::Header)
+                .schema(Some(text()))
+                .description(Some("The same request under the same key is answered the same.")),
+        )
+        .request_body(Some(body::<N::New>()))
+        .response("409", ResponseBuilder::new().description("`full`"));
+    let created = owner::<N>(created).response("201", json(&N::Response::name(), "It was created"));
+    let path = N::Owner::collection(N::COLLECTION);
+    let paths = paths(&path, [(HttpMethod::Get, listed), (HttpMethod::Post, created)]);
+    let handlers: MethodRouter<Arc<App>> = get(list::list::<N>).post(create::create::<N>);
+    (schemas, paths, handlers)
+}
+
+/// `GET`, `PATCH` and `DELETE` of one item of a noun.
+pub(crate) fn item<N: Noun>() -> UtoipaMethodRouter<Arc<App>> {
+    let mut schemas = Schemas::new();
+    add::<N::Response>(&mut schemas);
+    add::<N::Change>(&mut schemas);
+    let id = || {
+        ParameterBuilder::new()
+            .name("id")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .schema(Some(text()))
+    };
+    let response = || json(&N::Response::name(), "The item");
+    let article = with_article(N::NAME);
+    let read = operation::<N>("get", N::NAME, &capital(&article)).parameter(id()).response("200", response());
+    let changed = operation::<N>("update", N::NAME, &format!("Changes {article}"))
+        .parameter(id())
+        .request_body(Some(body::<N::Change>()))
+        .response("200", response());
+    let deleted = operation::<N>("delete", N::NAME, &format!("Deletes {article}"))
+        .parameter(id())
+        .response("204", ResponseBuilder::new().description("It is gone"));
+    let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
+    let paths = paths(&format!("/v1/{}/{{id}}", N::PATH), operations);
+    let handlers: MethodRouter<Arc<App>> =
+        get(get_one::get::<N>).patch(change::change::<N>).delete(delete::delete::<N>);
+    (schemas, paths, handlers)
+}
+
+fn operation<N: Noun>(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
+    OperationBuilder::new()
+        .tag("knowledge")
+        .operation_id(Some(format!("{verb}_{}", noun.replace(' ', "_"))))
+        .summary(Some(summary))
+}
+
+fn owner<N: Noun>(operation: OperationBuilder) -> OperationBuilder {
+    N::Owner::PARAMETERS.iter().fold(operation, |operation, name| {
+        operation.parameter(
+            ParameterBuilder::new()
+                .name(*name)
+                .parameter_in(ParameterIn::Path)
+                .required(Required::True)
+                .schema(Some(text())),
+        )
+    })
+}
+
+fn query(name: &str, schema: ObjectBuilder, description: &str) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .schema(Some(schema))
+        .description(Some(description))
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn number() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(100))
+}
+
+fn body<T: ToSchema>() -> utoipa::openapi::request_body::RequestBody {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(T::name()))).build();
+    RequestBodyBuilder::new().content("application/json", content).required(Some(Required::True)).build()
+}
+
+fn json(schema: &str, description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
+    ResponseBuilder::new().description(description).content("application/json", content).build()
+}
+
+fn add<T: ToSchema>(schemas: &mut Schemas) {
+    T::schemas(schemas);
+    schemas.push((T::name().into_owned(), T::schema()));
+}
+
+fn paths<const N: usize>(path: &str, operations: [(HttpMethod, OperationBuilder); N]) -> Paths {
+    operations.into_iter().fold(PathsBuilder::new().build(), |mut paths, (method, operation)| {
+        let item = PathItem::new(method, operation);
+        match paths.paths.get_mut(path) {
+            Some(known) => known.merge_operations(item),
+            None => drop(paths.paths.insert(path.to_owned(), item)),
+        }
+        paths
+    })
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn with_article(noun: &str) -> String {
+    format!("a {noun}")
+}

@@ -1,0 +1,52 @@
+//! `PATCH /v1/users/{id}`: name, time zone, external id. What is not given stays; `"external_id": null` takes it away.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::UserId;
+use houston_protocol::schema;
+use houston_protocol::user::{UpdateUser, UserResponse};
+use houston_store::user::UserChange;
+
+use crate::auth::Caller;
+use crate::body::Creation;
+use crate::error::ApiError;
+use crate::place::Id;
+use crate::state::App;
+use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, show};
+
+#[utoipa::path(
+    patch,
+    path = "/v1/users/{id}",
+    tag = "users",
+    operation_id = "update_user",
+    summary = "Changes a user",
+    params(("id" = schema::UserId, Path)),
+    request_body = UpdateUser,
+    responses(
+        (status = 200, description = "The user", body = UserResponse),
+        (status = 409, description = "`already_exists`: another user has the external id")
+    ),
+)]
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<UserId>,
+    // Sent twice, it changes nothing twice: a key has nothing to add.
+    Creation { value: UpdateUser { name, time_zone, external_id }, key: _ }: Creation<UpdateUser>,
+) -> Result<impl IntoResponse, ApiError> {
+    if name.is_none() && time_zone.is_none() && external_id.is_none() {
+        return Err(ApiError::field(
+            "",
+            "nothing changes: give at least one of name, time_zone, external_id",
+        ));
+    }
+    name.as_deref().map_or(Ok(()), check_name)?;
+    time_zone.as_deref().map_or(Ok(()), check_time_zone)?;
+    external_id.as_ref().and_then(Option::as_deref).map_or(Ok(()), check_external_id)?;
+    let change = UserChange { name, time_zone, external_id };
+    app.store().change_user(caller.tenant, id, &change).await.map_err(external_id_taken)?;
+    Ok(Json(show(&app, caller, id).await?))
+}

@@ -1,0 +1,119 @@
+//! Archived goals, results of tasks, and what may be imported.
+
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::worker::Worker;
+
+#[tokio::test]
+async fn an_archived_goal_takes_no_check_in_and_answers_a_person() {
+    let app = App::start().await;
+    let path = app.path("/check-ins");
+    let body = json!({"in_minutes": 24 * 60, "reason": "Look at prices"});
+    assert_eq!(app.post(&path, body.clone()).await.status, 201);
+    app.post(&app.path("/archive"), json!({})).await.ok();
+    assert_eq!(app.get(&path).await.ok()["data"], json!([]), "what was set is taken back");
+    let problem = app.post(&path, body.clone()).await.refused(409, "archived");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("unarchive") && detail.contains(&app.goal), "{detail}");
+    app.say("still there?").await;
+    Worker::start(&app).await.claim().await.answer("Yes").await;
+    assert_eq!(app.get(&app.path("")).await.ok()["status"], "archived", "until somebody takes it out");
+    app.post(&path, body.clone()).await.refused(409, "archived");
+    app.post(&app.path("/unarchive"), json!({})).await.ok();
+    assert_eq!(app.post(&path, body).await.status, 201);
+}
+
+/// A task of the goal whose run ended so, with one text of its agent.
+fn ended_task(app: &App, nth: u32, run: &str) -> String {
+    let id = format!("0190000000007000800000000000000{nth}");
+    app.sql(&format!(
+        "insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title)
+         select '{id}', tenant_id, user_id, id, 1, 'task', 'Find hotels' from houston.agentables where id = '{goal}';
+         insert into houston.runs (id, tenant_id, agentable_id, first_seq, status, error_code, error_message,
+                                   cancelled_with_parent, ended_at)
+         select '{id}', tenant_id, id, 1, {run}, now() from houston.agentables where id = '{id}';
+         insert into houston.run_locks (agentable_id, tenant_id, user_id, run_id)
+         select id, tenant_id, user_id, id from houston.agentables where id = '{id}';
+         insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+         select id, n, tenant_id, id, 1, 'assistant', content
+           from houston.agentables, (values (1, '[{{\"type\": \"text\", \"text\": \"Three\"}}]'::jsonb),
+                                            (2, '[{{\"type\": \"tool_use\"}}]')) as h (n, content) where id = '{id}'",
+        goal = app.agentable().0
+    ));
+    format!("task_{id}")
+}
+
+#[tokio::test]
+async fn a_task_says_how_it_ended_and_what_it_had() {
+    let app = App::start().await;
+    for (nth, (run, status, reason, message)) in [
+        ("'completed', null, null, false", "completed", Value::Null, Value::Null),
+        ("'same_tool', null, null, false", "stopped", json!("same_tool"), Value::Null),
+        ("'failed', 'TIMEOUT', 'too slow', false", "failed", json!("timeout"), json!("too slow")),
+        ("'dead_lettered', null, null, false", "failed", json!("dead_lettered"), Value::Null),
+        ("'cancelled', null, null, true", "cancelled", json!("parent"), Value::Null),
+        ("'cancelled', null, null, false", "cancelled", json!("user"), Value::Null),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = ended_task(&app, u32::try_from(nth).unwrap(), run);
+        let task = app.get(&format!("/v1/tasks/{id}")).await.ok();
+        let result = &task["result"];
+        assert_eq!((&task["status"], &result["reason"]), (&json!(status), &reason), "{task}");
+        assert_eq!((&result["text"], &result["message"]), (&json!("Three"), &message), "{task}");
+        assert!(result["ended_at"].is_string(), "{task}");
+        let listed = app.get(&app.path("/tasks?limit=1")).await.ok();
+        assert_eq!(listed["data"][0], task, "the list says the same");
+        let filtered = app.get(&format!("/v1/tasks?status={status}&limit=1")).await.ok();
+        assert_eq!(filtered["data"][0], task, "and finds it by its status");
+    }
+    assert_eq!(app.get(&app.path("")).await.ok().get("result"), None, "a goal has none");
+}
+
+#[tokio::test]
+async fn an_import_is_held_to_the_limits_of_a_post() {
+    let app = App::start().await;
+    app.say("hello").await;
+    Worker::start(&app).await.claim().await.answer("Gladly").await;
+    let exported = app.get(&app.path("/export")).await.ok();
+    let import = async |change: &dyn Fn(&mut Value)| {
+        let mut conversation = exported.clone();
+        change(&mut conversation);
+        app.post("/v1/goals/import", json!({"user_id": app.user, "conversation": conversation})).await
+    };
+    let note = |title: &str, content: &str| {
+        let at = "2026-11-22T12:00:00Z";
+        json!([{"title": title, "content": content, "created_at": at, "updated_at": at}])
+    };
+    let long = "x".repeat(16 * 1024);
+    type Change<'a> = &'a dyn Fn(&mut Value);
+    let cases: [(&str, Change<'_>); 5] = [
+        ("/conversation/messages/0/metadata", &|c| c["messages"][0]["metadata"] = json!({"x": long})),
+        ("/conversation/messages/1/metadata", &|c| c["messages"][1]["metadata"] = json!({"x": long})),
+        ("/conversation/messages/1/content", &|c| {
+            c["messages"][1]["content"] = json!("x".repeat(1024 * 1024 + 1))
+        }),
+        ("/conversation/notes/0/title", &|c| c["notes"] = note("a\nb", "x")),
+        ("/conversation/notes/0/content", &|c| c["notes"] = note("a", " ")),
+    ];
+    for (pointer, change) in cases {
+        let problem = import(change).await.refused(422, "invalid_request");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    assert_eq!(import(&|c| c["title"] = json!("")).await.status, 201, "one that waits for its title");
+}
+
+#[tokio::test]
+async fn a_page_of_a_thread_has_50_messages() {
+    let app = App::start().await;
+    app.say("hello").await;
+    app.sql(
+        "insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
+         select gen_random_uuid(), m.tenant_id, m.agentable_id, 10 + n, 'user', 'text', 'x', m.run_id
+           from houston.messages m, generate_series(1, 60) n",
+    );
+    let page = app.get(&app.path("/messages")).await.ok();
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["has_more"]), (50, &json!(true)));
+}
