@@ -1,4 +1,5 @@
-//! Settings: the files of `jobs/` (embedded), over them a folder of the user's, over them the environment.
+//! Settings: the files of `jobs/` (embedded), over them the user's own folder (`~/.config/houston`), over it the folder
+//! of the project (`--jobs`), over all the environment.
 //!
 //! # Add a setting
 //! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
@@ -6,6 +7,7 @@
 
 mod agents;
 mod explain;
+mod folder;
 mod kinds;
 mod orchestrator;
 mod providers;
@@ -24,7 +26,9 @@ use houston_engine::config::TeamsConfig;
 use houston_worker::MonitorConfig;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::explain::nearest;
 use self::explain::{explain, origin_of};
+pub(crate) use self::folder::of_user;
 pub(crate) use self::kinds::Kind;
 pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::providers::ProviderSettings;
@@ -57,8 +61,6 @@ const NOT_SETTINGS: &[&str] = &[
     "test_redis_url",
     "jobs",
     "folder",
-    #[cfg(feature = "fault-injection")]
-    "mutation",
 ];
 
 /// Everything that can be set.
@@ -136,8 +138,20 @@ pub(crate) enum ConfigError {
         /// What is wrong, and what is allowed.
         reason: String,
     },
+    /// A file or folder among the settings that is none of them.
+    #[error("{}: nothing reads this; there are: {known}{like}", .path.display())]
+    Name {
+        /// Which one.
+        path: PathBuf,
+        /// What would be read.
+        known: String,
+        /// The name that is most like it, as a question.
+        like: String,
+    },
     /// A folder that cannot be read.
-    #[error("{}: {source}", .path.display())]
+    #[error(
+        "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()
+    )]
     Folder {
         /// Which one.
         path: PathBuf,
@@ -153,24 +167,29 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The agent types, by kind.
     pub(crate) kinds: BTreeMap<String, Kind>,
-    /// The user's folder.
-    jobs: Option<PathBuf>,
+    /// The folders that were read, those that override others last.
+    folders: Vec<PathBuf>,
     /// The tools agent types may name.
     tools: Vec<String>,
     figment: Figment,
 }
 
-/// Reads everything; `jobs` is the user's folder, `tools` are those that agent types may name.
+/// Reads everything; of `folders` each overrides those before it, `tools` are those that agent types may name.
 ///
 /// # Errors
-/// [`ConfigError`] names the key, its origin and what is allowed.
-pub(crate) fn load(jobs: Option<&Path>, tools: &[String]) -> Result<Loaded, ConfigError> {
+/// [`ConfigError`] names the key or file, its origin and what is allowed.
+pub(crate) fn load<'f>(
+    folders: impl IntoIterator<Item = &'f Path>,
+    tools: &[String],
+) -> Result<Loaded, ConfigError> {
+    let folders: Vec<PathBuf> = folders.into_iter().map(Path::to_owned).collect();
     let mut figment = Figment::new();
     for (name, text) in FILES {
         figment =
             figment.merge(Named { name, inner: Toml::string(text), shown: format!("jobs/{name}.toml") });
     }
-    if let Some(folder) = jobs {
+    for folder in &folders {
+        folder::check(folder)?;
         for (name, _) in FILES {
             let path = folder.join(format!("{name}.toml"));
             if path.is_file() {
@@ -179,11 +198,18 @@ pub(crate) fn load(jobs: Option<&Path>, tools: &[String]) -> Result<Loaded, Conf
             }
         }
     }
-    figment = figment.merge(Env::prefixed("HOUSTON_").ignore(NOT_SETTINGS).split("__"));
+    figment = figment.merge(environment());
     let settings: Settings = figment.extract().map_err(explain)?;
     rules::check(&settings, &figment)?;
-    let kinds = kinds::load(jobs, &agents::names(tools))?;
-    Ok(Loaded { settings, kinds, jobs: jobs.map(Path::to_owned), tools: tools.to_vec(), figment })
+    let kinds = kinds::load(&folders, &agents::names(tools))?;
+    Ok(Loaded { settings, kinds, folders, tools: tools.to_vec(), figment })
+}
+
+/// Settings of the environment: all that begin with `HOUSTON_` and are read nowhere else.
+fn environment() -> Env {
+    let elsewhere: Vec<&str> =
+        NOT_SETTINGS.iter().copied().chain(houston_faults::mutation::SETTING).collect();
+    Env::prefixed("HOUSTON_").ignore(&elsewhere).split("__")
 }
 
 /// A TOML source under the key of its file.
@@ -235,6 +261,11 @@ impl Loaded {
             shown.extend(lines.into_iter().map(|(key, value)| (key, value, origin.clone())));
         }
         shown
+    }
+
+    /// The folders that were read, those that override others last.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        &self.folders
     }
 
     /// The agent types alone.

@@ -33,7 +33,7 @@ pub(crate) struct Addresses {
     pub(crate) embedded: Option<Servers>,
 }
 
-/// What the environment says, and embedded servers for the rest.
+/// What the environment says, and embedded servers for the rest, which are made when there are none.
 ///
 /// # Errors
 /// When something is not set and may not be embedded, or cannot be started.
@@ -50,7 +50,8 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
     if !embed {
         let missing = if database_url.is_none() { "DATABASE_URL" } else { "HOUSTON_REDIS_URL" };
         return Err(Failure::Usage(anyhow!(
-            "{missing} is not set: set it, or pass --embedded to let Houston run its own server in {}",
+            "{missing} is not set: set it to the address of the server to use; with --embedded Houston starts a server \
+             of its own, with its data in {}",
             folder.display()
         )));
     }
@@ -61,8 +62,7 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
         installers: Installer::ALL.to_vec(),
         ..EmbeddedConfig::new(folder)
     };
-    let servers = Servers::start(&config, &mut |line| tell(line))
-        .with_context(|| format!("the embedded servers in {} could not be started", folder.display()))?;
+    let servers = start(&config, &mut |line| tell(line))?;
     let url =
         |set: Option<String>, own: Option<&str>| set.or_else(|| own.map(str::to_owned)).unwrap_or_default();
     Ok(Addresses {
@@ -70,6 +70,12 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
         redis_url: url(redis_url, servers.redis_url()),
         embedded: Some(servers),
     })
+}
+
+fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Servers, Failure> {
+    let started = Servers::start(config, progress);
+    let folder = config.folder.display();
+    Ok(started.with_context(|| format!("the embedded servers in {folder} could not be started"))?)
 }
 
 /// A pool whose database answers: waits up to a minute for one that starts, with a line each 5 s (`[startup]`).
@@ -124,23 +130,70 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
         .with_fairness(settings.orchestrator.fairness))
 }
 
-/// Postgres alone, for commands that need no Redis.
+/// The database of a command: that of DATABASE_URL, else the one that a `houston dev` runs, or left, in `folder`. Makes
+/// none and installs nothing.
 ///
 /// # Errors
-/// As [`find`].
-pub(crate) fn database(settings: &Settings, folder: &Path, embed: bool) -> Result<Addresses, Failure> {
+/// When there is neither: what to do.
+pub(crate) fn database(folder: &Path) -> Result<Addresses, Failure> {
+    existing(folder, false)
+}
+
+/// The same, and the Redis beside it where no HOUSTON_REDIS_URL is set and one runs.
+///
+/// # Errors
+/// As [`database`].
+pub(crate) fn database_and_redis(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
+    let configured = settings.redis_url.clone().filter(|url| !url.is_empty());
+    let mut addresses = existing(folder, configured.is_none())?;
+    addresses.redis_url = configured.unwrap_or(addresses.redis_url);
+    Ok(addresses)
+}
+
+fn existing(folder: &Path, redis: bool) -> Result<Addresses, Failure> {
     if let Some(database_url) = environment("DATABASE_URL") {
         return Ok(Addresses { database_url, redis_url: String::new(), embedded: None });
     }
-    find(settings, folder, embed)
+    if !Servers::exist_in(folder) {
+        return Err(Failure::Usage(anyhow!(
+            "there is no database to look into: DATABASE_URL is not set, and no `houston dev` has its data in {} (it may \
+             be in another folder: --folder). Start `houston dev`, or set DATABASE_URL",
+            folder.display()
+        )));
+    }
+    let config = EmbeddedConfig { redis, path: std::env::var_os("PATH"), ..EmbeddedConfig::new(folder) };
+    // Whose servers these are is no news to whoever works beside them; that some are started is.
+    let servers = start(&config, &mut |line| {
+        if !line.starts_with("using ") {
+            tell(line);
+        }
+    })?;
+    let url = |own: Option<&str>| own.unwrap_or_default().to_owned();
+    Ok(Addresses {
+        database_url: url(servers.database_url()),
+        redis_url: url(servers.redis_url()),
+        embedded: Some(servers),
+    })
 }
 
-/// Of an embedded database, brings the schema up; of any other, only looks at it.
+/// Migrates an embedded database, and checks the schema of any other; then gives it the numbers of `jobs/` that its
+/// functions need.
 ///
 /// # Errors
-/// When it is older or newer than this binary: what to do.
-pub(crate) async fn prepare_schema(store: &Store, embedded: bool) -> Result<(), Failure> {
-    if embedded { Ok(store.migrate().await?) } else { Ok(store.check_schema().await?) }
+/// When the schema is older or newer than this binary: what to do.
+pub(crate) async fn prepare_schema(
+    store: &Store,
+    settings: &Settings,
+    embedded: bool,
+) -> Result<(), Failure> {
+    if embedded {
+        store.migrate().await?;
+    } else {
+        store.check_schema().await?;
+    }
+    let orchestrator = &settings.orchestrator;
+    store.write_settings(orchestrator.fairness, &orchestrator.tasks, &settings.session_archive).await?;
+    Ok(())
 }
 
 /// Binds the address.

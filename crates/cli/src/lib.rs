@@ -4,23 +4,28 @@
 //! - The environment is read here and nowhere else; everything is built once and handed down, nothing is global.
 //! - `serve` and `work` never start a database of their own unless told to: a missing variable must not begin an
 //!   empty installation.
-//! - Data goes to stdout, talk to stderr. Exit codes: 0 ok, 1 failure, 2 wrong usage or settings.
+//! - Only `dev` and, when told to, `serve`, `work` and `migrate` make a database; other commands use one that exists.
+//! - Data goes to stdout, talk to stderr, all of it through `output`, where no text of others can command a terminal.
+//!   Exit codes: 0 ok, 1 failure, 2 wrong usage or settings.
 //!
 //! # Deliberately absent
 //! Decisions about runs (`engine`), SQL (`store`), HTTP (`api`).
 //!
 //! # Add a command
-//! One about an agent takes [`commands::agentable::Which`], which finds it.
-//! A file `commands/<command>.rs` with its arguments and a `run`, a variant in [`commands::Command`]. To add a tool
+//! One about an agent takes `commands::agentable::Which`, which finds it.
+//! A file `commands/<command>.rs` with its arguments and a `run`, a variant in `commands::Command`. To add a tool
 //! of your own, build a binary like `examples/custom_tool.rs`.
 
 mod app;
+mod azure;
 mod chat;
 mod commands;
 mod config;
 mod connect;
 mod explain;
+mod file_limit;
 mod github;
+mod invocation;
 mod lifecycle;
 mod models;
 mod output;

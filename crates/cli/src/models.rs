@@ -10,9 +10,10 @@ use houston_domain::model::ModelError;
 use houston_engine::MakeModel;
 use houston_llm::{
     Candidate, Choice, Description, Fallback, Guards, Http, Model, Price, Provider, RetryPolicy, Strategy,
-    Timeouts, Unavailable, connect, detect_all, limits, parse_choice,
+    Timeouts, TokenSource, Unavailable, connect_with, detect_all, limits, parse_choice,
 };
 
+use crate::azure::AzureTokens;
 use crate::config::{AUTO, Loaded, ProviderSettings, Routed, Settings, USE_CASES, Wanted};
 use crate::github;
 
@@ -76,6 +77,7 @@ struct Workshop {
     providers: BTreeMap<String, ProviderSettings>,
     /// What is found by itself.
     found: Vec<Choice>,
+    azure: Arc<AzureTokens>,
 }
 
 impl Workshop {
@@ -107,6 +109,7 @@ impl Workshop {
             quality: settings.models.quality.clone(),
             providers: settings.providers.clone(),
             found,
+            azure: Arc::new(AzureTokens::new()),
         })
     }
 
@@ -121,7 +124,9 @@ impl Workshop {
                 choices.map_or_else(|error| (Vec::new(), Some(error)), |found| (found, None));
             left_out.extend(unknown.map(|error| (Choice::new(name, ""), error)));
             for choice in choices {
-                match connect(&self.configured(choice.clone()).await, &self.http, &environment) {
+                let choice = self.configured(choice).await;
+                let tokens = self.tokens(&choice).await;
+                match connect_with(&choice, &self.http, &environment, tokens) {
                     Ok(model) => connected.push(model),
                     Err(error) => left_out.push((choice, error)),
                 }
@@ -150,6 +155,15 @@ impl Workshop {
                 (Arc::new(Unavailable::new(choice.description(), error)), told)
             }
         }
+    }
+
+    /// Where tokens come from for a provider of Azure's without a key, if somebody is logged in.
+    async fn tokens(&self, choice: &Choice) -> Option<Arc<dyn TokenSource>> {
+        let is_azure = matches!(choice.provider.as_str(), "azure" | "foundry");
+        if !is_azure || choice.has_key(&environment) || self.azure.token().await.is_none() {
+            return None;
+        }
+        Some(Arc::clone(&self.azure) as Arc<dyn TokenSource>)
     }
 
     /// The choice with what `jobs/providers.toml` says of its provider.

@@ -1,14 +1,222 @@
-//! What a person or a program reads: data on stdout, talk on stderr.
+//! Everything Houston writes to stdout and stderr: data on stdout, messages to a person on stderr.
+//!
+//! Titles, messages, tool results and error texts come from users, models and providers. Written as they are, they
+//! could retitle the window, clear the screen or write to the clipboard. So every text passes [`harmless`] here, and
+//! no other module may write (a test of the architecture checks that). Escapes of Houston's own are [`Control`]s.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 
-/// Writes a line to stdout. A reader that has gone away is no error.
+use serde::Serialize;
+
+/// One of the two streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Out,
+    Err,
+}
+
+/// An escape sequence that Houston writes itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Control {
+    Bold,
+    Dim,
+    Red,
+    /// Ends the three above.
+    Plain,
+    /// Moves the cursor up that many rows, to the first column, and erases from there on.
+    EraseRows(usize),
+    /// Ends what an editor began: the mode for pastes, and the row with its prompt.
+    LeaveEditor,
+}
+
+/// Text for a terminal: what others wrote is harmless, escapes are [`Control`]s.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Painted(String);
+
+impl Painted {
+    pub(crate) fn text(&mut self, text: &str) {
+        self.0.push_str(&harmless(text));
+    }
+
+    pub(crate) fn control(&mut self, control: Control) {
+        match control {
+            Control::Bold => self.0.push_str("\u{1b}[1m"),
+            Control::Dim => self.0.push_str("\u{1b}[2m"),
+            Control::Red => self.0.push_str("\u{1b}[31m"),
+            Control::Plain => self.0.push_str("\u{1b}[0m"),
+            Control::LeaveEditor => self.0.push_str("\u{1b}[?2004l\r\u{1b}[K"),
+            Control::EraseRows(0) => {}
+            Control::EraseRows(rows) => self.0.push_str(&format!("\u{1b}[{rows}A\r\u{1b}[J")),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Writes a line to stdout.
 pub(crate) fn print(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    write(Stream::Out, &format!("{}\n", harmless(line)));
 }
 
 /// Writes a line to stderr.
 pub(crate) fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    write(Stream::Err, &format!("{}\n", harmless(line)));
+}
+
+/// Writes a value to stdout as JSON on one line.
+pub(crate) fn print_json(value: &impl Serialize) {
+    print_json_text(&serde_json::to_string(value).unwrap_or_default());
+}
+
+/// Writes text that is JSON already.
+pub(crate) fn print_json_text(json: &str) {
+    write(Stream::Out, &format!("{}\n", escaped(json)));
+}
+
+/// Writes a part of a line.
+pub(crate) fn paint(stream: Stream, painted: &Painted) {
+    write(stream, painted.as_str());
+}
+
+/// Whether a person reads the stream.
+pub(crate) fn is_terminal(stream: Stream) -> bool {
+    match stream {
+        Stream::Out => std::io::stdout().is_terminal(),
+        Stream::Err => std::io::stderr().is_terminal(),
+    }
+}
+
+/// Gives files that stdout and stderr are redirected to the mode 0600. A file that cannot be changed stays as it is.
+pub(crate) fn keep_redirected_files_private() {
+    for stream in
+        [std::io::stdout().as_fd().try_clone_to_owned(), std::io::stderr().as_fd().try_clone_to_owned()]
+    {
+        let Ok(file) = stream.map(File::from) else { continue };
+        let Ok(metadata) = file.metadata() else { continue };
+        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+            let _ = file.set_permissions(std::fs::Permissions::from_mode(0o600));
+        }
+    }
+}
+
+/// Where log lines go. Their colours stay; other escapes do not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogWriter;
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        write(Stream::Err, &coloured(&String::from_utf8_lossy(bytes)));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A reader that has gone away is no error.
+fn write(stream: Stream, text: &str) {
+    let _ = match stream {
+        Stream::Out => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        }
+        Stream::Err => std::io::stderr().lock().write_all(text.as_bytes()),
+    };
+}
+
+/// The text without what commands a terminal or reorders what it shows. Line feeds and tabs stay; other control
+/// characters become visible (`␛`), carriage returns and bidirectional controls are left out.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control() && !is_bidi_control(c)) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().filter_map(visible).collect::<String>().into()
+}
+
+fn visible(c: char) -> Option<char> {
+    match c {
+        '\n' | '\t' => Some(c),
+        '\r' => None,
+        c if is_bidi_control(c) => None,
+        '\u{7f}' => Some('␡'),
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)),
+        '\u{80}'..='\u{9f}' => Some('\u{fffd}'),
+        c => Some(c),
+    }
+}
+
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// JSON text with what [`harmless`] would change as `\u…`: such characters stand in its strings alone.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || c == '\t' || visible(c) == Some(c) {
+            text.push(c);
+        } else {
+            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        }
+    }
+    text
+}
+
+/// A log line: only sequences that colour (`ESC [ digits m`) stay.
+fn coloured(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("\u{1b}[") {
+        text.push_str(&harmless(&rest[..at]));
+        let after = &rest[at + 2..];
+        let digits = after.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(after.len());
+        if after[digits..].starts_with('m') {
+            text.push_str(&rest[at..=at + 2 + digits]);
+            rest = &after[digits + 1..];
+        } else {
+            text.push_str("␛[");
+            rest = after;
+        }
+    }
+    text.push_str(&harmless(rest));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\u{1b}]0;title\u{7}\u{1b}[2Jb\r\n\u{9b}1mc\td\u{7f}\u{202e}e\u{2066}";
+
+    #[test]
+    fn text_cannot_command_the_terminal() {
+        assert_eq!(harmless(HOSTILE), "a␛]0;title␇␛[2Jb\n\u{fffd}1mc\td␡e");
+        assert!(matches!(harmless("plain ä 日本 👩‍🔬\n\t"), Cow::Borrowed(_)));
+        let mut painted = Painted::default();
+        painted.control(Control::Red);
+        painted.text(HOSTILE);
+        assert_eq!(painted.as_str().matches('\u{1b}').count(), 1);
+    }
+
+    #[test]
+    fn json_keeps_its_value_and_has_no_controls() {
+        let json = serde_json::to_string(HOSTILE).unwrap();
+        let written = escaped(&json);
+        assert!(written.chars().all(|c| !c.is_control() && !is_bidi_control(c)), "{written}");
+        assert_eq!(serde_json::from_str::<String>(&written).unwrap(), HOSTILE);
+        assert_eq!(escaped("{\n  \"a\": 1\n}"), "{\n  \"a\": 1\n}");
+    }
+
+    #[test]
+    fn log_lines_keep_their_colours_alone() {
+        let line = "\u{1b}[2m12:00\u{1b}[0m \u{1b}[38;5;1mx\u{1b}[m \u{1b}[2J\u{1b}]0;t\u{7}";
+        assert_eq!(coloured(line), "\u{1b}[2m12:00\u{1b}[0m \u{1b}[38;5;1mx\u{1b}[m ␛[2J␛]0;t␇");
+    }
 }

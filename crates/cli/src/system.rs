@@ -122,6 +122,7 @@ impl System {
             explain,
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
+            team_rules: self.loaded.settings.teams.rules,
             draining: self.stop.clone(),
         }
     }

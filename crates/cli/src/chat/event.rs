@@ -101,10 +101,21 @@ pub(crate) enum Custom {
     Other,
 }
 
-/// A message of a person.
+/// A message of a person, or of Houston itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Posted {
     pub(crate) content: String,
+    #[serde(default)]
+    pub(crate) source: String,
+    #[serde(default)]
+    pub(crate) metadata: serde_json::Value,
+}
+
+impl Posted {
+    /// Whether Houston says it, and nobody typed it.
+    pub(crate) fn is_notice(&self) -> bool {
+        self.source == "system"
+    }
 }
 
 impl Event {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use houston_protocol::sse::SseDecoder;
 use rand::Rng as _;
 use reqwest::Response;
 use tokio::sync::mpsc;
@@ -11,7 +12,6 @@ use tokio_util::task::TaskTracker;
 use super::error::ChatError;
 use super::event::Event;
 use super::server::Server;
-use super::sse::Frames;
 
 /// Longer than any server is silent: heartbeats come every 8 s.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -91,7 +91,7 @@ impl Reader {
     }
 
     async fn read(&mut self, mut response: Response) -> Lost {
-        let mut frames = Frames::default();
+        let mut decoder = SseDecoder::default();
         loop {
             let bytes = match tokio::time::timeout(SILENCE, response.chunk()).await {
                 Ok(Ok(Some(bytes))) => bytes,
@@ -102,7 +102,7 @@ impl Reader {
             if std::mem::take(&mut self.failures) >= UNSPOKEN_FAILURES {
                 self.tell(Heard::Back).await;
             }
-            let complete = match frames.push(&bytes) {
+            let complete = match decoder.push(&bytes) {
                 Ok(complete) => complete,
                 Err(error) => return Lost::Broken(error.to_string()),
             };

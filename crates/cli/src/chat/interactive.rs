@@ -9,13 +9,14 @@ use tokio_util::task::TaskTracker;
 
 use super::Setting;
 use super::command::{Command, HELP};
+use super::editor::Editor;
 use super::errand::{self, Done, Errand};
 use super::error::ChatError;
 use super::event::Event;
 use super::follow::{Heard, follow};
 use super::screen::Screen;
 use super::server::path_of;
-use super::typing;
+use super::typing::{self, Typed};
 
 /// How long what was typed last may take to be sent when the person leaves.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -47,21 +48,32 @@ pub(super) async fn talk(setting: Setting) -> Result<ExitCode, ChatError> {
     let (errands, mut done) = errand::runner(setting.server.clone(), setting.ids.clone(), &tasks);
     let mut interrupts =
         signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
-    let mut typed = typing::lines();
+    let mut terminated =
+        signal(SignalKind::terminate()).map_err(|error| ChatError::Signals(error.to_string()))?;
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     let screen = Screen::new(setting.style);
     let mut talk =
         Conversation { setting, tasks, screen, stream: None, errands, run: None, cancelling: false };
     talk.begin().await;
+    let mut typed = talk.read_lines();
+    talk.ask();
     loop {
         let next = tokio::select! {
             line = typed.recv() => match line {
-                Some(line) => talk.typed(&line).await,
+                Some(Typed::Line(line)) => talk.typed(&line).await,
+                Some(Typed::Interrupted) => talk.interrupted_line(),
                 None => Next::Leave,
             },
-            heard = next_of(&mut talk.stream) => talk.heard(heard)?,
+            heard = next_of(&mut talk.stream) => match talk.heard(heard) {
+                Ok(next) => next,
+                Err(error) => {
+                    talk.setting.terminal.leave();
+                    return Err(error);
+                }
+            },
             Some(done) = done.recv() => talk.done(done),
             _ = interrupts.recv() => talk.interrupted(),
+            _ = terminated.recv() => Next::Leave,
             _ = seconds.tick(), if talk.screen.is_counting() => {
                 let out = talk.screen.tick(talk.setting.now());
                 talk.setting.show(out);
@@ -95,12 +107,31 @@ impl Conversation {
             let path = path_of(&self.setting.goal.id).unwrap_or_default();
             self.follow(format!("{path}/events?follow=true"));
         }
-        self.ask();
+    }
+
+    /// Lines from an editor, where there can be one.
+    fn read_lines(&mut self) -> mpsc::Receiver<Typed> {
+        if self.setting.style.edited
+            && let Ok((editor, typed)) = Editor::start(&self.setting.folder.join("chat_history"))
+        {
+            self.setting.terminal.edited_by(editor);
+            return typed;
+        }
+        typing::lines()
     }
 
     async fn typed(&mut self, line: &str) -> Next {
+        self.setting.terminal.entered(line);
         let out = self.screen.entered(line);
         self.setting.show(out);
+        let next = self.obey(line).await;
+        if matches!(next, Next::GoOn) {
+            self.setting.terminal.go_on();
+        }
+        next
+    }
+
+    async fn obey(&mut self, line: &str) -> Next {
         let goal = self.setting.goal.id.clone();
         match Command::read(line) {
             Command::Say(text) => {
@@ -182,6 +213,16 @@ impl Conversation {
         Next::GoOn
     }
 
+    /// Ctrl-C while a line was edited, which is gone.
+    fn interrupted_line(&mut self) -> Next {
+        self.setting.terminal.entered("");
+        let next = self.interrupted();
+        if matches!(next, Next::GoOn) {
+            self.setting.terminal.go_on();
+        }
+        next
+    }
+
     /// The first Ctrl-C cancels what is going on; at the prompt, or pressed again, it leaves.
     fn interrupted(&mut self) -> Next {
         self.screen.interrupted();
@@ -244,6 +285,7 @@ impl Conversation {
     async fn leave(mut self) {
         let out = self.screen.leave();
         self.setting.show(out);
+        self.setting.terminal.leave();
         if self.screen.is_busy() {
             self.tell("the answer goes on; `houston chat` shows it");
         }

@@ -1,28 +1,34 @@
 //! `houston chat`: a conversation in the terminal, over the API like any other client.
 //!
-//! Pure parts decide, thin ones do: [`sse`] finds events in bytes, [`event`] reads them, [`screen`] turns them into
-//! text, [`command`] reads lines; [`server`] asks the API, [`follow`] reads a stream over all its connections,
-//! [`errand`] posts what was typed in its order. [`interactive`] and [`once`] put them together.
+//! Pure parts decide, thin ones do: `houston_protocol` finds events in bytes, [`event`] reads them, [`screen`] turns them into
+//! text, [`rows`] finds its place on a terminal, [`command`] reads lines; [`server`] asks the API, [`follow`] reads a
+//! stream over all its connections, [`errand`] posts what was typed in its order, [`editor`] has lines typed,
+//! [`terminal`] writes. [`interactive`] and [`once`] put them together.
 //!
 //! # Add a command
 //! A variant in [`command::Command`], its word in `Command::read`, its line in `HELP`, and what it does in
 //! `interactive`.
 
 mod command;
+mod editor;
 mod errand;
 mod error;
 mod event;
 mod follow;
+#[cfg(test)]
+mod glass;
 mod interactive;
 mod key;
 mod memory;
 mod message;
+mod notice;
 mod once;
 mod output;
 mod place;
+mod rows;
 mod screen;
 mod server;
-mod sse;
+mod terminal;
 mod typing;
 
 use std::io::IsTerminal as _;
@@ -42,6 +48,8 @@ use self::message::Goal;
 use self::output::Output;
 use self::screen::Style;
 use self::server::Server;
+use self::terminal::Terminal;
+use crate::output::{Stream, is_terminal, print_json_text};
 
 /// Where Houston serves unless told otherwise.
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
@@ -67,8 +75,10 @@ struct Setting {
     memory: Memory,
     ids: Arc<Ids>,
     style: Style,
-    talk_to_stderr: bool,
+    terminal: Terminal,
     json: bool,
+    /// Of this process; the lines typed are kept in it.
+    folder: PathBuf,
 }
 
 /// Has the conversation.
@@ -90,14 +100,16 @@ pub(crate) async fn run(
         place::find(&server, options.goal.as_deref(), &memory, demo.as_ref(), login.as_deref(), &ids).await?;
 
     let interactive = options.message.is_none() && std::io::stdin().is_terminal();
-    let talk_to_stderr = !interactive || options.json || !std::io::stdout().is_terminal();
+    let talk_to_stderr = !interactive || options.json || !is_terminal(Stream::Out);
     let style = style(&options, interactive, talk_to_stderr, &environment);
-    let mut setting = Setting { server, goal, memory, ids, style, talk_to_stderr, json: options.json };
+    let terminal = Terminal::new(&style, talk_to_stderr);
+    let Options { json, folder, message, .. } = options;
+    let mut setting = Setting { server, goal, memory, ids, style, terminal, json, folder };
     setting.remember();
     if interactive {
         Box::pin(interactive::talk(setting)).await
     } else {
-        once::say(&setting, options.message.as_deref()).await
+        once::say(setting, message.as_deref()).await
     }
 }
 
@@ -107,10 +119,17 @@ fn style(
     talk_to_stderr: bool,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Style {
-    let terminal = if talk_to_stderr { std::io::stderr().is_terminal() } else { true };
-    let live = terminal && environment("TERM").is_none_or(|name| name != "dumb");
+    let terminal = if talk_to_stderr { is_terminal(Stream::Err) } else { true };
+    let live = terminal && !options.json && environment("TERM").is_none_or(|name| name != "dumb");
     let colour = live && environment("NO_COLOR").is_none();
-    Style { prompt: interactive && !options.json, live, colour, thoughts: options.thoughts }
+    let interactive = interactive && !options.json;
+    Style {
+        interactive,
+        edited: interactive && live && !talk_to_stderr,
+        live,
+        colour,
+        thoughts: options.thoughts,
+    }
 }
 
 impl Setting {
@@ -118,14 +137,14 @@ impl Setting {
         self.ids.clock().now()
     }
 
-    fn show(&self, output: Output) {
-        output.write(self.talk_to_stderr);
+    fn show(&mut self, output: Output) {
+        self.terminal.show(output);
     }
 
     /// Shows an event: as text, or as it came.
-    fn show_event(&self, output: Output, json: &str) {
+    fn show_event(&mut self, output: Output, json: &str) {
         if self.json {
-            crate::output::print(json);
+            print_json_text(json);
         } else {
             self.show(output);
         }

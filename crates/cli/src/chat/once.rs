@@ -7,13 +7,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+use super::Setting;
+use super::command::Command;
 use super::errand::{self, TRIES_OF_A_PROGRAM};
 use super::error::ChatError;
 use super::event::Event;
 use super::follow::{Heard, follow};
 use super::message::Accepted;
 use super::screen::Screen;
-use super::{Setting, typing};
+use super::typing::{self, Typed};
 
 /// How long a program waits for a server that has gone away.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +36,7 @@ enum Fared {
 ///
 /// # Errors
 /// When the server does not answer.
-pub(super) async fn say(setting: &Setting, message: Option<&str>) -> Result<ExitCode, ChatError> {
+pub(super) async fn say(setting: Setting, message: Option<&str>) -> Result<ExitCode, ChatError> {
     let mut teller = Teller::new(setting)?;
     let mut worst = None;
     if let Some(message) = message {
@@ -60,8 +62,8 @@ pub(super) async fn say(setting: &Setting, message: Option<&str>) -> Result<Exit
     }
 }
 
-struct Teller<'s> {
-    setting: &'s Setting,
+struct Teller {
+    setting: Setting,
     screen: Screen,
     tasks: TaskTracker,
     interrupts: Signal,
@@ -69,37 +71,41 @@ struct Teller<'s> {
     left: bool,
 }
 
-impl<'s> Teller<'s> {
-    fn new(setting: &'s Setting) -> Result<Self, ChatError> {
+impl Teller {
+    fn new(setting: Setting) -> Result<Self, ChatError> {
         let interrupts =
             signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
         let screen = Screen::new(setting.style);
         Ok(Self { setting, screen, tasks: TaskTracker::new(), interrupts, left: false })
     }
 
-    /// The next line that says something.
-    async fn next_line(&mut self, lines: &mut mpsc::Receiver<String>) -> Option<String> {
+    /// The next line that says something; none after `/quit`.
+    async fn next_line(&mut self, lines: &mut mpsc::Receiver<Typed>) -> Option<String> {
         loop {
             let line = tokio::select! {
-                line = lines.recv() => line?,
+                typed = lines.recv() => match typed {
+                    Some(Typed::Line(line)) => line,
+                    Some(Typed::Interrupted) | None => return None,
+                },
                 _ = self.interrupts.recv() => {
                     self.left = true;
                     return None;
                 }
             };
-            if !line.trim().is_empty() {
-                return Some(line.trim().to_owned());
+            match Command::read(&line) {
+                Command::Nothing => {}
+                Command::Quit => return None,
+                _ => return Some(line.trim().to_owned()),
             }
         }
     }
 
     /// Posts a message and shows what its run says, to its end.
     async fn exchange(&mut self, text: &str) -> Result<Fared, ChatError> {
-        let setting = self.setting;
-        let accepted =
-            errand::post(&setting.server, &setting.ids, &setting.goal.id, text, TRIES_OF_A_PROGRAM).await?;
+        let Setting { server, ids, goal, .. } = &self.setting;
+        let accepted = errand::post(server, ids, &goal.id, text, TRIES_OF_A_PROGRAM).await?;
         self.screen.posted(text);
-        let mut stream = follow(setting.server.clone(), accepted.events_url.clone(), &self.tasks);
+        let mut stream = follow(server.clone(), accepted.events_url.clone(), &self.tasks);
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         let (mut run, mut interrupted) = (String::new(), false);
         let mut patience = None;
@@ -114,16 +120,18 @@ impl<'s> Teller<'s> {
                     continue;
                 }
                 _ = seconds.tick(), if self.screen.is_counting() => {
-                    setting.show(self.screen.tick(setting.now()));
+                    let out = self.screen.tick(self.setting.now());
+                    self.setting.show(out);
                     continue;
                 }
                 reason = lost_for_good(&mut patience) => {
-                    return Err(ChatError::Unreachable { url: setting.server.url.clone(), reason });
+                    return Err(ChatError::Unreachable { url: self.setting.server.url.clone(), reason });
                 }
             };
             match heard {
                 Heard::Event(event, json) => {
-                    setting.show_event(self.screen.event(&event, setting.now()), &json);
+                    let out = self.screen.event(&event, self.setting.now());
+                    self.setting.show_event(out, &json);
                     if let Event::RunStarted { run_id } = event.as_ref() {
                         run.clone_from(run_id);
                     }
@@ -132,9 +140,9 @@ impl<'s> Teller<'s> {
                     }
                 }
                 Heard::Lost(reason) => {
-                    setting.show(
-                        self.screen.complain(&format!("the connection is lost: {reason}; reconnecting…")),
-                    );
+                    let out =
+                        self.screen.complain(&format!("the connection is lost: {reason}; reconnecting…"));
+                    self.setting.show(out);
                     patience = Some((tokio::time::Instant::now() + PATIENCE, reason));
                 }
                 Heard::Back => patience = None,
@@ -146,7 +154,8 @@ impl<'s> Teller<'s> {
 
     async fn interrupt(&mut self, accepted: &Accepted) -> Result<(), ChatError> {
         self.screen.interrupted();
-        self.setting.show(self.screen.tell("cancelling… (again to leave)"));
+        let out = self.screen.tell("cancelling… (again to leave)");
+        self.setting.show(out);
         self.setting.server.cancel(&accepted.run_id).await
     }
 

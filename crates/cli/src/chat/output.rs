@@ -1,6 +1,7 @@
-//! What is to be written, and where: decided by [`Screen`](super::screen::Screen), written here.
+//! What is to be shown, and where: decided by [`Screen`](super::screen::Screen), written by
+//! [`Terminal`](super::terminal::Terminal).
 
-use std::io::Write;
+use crate::output::{self, Control, Painted, Stream, harmless};
 
 /// Where a text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,54 +12,96 @@ pub(crate) enum Channel {
     Talk,
 }
 
-/// Texts in the order they are to be written.
+/// How a text stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Plain,
+    Bold,
+    Dim,
+    Red,
+}
+
+impl Paint {
+    pub(crate) fn control(self) -> Option<Control> {
+        match self {
+            Self::Plain => None,
+            Self::Bold => Some(Control::Bold),
+            Self::Dim => Some(Control::Dim),
+            Self::Red => Some(Control::Red),
+        }
+    }
+}
+
+/// A text of one channel and paint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) channel: Channel,
+    pub(crate) paint: Paint,
+    pub(crate) text: String,
+}
+
+/// Texts in the order they are to be written, and what stands below them.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
-pub(crate) struct Output(Vec<(Channel, String)>);
+pub(crate) struct Output {
+    pub(crate) pieces: Vec<Piece>,
+    /// Lines that pass, below everything that stays: only a terminal shows them. `None`: as before.
+    pub(crate) passing: Option<Vec<Passing>>,
+}
+
+/// Text that is taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Passing {
+    pub(crate) paint: Paint,
+    pub(crate) text: String,
+    /// How many of its last rows are shown at most.
+    pub(crate) rows: usize,
+}
 
 impl Output {
-    pub(crate) fn push(&mut self, channel: Channel, text: &str) {
-        match self.0.last_mut() {
-            Some((last, written)) if *last == channel => written.push_str(text),
+    pub(crate) fn push(&mut self, channel: Channel, paint: Paint, text: &str) {
+        match self.pieces.last_mut() {
             _ if text.is_empty() => {}
-            _ => self.0.push((channel, text.to_owned())),
+            Some(last) if last.channel == channel && last.paint == paint => last.text.push_str(text),
+            _ => self.pieces.push(Piece { channel, paint, text: text.to_owned() }),
         }
     }
 
-    /// Writes replies to stdout, and the talk there too or to stderr. A reader that has gone away is no error.
-    pub(crate) fn write(self, talk_to_stderr: bool) {
-        for (channel, text) in self.0 {
-            let _ = match channel {
-                Channel::Talk if talk_to_stderr => std::io::stderr().lock().write_all(text.as_bytes()),
-                _ => {
-                    let mut out = std::io::stdout().lock();
-                    out.write_all(text.as_bytes()).and_then(|()| out.flush())
-                }
-            };
+    /// Writes replies to stdout, and the talk there too or to stderr, without what passes.
+    pub(crate) fn write(&self, talk_to_stderr: bool, colour: bool) {
+        for piece in &self.pieces {
+            let stream =
+                if piece.channel == Channel::Talk && talk_to_stderr { Stream::Err } else { Stream::Out };
+            output::paint(stream, &piece.painted(colour));
         }
     }
 
     /// All texts, those of the talk in brackets when `marked`.
     #[cfg(test)]
     pub(crate) fn shown(&self, marked: bool) -> String {
-        let show = |(channel, text): &(Channel, String)| match channel {
-            Channel::Talk if marked => format!("[{text}]"),
-            _ => text.clone(),
+        let show = |piece: &Piece| match piece.channel {
+            Channel::Talk if marked => format!("[{}]", piece.text),
+            _ => piece.text.clone(),
         };
-        self.0.iter().map(show).collect()
+        self.pieces.iter().map(show).collect()
     }
 }
 
-/// The text without control characters, which could move the cursor or retitle the window: what agents and
-/// tools say is not to be trusted with the terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+impl Piece {
+    fn painted(&self, colour: bool) -> Painted {
+        let mut painted = Painted::default();
+        let control = self.paint.control().filter(|_| colour);
+        control.into_iter().for_each(|control| painted.control(control));
+        painted.text(&self.text);
+        control.into_iter().for_each(|_| painted.control(Control::Plain));
+        painted
+    }
 }
 
 /// The first line, shortened: for places where only one fits.
 pub(crate) fn one_line(text: &str) -> String {
     const LONGEST: usize = 200;
-    let line = harmless(text.trim().lines().next().unwrap_or_default());
+    let line = harmless(text.trim().lines().next().unwrap_or_default()).into_owned();
     match line.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
@@ -70,8 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_cannot_command_the_terminal() {
-        assert_eq!(harmless("a\u{1b}[2Jb\r\u{9b}1mc\td\ne\u{7}"), "a[2Jb1mc\td\ne");
+    fn only_the_first_line_is_shown_where_one_fits() {
         assert_eq!(one_line("\n first\nsecond"), "first");
         assert_eq!(one_line(&"ä".repeat(300)).chars().count(), 201);
     }

@@ -1,7 +1,7 @@
 //! What a conversation looks like: events in, text out, without I/O.
 //!
-//! There is no control over the line a person types in: the terminal echoes it where the cursor stands. So the
-//! screen only ever goes forward, except over lines it wrote as passing ones.
+//! What was said stays. What may change (that the agent thinks, how long until the next attempt, what was typed while
+//! an answer is written) passes below it, on terminals alone.
 
 mod line;
 #[cfg(test)]
@@ -12,16 +12,19 @@ use std::collections::{BTreeMap, VecDeque};
 
 use chrono::{DateTime, Utc};
 
-use self::line::{Line, UP_AND_ERASE};
-use super::event::{Custom, Event, Spoken};
-use super::output::{Channel, Output, harmless, one_line};
+use self::line::Line;
+use super::event::{Custom, Event, Posted, Spoken};
+use super::notice::notice;
+use super::output::{Channel, Output, Paint, Passing, one_line};
 
 /// How it looks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Style {
-    /// Ask for messages.
-    pub(crate) prompt: bool,
-    /// Where the talk goes is a terminal, whose last line can be erased.
+    /// A person is asked for messages.
+    pub(crate) interactive: bool,
+    /// … by an editor, which shows the prompt and the line.
+    pub(crate) edited: bool,
+    /// Where the talk goes is a terminal, whose last rows can be erased.
     pub(crate) live: bool,
     /// … and understands colours.
     pub(crate) colour: bool,
@@ -42,6 +45,12 @@ pub(crate) struct Screen {
     next_attempt: Option<NextAttempt>,
     /// Messages typed here that the stream has not told of.
     typed: VecDeque<String>,
+    /// Lines typed while a message is written: they are shown after it.
+    held: Vec<String>,
+    /// What passes now.
+    passing: Option<Passing>,
+    /// What the agent thinks, until it is known whether it is the answer.
+    thought: Option<String>,
 }
 
 /// When a run that failed is tried again.
@@ -60,6 +69,8 @@ impl NextAttempt {
 }
 
 const THINKING: &str = "thinking…";
+/// How many rows of a thought pass by while it comes, unless thoughts are asked for.
+const GLIMPSE: usize = 6;
 
 impl Screen {
     pub(crate) fn new(style: Style) -> Self {
@@ -71,6 +82,9 @@ impl Screen {
             cells: BTreeMap::new(),
             next_attempt: None,
             typed: VecDeque::new(),
+            held: Vec::new(),
+            passing: None,
+            thought: None,
         }
     }
 
@@ -91,7 +105,7 @@ impl Screen {
             Event::RunStarted { .. } => {
                 self.running = true;
                 self.message = None;
-                self.pass(&mut out, THINKING);
+                self.pass(THINKING);
             }
             Event::TextMessageStart { message_id } => {
                 self.clear(&mut out);
@@ -99,12 +113,14 @@ impl Screen {
             }
             Event::TextMessageContent { message_id, delta } => self.say(&mut out, message_id, delta),
             Event::TextMessageEnd { .. } => self.clear(&mut out),
-            Event::ReasoningMessageStart { .. } => self.pass(&mut out, THINKING),
-            Event::ReasoningMessageContent { delta, .. } if self.style.thoughts => {
-                self.think(&mut out, delta)
+            Event::ReasoningMessageStart { .. } => {
+                self.settle(&mut out, "");
+                self.pass(THINKING);
             }
-            Event::ReasoningMessageEnd { .. } if self.style.thoughts => self.clear(&mut out),
+            Event::ReasoningMessageContent { delta, .. } => self.think(&mut out, delta),
+            Event::ReasoningMessageEnd { .. } => self.clear_thought(&mut out),
             Event::ToolCallStart { tool_call_id, tool_call_name } => {
+                self.settle(&mut out, "");
                 self.begin_cell(&mut out, tool_call_id, tool_call_name);
             }
             Event::ToolCallResult { tool_call_id, content, metadata } => {
@@ -114,46 +130,45 @@ impl Screen {
             Event::MessagesSnapshot { messages } => self.correct(&mut out, messages),
             Event::Custom(custom) => self.fact(&mut out, custom, now),
             Event::RunFinished { outcome, .. } => {
+                self.settle(&mut out, "");
                 if outcome.as_ref().is_some_and(|outcome| outcome.name == "cancelled") {
                     self.talk(&mut out, Paint::Dim, "cancelled");
                 }
                 self.end_run(&mut out);
             }
             Event::RunError { message, code } => {
+                self.settle(&mut out, "");
                 let code = code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
                 self.talk(&mut out, Paint::Red, &format!("✗ {}{code}", one_line(message)));
                 self.end_run(&mut out);
             }
-            Event::ReasoningMessageContent { .. } | Event::ReasoningMessageEnd { .. } | Event::Other => {}
+            Event::Other => {}
         }
-        out
+        self.below(out)
     }
 
     /// Counts down to the next attempt.
     pub(crate) fn tick(&mut self, now: DateTime<Utc>) -> Output {
-        let mut out = Output::default();
-        let free = self.style.live && matches!(self.line, Line::Passing | Line::Start);
-        if let Some(next) = self.next_attempt.as_ref().filter(|_| free) {
+        if let Some(next) = &self.next_attempt {
             let told = next.told(now);
-            self.pass(&mut out, &told);
+            self.pass(&told);
         }
-        out
+        self.below(Output::default())
     }
 
-    /// A person ended a line: the cursor stands below it. A line that stands alone, or after a passing text, is
-    /// written again as the prompt would have had it.
+    /// A person ended a line. Where an editor showed it, it was taken back: it stands here from now on, or as soon as
+    /// the message that is being written ends.
     pub(crate) fn entered(&mut self, text: &str) -> Output {
-        const SURELY_ONE_ROW: usize = 60;
         let mut out = Output::default();
-        let alone = matches!(self.line, Line::Start | Line::Passing);
-        if self.style.live && alone && !text.is_empty() && text.chars().count() <= SURELY_ONE_ROW {
-            out.push(Channel::Talk, UP_AND_ERASE);
-            out.push(Channel::Talk, &self.painted(Paint::Bold, "> "));
-            out.push(Channel::Talk, &harmless(text));
-            out.push(Channel::Talk, "\n");
+        if !self.style.edited {
+            self.line = Line::Start;
+        } else if text.trim().is_empty() {
+        } else if self.line == Line::Text(Channel::Reply) {
+            self.held.push(text.to_owned());
+        } else {
+            self.talk(&mut out, Paint::Bold, &format!("> {text}"));
         }
-        self.line = Line::Start;
-        out
+        self.below(out)
     }
 
     /// A person posted a message, which the stream will repeat.
@@ -168,29 +183,32 @@ impl Screen {
 
     /// A person pressed Ctrl-C, which the terminal shows as `^C`.
     pub(crate) fn interrupted(&mut self) {
-        self.line = Line::Text(Channel::Talk);
+        if !self.style.edited {
+            self.line = Line::Text(Channel::Talk);
+        }
     }
 
     /// Tells something that does not come from the agent.
     pub(crate) fn tell(&mut self, text: &str) -> Output {
         let mut out = Output::default();
         self.talk(&mut out, Paint::Dim, text);
-        out
+        self.below(out)
     }
 
     /// Tells of a failure.
     pub(crate) fn complain(&mut self, text: &str) -> Output {
         let mut out = Output::default();
         self.talk(&mut out, Paint::Red, &format!("✗ {text}"));
-        out
+        self.below(out)
     }
 
-    /// Asks for a message, unless an answer is on its way.
+    /// Asks for a message, unless an answer is on its way or an editor asks.
     pub(crate) fn ask(&mut self) -> Output {
         let mut out = Output::default();
-        if self.style.prompt && self.line != Line::Prompt && !self.is_busy() {
+        let asks = self.style.interactive && !self.style.edited;
+        if asks && self.line != Line::Prompt && !self.is_busy() {
             self.clear(&mut out);
-            out.push(Channel::Talk, &self.painted(Paint::Bold, "> "));
+            out.push(Channel::Talk, Paint::Bold, "> ");
             self.line = Line::Prompt;
         }
         out
@@ -199,20 +217,19 @@ impl Screen {
     /// Ends the line, so that whatever comes next begins one.
     pub(crate) fn leave(&mut self) -> Output {
         let mut out = Output::default();
-        if self.line == Line::Prompt {
-            self.line = Line::Text(Channel::Talk);
-        }
+        self.passing = None;
         self.clear(&mut out);
-        out
+        self.below(out)
     }
 
     fn end_run(&mut self, out: &mut Output) {
         self.clear(out);
         self.running = false;
+        self.passing = None;
         self.next_attempt = None;
         self.cells.clear();
-        if self.style.prompt && !self.is_busy() {
-            out.push(Channel::Talk, "\n");
+        if self.style.interactive && !self.is_busy() {
+            out.push(Channel::Talk, Paint::Plain, "\n");
         }
     }
 
@@ -221,10 +238,12 @@ impl Screen {
         if delta.is_empty() {
             return;
         }
-        if matches!(self.line, Line::Passing | Line::Prompt | Line::Cell(_)) {
+        self.settle(out, delta);
+        self.passing = None;
+        if self.line != Line::Text(Channel::Reply) {
             self.clear(out);
         }
-        out.push(Channel::Reply, &harmless(delta));
+        out.push(Channel::Reply, Paint::Plain, delta);
         self.line = if delta.ends_with('\n') { Line::Start } else { Line::Text(Channel::Reply) };
         match &mut self.message {
             Some((open, shown)) if open == id => shown.push_str(delta),
@@ -232,12 +251,53 @@ impl Screen {
         }
     }
 
+    /// Adds to what the agent thinks. On a terminal it passes, since it may turn out to be the answer.
     fn think(&mut self, out: &mut Output, delta: &str) {
-        if matches!(self.line, Line::Passing | Line::Prompt | Line::Cell(_)) {
+        if self.style.live {
+            let thought = self.thought.get_or_insert_default();
+            thought.push_str(delta);
+            let rows = if self.style.thoughts { usize::MAX } else { GLIMPSE };
+            self.passing = Some(Passing { paint: Paint::Dim, text: thought.clone(), rows });
+        } else if self.style.thoughts {
+            if self.line != Line::Text(Channel::Talk) {
+                self.clear(out);
+            }
+            out.push(Channel::Talk, Paint::Dim, delta);
+            self.line = if delta.ends_with('\n') { Line::Start } else { Line::Text(Channel::Talk) };
+        }
+    }
+
+    /// A thought is complete. A terminal waits for what comes next.
+    fn clear_thought(&mut self, out: &mut Output) {
+        if self.style.thoughts && !self.style.live {
             self.clear(out);
         }
-        out.push(Channel::Talk, &self.painted(Paint::Dim, &harmless(delta)));
-        self.line = if delta.ends_with('\n') { Line::Start } else { Line::Text(Channel::Talk) };
+    }
+
+    /// What the agent thought is over. What the answer repeats of it is not shown twice.
+    fn settle(&mut self, out: &mut Output, answer: &str) {
+        let Some(thought) = self.thought.take() else { return };
+        let before = match answer.trim() {
+            "" => thought.trim(),
+            answer => thought.trim().strip_suffix(answer).unwrap_or(&thought).trim(),
+        };
+        self.passing = None;
+        if self.style.thoughts && !before.is_empty() {
+            self.talk(out, Paint::Dim, before);
+        }
+    }
+
+    /// The same with what passes below it, and with the lines that were held back if they may be shown now.
+    fn below(&mut self, mut out: Output) -> Output {
+        if self.line != Line::Text(Channel::Reply) {
+            for text in std::mem::take(&mut self.held) {
+                self.talk(&mut out, Paint::Bold, &format!("> {text}"));
+            }
+        }
+        let line = |text: &String| Passing { paint: Paint::Bold, text: format!("> {text}"), rows: 1 };
+        let held = self.held.iter().map(line);
+        out.passing = Some(self.passing.iter().cloned().chain(held).collect());
+        out
     }
 
     /// The thread as it is: what is shown of the last message may be wrong.
@@ -250,7 +310,7 @@ impl Screen {
             Some(truth) if truth == shown => {}
             Some(truth) => {
                 self.talk(out, Paint::Dim, "(this answer broke off; it reads:)");
-                out.push(Channel::Reply, &harmless(truth));
+                out.push(Channel::Reply, Paint::Plain, truth);
                 self.line = Line::Text(Channel::Reply);
                 self.clear(out);
             }
@@ -259,40 +319,38 @@ impl Screen {
 
     fn fact(&mut self, out: &mut Output, custom: &Custom, now: DateTime<Utc>) {
         match custom {
-            Custom::Posted { message } => {
-                match self.typed.iter().position(|typed| *typed == message.content) {
-                    Some(at) => drop(self.typed.remove(at)),
-                    None => self.talk(out, Paint::Dim, &format!("> {}", harmless(&message.content))),
-                }
-                if self.line == Line::Start && self.running {
-                    self.pass(out, THINKING);
-                }
-            }
+            Custom::Posted { message } => self.repeated(out, message),
             Custom::Attempt { .. } => {
                 self.next_attempt = None;
-                self.pass(out, THINKING);
+                self.pass(THINKING);
             }
             Custom::Retry { attempt, of, retry_at, message } => {
                 let next = NextAttempt { number: *attempt, of: *of, at: *retry_at };
                 let told = next.told(now);
                 if self.style.live {
                     self.talk(out, Paint::Red, &format!("✗ {}", one_line(message)));
-                    self.pass(out, &told);
+                    self.pass(&told);
                 } else {
                     self.talk(out, Paint::Red, &format!("✗ {}; {told}", one_line(message)));
                 }
                 self.next_attempt = Some(next);
             }
-            Custom::HandedOver {} => self.pass(out, "another worker takes over…"),
+            Custom::HandedOver {} => self.pass("another worker takes over…"),
             Custom::Other => {}
         }
     }
-}
 
-/// How a text stands out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Paint {
-    Bold,
-    Dim,
-    Red,
+    /// The stream tells of a message: one that was typed here is shown already.
+    fn repeated(&mut self, out: &mut Output, message: &Posted) {
+        match self.typed.iter().position(|typed| *typed == message.content) {
+            Some(at) if !message.is_notice() => drop(self.typed.remove(at)),
+            _ if message.is_notice() => {
+                self.talk(out, Paint::Dim, &notice(&message.metadata, &message.content));
+            }
+            _ => self.talk(out, Paint::Dim, &format!("> {}", message.content)),
+        }
+        if self.running && self.passing.is_none() {
+            self.pass(THINKING);
+        }
+    }
 }

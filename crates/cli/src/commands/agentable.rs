@@ -8,10 +8,12 @@ use houston_domain::agentable::AgentType;
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
 use houston_store::agentable::Agentable;
 use houston_store::{Error, Store};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{Context, Failure, runtime};
 use crate::config::Loaded;
 use crate::connect;
+use crate::output::harmless;
 
 /// Which agent.
 #[derive(Debug, Args)]
@@ -22,11 +24,11 @@ pub(crate) struct Which {
     database: Database,
 }
 
-/// Which database.
+/// Which database: that of DATABASE_URL, else the one of the `houston dev` of the folder.
 #[derive(Debug, Args)]
 pub(crate) struct Database {
-    /// Look into the embedded database when DATABASE_URL is not set
-    #[arg(long)]
+    /// Has no effect: the database is found without it
+    #[arg(long, hide = true)]
     embedded: bool,
 }
 
@@ -45,7 +47,7 @@ impl Database {
         context: Context,
         work: impl AsyncFnOnce(Context, Store) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
-        let addresses = connect::database(&context.loaded.settings, &context.folder, self.embedded)?;
+        let addresses = connect::database(&context.folder)?;
         runtime()?.block_on(async {
             let store = connect::open(&context.loaded.settings, &addresses.database_url)?;
             // Whoever asks wants to know at once that nobody answers.
@@ -62,6 +64,10 @@ impl Database {
 }
 
 impl Which {
+    pub(crate) fn new(id: String, database: Database) -> Self {
+        Self { id, database }
+    }
+
     /// Finds it and does `work` with it.
     pub(crate) fn with(
         self,
@@ -71,7 +77,9 @@ impl Which {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
         self.database.with(context, async |context, store| {
             let found = store.agentable_anywhere(&kind, id).await.map_err(|error| match error {
-                Error::NotFound { .. } => Failure::Other(anyhow!("there is no {}", self.id)),
+                Error::NotFound { .. } => {
+                    Failure::Other(anyhow!("there is no {}; `houston list` shows the ids there are", self.id))
+                }
                 error => error.into(),
             })?;
             let (tenant, agentable) = found;
@@ -111,12 +119,13 @@ fn kinds(loaded: &Loaded) -> String {
 }
 
 /// The kind and the id in `goal_…`.
-fn parse(loaded: &Loaded, given: &str) -> anyhow::Result<(String, AgentableId)> {
+pub(crate) fn parse(loaded: &Loaded, given: &str) -> anyhow::Result<(String, AgentableId)> {
     let kind = given.rsplit_once('_').map(|(kind, _)| kind).filter(|kind| loaded.kinds.contains_key(*kind));
     let Some(kind) = kind else {
         let shown: String = given.chars().take(80).collect();
         anyhow::bail!(
-            "`{shown}` is no id of an agent: one begins with its kind, as in goal_…; the kinds are: {}",
+            "`{shown}` is no id of an agent: one begins with its kind, as in goal_…; the kinds are: {}; `houston list` \
+             shows the ids there are",
             kinds(loaded)
         );
     };
@@ -124,24 +133,25 @@ fn parse(loaded: &Loaded, given: &str) -> anyhow::Result<(String, AgentableId)> 
 }
 
 /// Lines of columns, each as wide as its widest cell; the last one is not padded.
-pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> Vec<String> {
-    let mut widths = head.map(|cell| cell.chars().count());
+pub(crate) fn table<C: AsRef<str>, R: AsRef<[C]>>(heads: &[&str], rows: &[R]) -> Vec<String> {
+    let mut widths: Vec<usize> = heads.iter().map(|cell| cell.width()).collect();
     for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+        for (width, cell) in widths.iter_mut().zip(row.as_ref()) {
+            *width = (*width).max(cell.as_ref().width());
         }
     }
-    let line = |cells: [&str; N]| {
-        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded =
+            cells.zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width())));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    let body = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
-    std::iter::once(line(head)).chain(body).collect()
+    let body = rows.iter().map(|row| line(&mut row.as_ref().iter().map(AsRef::as_ref)));
+    std::iter::once(line(&mut heads.iter().copied())).chain(body).collect()
 }
 
 /// A text on one line, cut to `most` characters.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
-    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line: String = harmless(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(most) {
         line.truncate(end);
         line.push('…');
@@ -175,7 +185,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_they_must_be_and_texts_stay_on_their_line() {
         let rows = [["a".to_owned(), "long cell".to_owned(), "x".to_owned()]];
-        assert_eq!(table(["ONE", "TWO", "THREE"], &rows), ["ONE  TWO        THREE", "a    long cell  x"]);
+        assert_eq!(table(&["ONE", "TWO", "THREE"], &rows), ["ONE  TWO        THREE", "a    long cell  x"]);
         assert_eq!(one_line(" a\n b  cä", 5), "a b c…");
     }
 }

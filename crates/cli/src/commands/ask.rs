@@ -1,6 +1,5 @@
 //! `houston ask`: one question to a model, without an agent, Postgres or Redis.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Failure, runtime};
 use crate::models;
-use crate::output::{print, tell};
+use crate::output::{Painted, Stream, paint, print, print_json, tell};
 
 /// Ask a model one thing: whether its key works, how it answers, what that costs.
 ///
@@ -93,8 +92,9 @@ async fn stream(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mode
     while let Some(event) = events.next().await {
         match event? {
             Event::Text(text) => {
-                let mut out = std::io::stdout().lock();
-                let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                let mut piece = Painted::default();
+                piece.text(&text);
+                paint(Stream::Out, &piece);
                 answer.text.push_str(&text);
             }
             Event::Fallback(switch) => {
@@ -117,7 +117,7 @@ fn show(answer: &Answer, as_json: bool, streamed: bool) {
             "model": answer.model.to_string(), "text": answer.text, "value": answer.value, "stop": answer.stop,
             "usage": Usage { cost: None, ..answer.usage }, "cost": cost,
         });
-        return print(&told.to_string());
+        return print_json(&told);
     }
     match (&answer.value, streamed) {
         (Some(value), _) => print(&format!("{value:#}")),

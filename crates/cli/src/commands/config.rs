@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::Context;
-use crate::output::print;
+use crate::output::{print, print_json};
 
 /// Show the settings and where each comes from.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ impl Config {
                     (key, serde_json::json!({"value": value, "origin": from}))
                 })
                 .collect();
-            print(&serde_json::Value::Object(object).to_string());
+            print_json(&object);
             return ExitCode::SUCCESS;
         }
         for (key, value, from) in shown {

@@ -8,18 +8,19 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::agentable::AgentType;
-use houston_domain::id::{AgentableId, Ids, TenantId, UserId};
+use houston_domain::id::{AgentableId, Ids, TenantId, UserId, parse_prefixed};
 use houston_embedded::Servers;
 use houston_store::Store;
 use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
+use crate::app::USUAL_FOLDER;
 use crate::config::Loaded;
 use crate::explain::Explainer;
-use crate::output::{print, tell};
+use crate::output::{self, print, tell};
 use crate::system::System;
-use crate::{connect, lifecycle, models};
+use crate::{connect, invocation, lifecycle, models};
 
 /// The tenant and the user of the demo.
 const DEMO: &str = "demo";
@@ -32,9 +33,11 @@ pub(crate) struct Dev {
     address: Option<String>,
 }
 
+/// The file with the demo's key, in the folder.
+const KEY_FILE: &str = "key";
+
 /// What a first visitor needs.
 struct Demo {
-    key: String,
     user: UserId,
     /// What they talk with: its kind and id.
     kind: String,
@@ -49,6 +52,7 @@ impl Demo {
 
 impl Dev {
     pub(crate) fn run(self, mut context: Context) -> Result<ExitCode, Failure> {
+        output::keep_redirected_files_private();
         if let Some(address) = self.address {
             context.loaded.settings.server.address = address;
         }
@@ -103,13 +107,14 @@ impl Nurse {
 async fn develop(context: Context, addresses: &connect::Addresses, own: &str) -> Result<ExitCode, Failure> {
     let folder = context.folder.clone();
     let store = connect::store(&context.loaded.settings, &addresses.database_url).await?;
-    store.migrate().await?;
+    connect::prepare_schema(&store, &context.loaded.settings, true).await?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listener = connect::listen(&context.loaded.settings.server.address).await?;
     let explainer = Explainer::new(store.clone(), context.loaded.clone(), context.registry.clone())
         .with_models(&models)?;
     let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
     let demo = demo(&system.store, &system.ids, &folder, &system.loaded).await?;
+    let key_file = folder.join(KEY_FILE);
     let signals = lifecycle::on_signals(system.stop.clone())?;
     let running = system.start_worker(context.registry, &models)?;
     // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
@@ -118,7 +123,7 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let url = format!("http://{}", listener.local_addr()?);
     // `houston chat` finds the demo here.
     crate::chat::Demo { url: url.clone(), goal: demo.shown() }.write(&folder)?;
-    welcome(&url, &demo, &models.told, own);
+    welcome(&url, &demo, &models.told, own, &Pasted::new(&folder, &key_file));
     let ((), worked) = tokio::join!(system.serve(listener, explainer.explain()), running.ended());
     worked.context("the worker ended by itself")?;
     system.close_quickly().await;
@@ -131,17 +136,37 @@ async fn demo(store: &Store, ids: &Ids, folder: &Path, loaded: &Loaded) -> Resul
         Failure::Usage(anyhow!("no agent type in jobs/agents is conversational and begun by people: add one"))
     })?;
     let tenant = store.ensure_tenant(ids.next(), DEMO).await?;
-    let key = demo_key(store, ids, folder).await?;
+    keep_demo_key(store, ids, folder).await?;
     let kind = first.kind.clone();
+    let kept = kept_demo(store, tenant, folder, &kind).await?;
     let (user, agentable) = match store.user_by_external_id(tenant, DEMO, &kind).await? {
-        Some((user, Some(agentable))) => (user, agentable),
-        Some((user, None)) => (user, demo_agentable(store, ids, tenant, user, first).await?),
+        Some((user, newest)) => match kept.filter(|(of, _)| *of == user).map(|(_, id)| id).or(newest) {
+            Some(agentable) => (user, agentable),
+            None => (user, demo_agentable(store, ids, tenant, user, first).await?),
+        },
         None => {
             let user = demo_user(store, ids, tenant, loaded).await?;
             (user, demo_agentable(store, ids, tenant, user, first).await?)
         }
     };
-    Ok(Demo { key, user, kind, agentable })
+    Ok(Demo { user, kind, agentable })
+}
+
+/// What the last `dev` of this folder made, with its user: newer ones are others' own.
+async fn kept_demo(
+    store: &Store,
+    tenant: TenantId,
+    folder: &Path,
+    kind: &str,
+) -> Result<Option<(UserId, AgentableId)>, Failure> {
+    let written = crate::chat::Demo::read(folder);
+    let id = written.and_then(|written| parse_prefixed(kind, &written.goal).ok());
+    let Some(id) = id.map(AgentableId) else { return Ok(None) };
+    match store.agentable(tenant, kind, id).await {
+        Ok(found) => Ok(Some((found.user, id))),
+        Err(houston_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn demo_user(store: &Store, ids: &Ids, tenant: TenantId, loaded: &Loaded) -> Result<UserId, Failure> {
@@ -194,20 +219,20 @@ fn new<'a>(
     }
 }
 
-/// The key `dev` made before, if it still opens anything; else a new one, kept where only its owner reads it.
-async fn demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<String, Failure> {
-    let file = folder.join("key");
+/// Leaves the key in its file if it still opens anything; else writes a new one, where only its owner reads it.
+async fn keep_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), Failure> {
+    let file = folder.join(KEY_FILE);
     if let Ok(kept) = std::fs::read_to_string(&file) {
         let kept = kept.trim().to_owned();
         let hash = houston_store::api_key::hash(&kept);
         if store.api_keys_like(&kept).await?.iter().any(|known| known.secret_sha256 == hash) {
-            return Ok(kept);
+            return Ok(());
         }
     }
     let (_, _, made) = key::create(store, ids, DEMO, "houston dev").await?;
     std::fs::create_dir_all(folder)?;
     keep(&file, &made)?;
-    Ok(made)
+    Ok(())
 }
 
 fn keep(file: &Path, key: &str) -> std::io::Result<()> {
@@ -218,18 +243,38 @@ fn keep(file: &Path, key: &str) -> std::io::Result<()> {
     writeln!(file, "{key}")
 }
 
-fn welcome(url: &str, demo: &Demo, models: &[String], own: &str) {
+/// What can be pasted into a shell of the same folder.
+struct Pasted {
+    /// How this program is called, with the folder if it is not the usual one.
+    program: String,
+    key_file: String,
+}
+
+impl Pasted {
+    fn new(folder: &Path, key_file: &Path) -> Self {
+        let mut program = invocation::of_this_program(models::environment);
+        if folder != Path::new(USUAL_FOLDER) && models::environment("HOUSTON_FOLDER").is_none() {
+            program.push_str(" --folder ");
+            program.push_str(&invocation::quoted(&folder.display().to_string()));
+        }
+        Self { program, key_file: invocation::quoted(&key_file.display().to_string()) }
+    }
+}
+
+fn welcome(url: &str, demo: &Demo, models: &[String], own: &str, pasted: &Pasted) {
     let Demo { kind, .. } = demo;
     let shown = demo.shown();
+    let Pasted { program, key_file } = pasted;
     print(&format!("Houston is up at {url}  (development; {own})"));
     for told in models {
         print(&format!("  model  {told}"));
     }
     print(&format!("  user   {}", demo.user));
     print(&format!("  {kind:<6} {shown}"));
-    print(&format!("  key    {}", demo.key));
-    print("\nTalk to it in a second terminal:  houston chat\nor paste:\n");
-    let auth = format!("-H 'Authorization: Bearer {}'", demo.key);
+    print(&format!("  key    in {key_file}"));
+    print(&format!("\nTalk to it in a second terminal, in this folder:\n\n  {program} chat\n\nor paste:\n"));
+    let auth = "-H \"Authorization: Bearer $HOUSTON_API_KEY\"";
+    print(&format!("  export HOUSTON_API_KEY=\"$(cat {key_file})\""));
     print(&format!(
         "  curl -s {url}/v1/{kind}s/{shown}/messages {auth} -H 'Content-Type: application/json' \
          -d '{{\"content\": \"Please create a note: buy milk\"}}'"

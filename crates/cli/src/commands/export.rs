@@ -9,7 +9,7 @@ use houston_store::conversation::Reading;
 
 use super::agentable::Which;
 use super::{Context, Failure};
-use crate::output::{print, tell};
+use crate::output::{print_json_text, tell};
 
 /// Write a conversation down: thread, history, closed sessions, notes and learnings, for `houston import`.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ impl Export {
             };
             let text = written.context("the conversation cannot be written as JSON")?;
             match &self.output {
-                None => print(&text),
+                None => print_json_text(&text),
                 Some(path) => {
                     std::fs::write(path, text + "\n")
                         .with_context(|| format!("{} cannot be written", path.display()))?;

@@ -11,7 +11,7 @@ use houston_store::conversation::{Origin, Reading};
 use super::agentable::Which;
 use super::conversation::make;
 use super::{Context, Failure};
-use crate::output::print;
+use crate::output::{print, print_json};
 
 /// Copy a conversation up to some point, into an agent of the same user that goes on from there.
 #[derive(Debug, Args)]
@@ -50,11 +50,11 @@ impl Fork {
             let origin = Origin { id: original.id, served_by: original.served_by };
             let id = make(&found.store, found.tenant, user, kind, &conversation, Some(origin)).await?;
             let entries = conversation.history.len();
-            print(&if self.json {
-                serde_json::json!({"id": id, "forked_from": found.shown(), "entries": entries}).to_string()
+            if self.json {
+                print_json(&serde_json::json!({"id": id, "forked_from": found.shown(), "entries": entries}));
             } else {
-                id
-            });
+                print(&id);
+            }
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::agentable::{Which, one_line, table};
 use super::{Context, Failure};
-use crate::output::{print, tell};
+use crate::output::{print, print_json, tell};
 
 /// As many turns in a row with the same tool are told of.
 const SAME_TOOL: usize = 3;
@@ -40,11 +40,11 @@ impl History {
             let more = entries.len() > usize::from(self.limit);
             entries.truncate(self.limit.into());
             if self.json {
-                print(&as_json(&entries, session.closed_entries, more).to_string());
+                print_json(&as_json(&entries, session.closed_entries, more));
                 return Ok(ExitCode::SUCCESS);
             }
             let rows: Vec<[String; 4]> = entries.iter().map(row).collect();
-            table(["POSITION", "ROLE", "COMMITTED", "CONTENT"], &rows).iter().for_each(|line| print(line));
+            table(&["POSITION", "ROLE", "COMMITTED", "CONTENT"], &rows).iter().for_each(|line| print(line));
             if more {
                 let last = entries.last().map_or(after, |placed| placed.position);
                 tell(&format!("there are more: --after {last}"));

@@ -14,7 +14,7 @@ use houston_domain::id::UserId;
 use super::agentable::{Database, agent_type};
 use super::conversation::make;
 use super::{Context, Failure};
-use crate::output::print;
+use crate::output::{print, print_json};
 
 /// Make an agent of a conversation that was exported. A document that cannot be gone on with is refused, with the entry
 /// and the reason, and nothing is made.
@@ -59,7 +59,11 @@ impl Import {
                 error => error.into(),
             })?;
             let id = make(&store, tenant, user, &kind, &conversation, None).await?;
-            print(&if self.json { serde_json::json!({"id": id}).to_string() } else { id });
+            if self.json {
+                print_json(&serde_json::json!({"id": id}));
+            } else {
+                print(&id);
+            }
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -7,17 +7,19 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{ApiKeyId, Ids, TenantId};
-use houston_store::Store;
+use houston_store::api_key::ApiKey;
+use houston_store::{Error, Store};
 
+use super::agentable::{one_line, table};
 use super::{Context, Failure, runtime};
 use crate::connect;
-use crate::output::{print, tell};
+use crate::output::{print, print_json, tell};
 
 /// Make, list and revoke API keys.
 #[derive(Debug, Args)]
 pub(crate) struct Key {
-    /// Start, or attach to, the embedded servers when DATABASE_URL is not set
-    #[arg(long, global = true)]
+    /// Has no effect: the database is found without it
+    #[arg(long, global = true, hide = true)]
     embedded: bool,
     #[command(subcommand)]
     action: Action,
@@ -38,11 +40,18 @@ enum Action {
         json: bool,
     },
     /// List the keys (never their secrets)
-    List,
+    List {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a key useless; running servers notice within seconds
     Revoke {
         /// `key_…`, as `list` shows it
         id: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -69,7 +78,7 @@ pub(crate) async fn create(
 impl Key {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database(settings, &context.folder, self.embedded)?;
+        let addresses = connect::database(&context.folder)?;
         runtime()?.block_on(async {
             let store = connect::store(settings, &addresses.database_url).await?;
             store.check_schema().await?;
@@ -78,30 +87,56 @@ impl Key {
                     let ids = Ids::new(Arc::new(SystemClock));
                     let (_, id, key) = create(&store, &ids, &tenant, &name).await?;
                     if json {
-                        print(&serde_json::json!({"id": id, "tenant": tenant, "key": key}).to_string());
+                        print_json(&serde_json::json!({"id": id, "tenant": tenant, "key": key}));
                     } else {
                         tell(&format!("{id} for tenant `{tenant}`; the key is shown this once:"));
                         print(&key);
                     }
                 }
-                Action::List => {
-                    for key in store.list_api_keys().await? {
-                        let state = if key.revoked_at.is_some() { "revoked" } else { "active" };
-                        let made = key.created_at.format("%Y-%m-%d %H:%M");
-                        print(&format!(
-                            "{}  {}…  {state}  {made}  {}  {}",
-                            key.id, key.prefix, key.tenant, key.name
-                        ));
-                    }
-                }
-                Action::Revoke { id } => {
+                Action::List { json } => list(&store.list_api_keys().await?, json),
+                Action::Revoke { id, json } => {
                     let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
-                    store.revoke_api_key(id).await?;
-                    print(&format!("{id} is revoked"));
+                    store.revoke_api_key(id).await.map_err(|error| match error {
+                        Error::NotFound { .. } => Failure::Other(anyhow!("there is no {id} that is in use")),
+                        error => error.into(),
+                    })?;
+                    if json {
+                        print_json(&serde_json::json!({"id": id, "status": "revoked"}));
+                    } else {
+                        print(&format!("{id} is revoked"));
+                    }
                 }
             }
             store.close().await;
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+fn list(keys: &[ApiKey], json: bool) {
+    let status = |key: &ApiKey| if key.revoked_at.is_some() { "revoked" } else { "active" };
+    if json {
+        let shown = keys.iter().map(|key| {
+            serde_json::json!({
+                "id": key.id, "prefix": key.prefix, "status": status(key), "created_at": key.created_at,
+                "revoked_at": key.revoked_at, "tenant": key.tenant, "name": key.name,
+            })
+        });
+        return print_json(&serde_json::json!({"data": shown.collect::<Vec<_>>()}));
+    }
+    let row = |key: &ApiKey| {
+        let created = key.created_at.format("%Y-%m-%d %H:%M").to_string();
+        let begins = format!("{}…", key.prefix);
+        [
+            key.id.to_string(),
+            begins,
+            status(key).to_owned(),
+            created,
+            one_line(&key.tenant, 40),
+            one_line(&key.name, 60),
+        ]
+    };
+    let rows: Vec<[String; 6]> = keys.iter().map(row).collect();
+    let heads = ["ID", "BEGINS WITH", "STATUS", "CREATED", "TENANT", "NAME"];
+    table(&heads, &rows).iter().for_each(|line| print(line));
 }

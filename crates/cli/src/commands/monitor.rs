@@ -13,13 +13,15 @@ use houston_domain::id::Ids;
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis};
 use houston_store::Store;
 use houston_worker::{Kinds, Monitor as HealthMonitor};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::config::{Kind, Loaded};
 use crate::connect;
-use crate::output::{print, tell};
+use crate::output::{print, print_json, tell};
 
 /// Passes of `--now` at most, and the pause between two.
 const PASSES: u32 = 5;
@@ -36,15 +38,15 @@ pub(crate) struct Monitor {
     /// One JSON object on stdout
     #[arg(long)]
     json: bool,
-    /// Look at the embedded servers when DATABASE_URL is not set
-    #[arg(long)]
+    /// Has no effect: the database is found without it
+    #[arg(long, hide = true)]
     embedded: bool,
 }
 
 impl Monitor {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
-        let addresses = connect::database(settings, &context.folder, self.embedded)?;
+        let addresses = connect::database_and_redis(settings, &context.folder)?;
         runtime()?.block_on(async {
             let store = connect::open(settings, &addresses.database_url)?;
             // A monitor that waits tells nothing: it says at once that it cannot look.
@@ -52,15 +54,16 @@ impl Monitor {
                 let target = houston_store::pool::shown_target(&addresses.database_url);
                 Failure::Usage(anyhow!("postgres at {target} does not answer: {error}"))
             })?;
-            let redis_url = Some(addresses.redis_url.clone()).filter(|url| !url.is_empty());
-            let redis_url = redis_url.or_else(|| settings.redis_url.clone()).filter(|url| !url.is_empty());
+            let redis_url = Some(addresses.redis_url.as_str()).filter(|url| !url.is_empty());
+            let redis_url = redis_url.or(settings.redis_url.as_deref()).filter(|url| !url.is_empty());
             let started = tokio::time::Instant::now();
             let passes = if self.now { PASSES } else { 1 };
-            let checks = look(&context.loaded, store, redis_url.as_deref(), passes).await?;
+            let Looked { checks, earlier } = look(&context.loaded, store, redis_url, passes).await?;
             if self.json {
-                print(&json(&checks));
+                print_json(&json(&checks, &earlier));
             } else {
-                table(&checks);
+                show(&checks);
+                earlier.iter().for_each(|found| tell(&format!("before: {}: {}", found.id, found.detail)));
                 let took = started.elapsed().as_millis();
                 tell(&format!("health: {}, in {took} ms", worst(&checks).as_str()));
             }
@@ -75,7 +78,7 @@ async fn look(
     store: Store,
     redis_url: Option<&str>,
     passes: u32,
-) -> Result<Vec<Check>, Failure> {
+) -> Result<Looked, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let redis = redis_url
         .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
@@ -101,7 +104,7 @@ async fn look(
     tracker.close();
     let _ = tokio::time::timeout(Duration::from_secs(3), tracker.wait()).await;
     match looked {
-        Ok(checks) => Ok(checks),
+        Ok(looked) => Ok(looked),
         // Nothing can be kept in a schema that lacks the table; what is wrong is known all the same.
         Err(error) => match monitor.store.check_schema().await {
             Err(schema) => Err(Failure::Other(schema.into())),
@@ -110,23 +113,36 @@ async fn look(
     }
 }
 
+/// What was found at last, and what earlier looks had found and done about it.
+struct Looked {
+    checks: Vec<Check>,
+    earlier: Vec<Check>,
+}
+
 /// Looks until two looks in a row find the same, `passes` times at most: what one frees, workers take up, and the next
 /// tells how that stands.
-async fn settle(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<Vec<Check>> {
-    let mut found = monitor.look().await?;
+async fn settle(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<Looked> {
+    let mut checks = monitor.look().await?;
+    let mut earlier = Vec::new();
     for _ in 1..passes {
         tokio::time::sleep(BETWEEN_PASSES).await;
         let next = monitor.look().await?;
         let told = |checks: &[Check]| -> Vec<String> {
             checks.iter().map(|check| format!("{} {}", check.status.as_str(), check.id)).collect()
         };
-        let settled = told(&found) == told(&next);
-        found = next;
+        let settled = told(&checks) == told(&next);
+        earlier.extend(std::mem::replace(&mut checks, next));
         if settled {
             break;
         }
     }
-    Ok(found)
+    let is_last = |found: &Check| {
+        checks
+            .iter()
+            .any(|last| (&last.id, last.status, &last.detail) == (&found.id, found.status, &found.detail))
+    };
+    earlier.retain(|found| !is_last(found));
+    Ok(Looked { checks, earlier })
 }
 
 fn shown(time: DateTime<Utc>) -> String {
@@ -134,25 +150,25 @@ fn shown(time: DateTime<Utc>) -> String {
 }
 
 /// As `GET /v1/health` says it, and what was found: whoever runs this operates the installation.
-fn json(checks: &[Check]) -> String {
-    let checks_shown: Vec<_> = checks
-        .iter()
-        .map(|check| {
+fn json(checks: &[Check], earlier: &[Check]) -> Value {
+    let list = |checks: &[Check]| -> Vec<Value> {
+        let one = |check: &Check| {
             serde_json::json!({
                 "id": check.id, "status": check.status, "detail": check.detail, "since": shown(check.since),
             })
-        })
-        .collect();
-    serde_json::json!({"status": worst(checks), "checks": checks_shown}).to_string()
+        };
+        checks.iter().map(one).collect()
+    };
+    serde_json::json!({"status": worst(checks), "checks": list(checks), "earlier": list(earlier)})
 }
 
 /// For people: the worst last, next to the prompt.
-fn table(checks: &[Check]) {
+fn show(checks: &[Check]) {
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| check.status);
-    print(&format!("{:<6} {:<16} {:<21} {}", "STATUS", "CHECK", "SINCE", "DETAIL"));
-    for check in sorted {
-        let (status, since) = (check.status.as_str(), shown(check.since));
-        print(&format!("{status:<6} {:<16} {since:<21} {}", check.id, check.detail));
-    }
+    let row = |check: &&Check| {
+        [check.status.as_str().to_owned(), check.id.clone(), shown(check.since), check.detail.clone()]
+    };
+    let rows: Vec<[String; 4]> = sorted.iter().map(row).collect();
+    table(&["STATUS", "CHECK", "SINCE", "DETAIL"], &rows).iter().for_each(|line| print(line));
 }

@@ -11,7 +11,7 @@ use houston_store::Error;
 
 use super::agentable::Which;
 use super::{Context, Failure};
-use crate::output::print;
+use crate::output::{print, print_json};
 
 /// Let an agent begin anew: its model forgets the conversation. The thread stays, and so does the history, in a closed
 /// session. Refused while a run is open.
@@ -33,21 +33,22 @@ impl Reset {
             let session = Ids::new(Arc::new(SystemClock)).next();
             let done = found.store.reset(found.tenant, found.agentable.id, self.knowledge, session).await;
             let done = done.map_err(|error| match error {
-                Error::RunOpen { run } => {
+                Error::RunInProgress { run } => {
                     Failure::Other(anyhow!("{run} is open: wait until it has ended, or cancel it"))
                 }
                 error => error.into(),
             })?;
             let (closed, notes, learnings) = (done.closed_entries, done.notes, done.learnings);
-            print(&if self.json {
-                serde_json::json!({
+            if self.json {
+                print_json(&serde_json::json!({
                     "id": found.shown(), "closed_entries": closed, "deleted_notes": notes,
                     "deleted_learnings": learnings,
-                })
-                .to_string()
+                }));
             } else {
-                format!("{closed} entries are closed, {notes} notes and {learnings} learnings deleted")
-            });
+                print(&format!(
+                    "{closed} entries are closed, {notes} notes and {learnings} learnings deleted"
+                ));
+            }
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -17,7 +17,8 @@ pub(crate) struct Serve {
     /// Where to listen, `address:port` (also HOUSTON_SERVER__ADDRESS)
     #[arg(long)]
     address: Option<String>,
-    /// Start, or attach to, the embedded servers when their URLs are not set
+    /// Where DATABASE_URL or HOUSTON_REDIS_URL is not set, use servers of Houston's own: those in the folder, made if
+    /// there are none
     #[arg(long)]
     embedded: bool,
 }
@@ -31,7 +32,7 @@ impl Serve {
         runtime()?.block_on(async {
             let settings = &context.loaded.settings;
             let store = connect::store(settings, &addresses.database_url).await?;
-            connect::prepare_schema(&store, addresses.embedded.is_some()).await?;
+            connect::prepare_schema(&store, settings, addresses.embedded.is_some()).await?;
             if store.list_api_keys().await?.iter().all(|key| key.revoked_at.is_some()) {
                 return Err(Failure::Other(anyhow!(
                     "there is no API key: make one with `houston key create`"

@@ -7,7 +7,7 @@ use houston_domain::standing::Standing;
 
 use super::agentable::Which;
 use super::{Context, Failure};
-use crate::output::print;
+use crate::output::{print, print_json};
 
 /// How an agent stands: its lock, its run, its last error, and what that means.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ impl State {
             let standing = found.store.standing(found.tenant, found.agentable.id).await?;
             let shown = standing.shown(&found.agentable.kind, found.agentable.id, found.status());
             if self.json {
-                print(&serde_json::json!(shown).to_string());
+                print_json(&serde_json::json!(shown));
                 return Ok(ExitCode::SUCCESS);
             }
             let status = shown.status.clone().unwrap_or_else(|| "none".to_owned());
@@ -34,8 +34,11 @@ impl State {
                 print(&format!("  {told}"));
             }
             print("");
-            for (name, value) in lines(&standing, &status) {
-                print(&format!("{name:<16}  {value}"));
+            for (name, value, meaning) in lines(&standing, &status) {
+                match meaning {
+                    "" => print(&format!("{name:<16}  {value}")),
+                    meaning => print(&format!("{name:<16}  {value:<24}  ({meaning})")),
+                }
             }
             if let Some(origin) = &shown.forked_from {
                 print(&format!("{:<16}  {origin}", "forked from"));
@@ -45,7 +48,8 @@ impl State {
     }
 }
 
-fn lines(standing: &Standing, status: &str) -> Vec<(&'static str, String)> {
+/// Name, value and, of words that are Houston's own, what they mean.
+fn lines(standing: &Standing, status: &str) -> Vec<(&'static str, String, &'static str)> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let none = || "none".to_owned();
     let holder = standing.holder.as_ref().map_or_else(none, |holder| {
@@ -62,25 +66,27 @@ fn lines(standing: &Standing, status: &str) -> Vec<(&'static str, String)> {
         error.map_or_else(none, |error| format!("{} in {}: {}", error.code, error.run, error.message));
     let next = standing.next_attempt_at.map_or_else(none, |next| next.to_rfc3339());
     let session = standing.session;
+    let last_event = standing
+        .last_event_at
+        .map_or_else(none, |at| format!("{} at {}", standing.last_seq, at.to_rfc3339()));
     vec![
-        ("status", status.to_owned()),
-        ("run", run),
-        ("run open", yes(standing.run.is_some_and(|run| run.open))),
-        ("lock held by", holder),
-        ("epoch", standing.epoch.to_string()),
-        ("wake", yes(standing.wake)),
-        ("unread messages", standing.unread.to_string()),
-        ("failed attempts", standing.failed_attempts.to_string()),
-        ("next attempt", next),
-        ("deaths", standing.deaths.to_string()),
-        ("last error", error),
-        ("session", format!("{} entries, {} in closed ones", session.entries, session.closed_entries)),
+        ("status", status.to_owned(), ""),
+        ("run", run, ""),
+        ("run open", yes(standing.run.is_some_and(|run| run.open)), "whether an answer is still to come"),
+        ("lock held by", holder, "the worker that drives it; a dead one loses it to another"),
+        ("epoch", standing.epoch.to_string(), "how often a worker has taken that lock"),
+        ("wake", yes(standing.wake), "whether a worker is to look at it"),
+        ("unread messages", standing.unread.to_string(), ""),
+        ("failed attempts", standing.failed_attempts.to_string(), "of the open run"),
+        ("next attempt", next, ""),
+        ("deaths", standing.deaths.to_string(), "workers that died with the run since its last step"),
+        ("last error", error, ""),
         (
-            "last event",
-            standing
-                .last_event_at
-                .map_or_else(none, |at| format!("{} at {}", standing.last_seq, at.to_rfc3339())),
+            "session",
+            format!("{} entries, {} in closed ones", session.entries, session.closed_entries),
+            "what a model is sent of the history",
         ),
-        ("workers alive", yes(standing.workers_alive)),
+        ("last event", last_event, "its position in the stream"),
+        ("workers alive", yes(standing.workers_alive), ""),
     ]
 }

@@ -7,7 +7,7 @@ use houston_store::stats::Statistics;
 
 use super::agentable::Which;
 use super::{Context, Failure};
-use crate::output::print;
+use crate::output::{print, print_json};
 
 /// A conversation in numbers; of a long one, those of its latest runs and messages.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ impl Stats {
             let bounds = found.context.loaded.settings.server.conversation.bounds();
             let stats = found.store.statistics(found.tenant, found.agentable.id, bounds).await?;
             if self.json {
-                print(&serde_json::json!(stats).to_string());
+                print_json(&serde_json::json!(stats));
             } else {
                 print(&format!("{}  {}", found.shown(), found.agentable.title));
                 for (name, value) in lines(&stats) {

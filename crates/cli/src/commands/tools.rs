@@ -7,7 +7,7 @@ use clap::Args;
 use super::agentable::{Which, table};
 use super::{Context, Failure};
 use crate::explain::Explainer;
-use crate::output::{print, tell};
+use crate::output::{print, print_json, tell};
 
 /// What an agent may call, and why not the rest.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ impl Tools {
             let explainer = Explainer::new(found.store, loaded, registry);
             let tools = explainer.tools(&found.agentable).await?;
             if self.json {
-                print(&serde_json::json!({"data": tools}).to_string());
+                print_json(&serde_json::json!({"data": tools}));
                 return Ok(ExitCode::SUCCESS);
             }
             let rows: Vec<[String; 5]> = tools
@@ -37,7 +37,7 @@ impl Tools {
                     [&tool.name, offered, capability, tool.effect.as_str(), &tool.reason].map(str::to_owned)
                 })
                 .collect();
-            table(["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], &rows).iter().for_each(|line| print(line));
+            table(&["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], &rows).iter().for_each(|line| print(line));
             let offered = tools.iter().filter(|tool| tool.offered).count();
             tell(&format!("{offered} of {} tools may be called", tools.len()));
             Ok(ExitCode::SUCCESS)

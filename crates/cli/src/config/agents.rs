@@ -12,8 +12,8 @@ use super::{Kind, Loaded, USE_CASES, kinds};
 impl Loaded {
     /// What agents may be made of. The kinds are read anew whenever somebody asks for them.
     pub(crate) fn agent_sources(&self) -> AgentSources {
-        let (jobs, tools) = (self.jobs.clone(), self.tools.clone());
-        let read = move || kinds::load(jobs.as_deref(), &names(&tools)).map(types);
+        let (folders, tools) = (self.folders.clone(), self.tools.clone());
+        let read = move || kinds::load(&folders, &names(&tools)).map(types);
         AgentSources {
             tools: self.tools.clone(),
             use_cases: USE_CASES.map(str::to_owned).to_vec(),

@@ -40,30 +40,28 @@ impl Loaded {
     }
 }
 
-/// Reads all of them, by kind.
+/// Reads all of them, by kind; those of a folder replace those of the folders before it.
 ///
 /// # Errors
 /// [`ConfigError`]: which file, where in it, and what is allowed.
-pub(super) fn load(jobs: Option<&Path>, tools: &[&str]) -> Result<BTreeMap<String, Kind>, ConfigError> {
+pub(super) fn load(folders: &[PathBuf], tools: &[&str]) -> Result<BTreeMap<String, Kind>, ConfigError> {
     let mut kinds = BTreeMap::new();
     for (kind, text) in BUILT_IN {
         let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
         kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools)?);
     }
-    let Some(folder) = jobs.map(|jobs| jobs.join("agents")).filter(|folder| folder.is_dir()) else {
-        check_created(&kinds, &BTreeMap::new())?;
-        return Ok(kinds);
-    };
     let mut texts = BTreeMap::new();
-    let fail = |source| ConfigError::Folder { path: folder.clone(), source };
-    for entry in std::fs::read_dir(&folder).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        let Some(kind) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
-            kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools)?);
-            texts.insert(kind.to_owned(), (path, text));
+    for folder in folders.iter().map(|folder| folder.join("agents")).filter(|folder| folder.is_dir()) {
+        let fail = |source| ConfigError::Folder { path: folder.clone(), source };
+        for entry in std::fs::read_dir(&folder).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            let Some(kind) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            if path.extension().is_some_and(|extension| extension == "toml") && !kind.starts_with('.') {
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
+                kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools)?);
+                texts.insert(kind.to_owned(), (path, text));
+            }
         }
     }
     check_created(&kinds, &texts)?;

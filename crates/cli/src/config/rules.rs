@@ -88,6 +88,9 @@ fn least(settings: &Settings) -> Option<Broken> {
         ("server.conversation.stats_messages", u64::from(settings.server.conversation.stats_messages)),
         ("teams.message_chars", settings.teams.message_chars as u64),
         ("teams.timeout_ms", settings.teams.timeout_ms),
+        ("teams.rules.regex_bytes", settings.teams.rules.regex_bytes as u64),
+        ("teams.rules.regex_chars", settings.teams.rules.regex_chars as u64),
+        ("teams.rules.budget_ms", settings.teams.rules.budget_ms),
         ("teams.max_output_tokens", u64::from(settings.teams.max_output_tokens)),
     ]
     .into_iter()
@@ -185,6 +188,8 @@ fn schedules(settings: &Settings) -> Option<Broken> {
         ("orchestrator.tasks.max_depth", tasks.max_depth.into()),
         ("orchestrator.tasks.max_open", tasks.max_open.into()),
         ("orchestrator.tasks.max_per_run", tasks.max_per_run.into()),
+        ("orchestrator.tasks.note_chars", tasks.note_chars.into()),
+        ("orchestrator.tasks.report_chars", tasks.report_chars.into()),
     ]
     .into_iter()
     .find(|(_, value)| *value < 1)?;

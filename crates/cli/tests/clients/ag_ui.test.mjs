@@ -137,10 +137,10 @@ test('AG-UI: a message that is posted while the run is at work enters it', async
   assert.deepEqual(added.map(({ id, content }) => ({ id, content })), said(messages, 'user'));
 });
 
-test('AG-UI: reasoning', { skip: process.env.HOUSTON_TEST_THINKER ? false : 'HOUSTON_TEST_THINKER is not set' }, async () => {
-  const place = await newPlace(process.env.HOUSTON_TEST_THINKER);
+test('AG-UI: reasoning', async () => {
+  const place = await newPlace();
   const client = reader(place);
-  const heard = await converse(client, place, 'think about it');
+  const heard = await converse(client, place, '/sim think=5');
   assertWell(heard);
   await assertSame(client, place);
   const thoughts = client.messages.filter((message) => message.role === 'reasoning');
@@ -164,15 +164,16 @@ test('AG-UI: cancelled: the outcome says so, and what was begun is taken back', 
   await assertSame(client, place);
 });
 
-test('AG-UI: failed: RUN_ERROR carries what the thread says', async () => {
+test('AG-UI: failed: RUN_ERROR says why, the thread what its reader can use', async () => {
   const place = await newPlace();
   const client = reader(place);
   const heard = await converse(client, place, '/sim fail=authentication_error');
   assert.equal(heard.error.code, 'AUTHENTICATION_ERROR');
+  assert.equal(heard.error.message, 'ordered by /sim fail');
   const messages = await thread(place);
   assert.deepEqual(
     said(messages, 'error').map(({ content }) => content),
-    [`Failed permanently: ${heard.error.message}`],
+    ['Failed permanently: This assistant cannot answer as it is set up now.'],
   );
   await assertSame(client, place);
 });

@@ -36,6 +36,10 @@ fn messages_of_programs_are_answered() {
     assert!(replies[2].ends_with("You asked: last words"), "{replies:?}");
     assert_eq!(text(&piped.stderr), "⚙ Get current time … done\n⚙ Create note … done\n");
 
+    let left = dev.chat(&[], "hello\n/quit\nnever sent");
+    assert_eq!(left.status.code(), Some(0), "{left:?}");
+    assert!(text(&left.stdout).ends_with("You asked: hello\n"), "{left:?}");
+
     let goal = last_goal(dev.folder.path());
     let demo: Value =
         serde_json::from_slice(&std::fs::read(dev.folder.path().join("demo.json")).unwrap()).unwrap();

@@ -1,11 +1,11 @@
-//! `houston dev` with the simulated model, on servers of its own.
+//! `houston dev` with the simulated model, on a database and a Redis of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
-use houston_testkit::servers::TestServers;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const QUICK: &[(&str, &str)] = &[
 pub(crate) struct Dev {
     // Ends before its servers.
     process: Process,
-    servers: TestServers,
+    servers: TestInstallation,
     pub(crate) url: String,
     pub(crate) key: String,
     pub(crate) folder: tempfile::TempDir,
@@ -31,7 +31,7 @@ pub(crate) struct Dev {
 
 impl Dev {
     pub(crate) fn start() -> Self {
-        let servers = TestServers::start().unwrap();
+        let servers = TestInstallation::start(migrate).unwrap();
         let folder = tempfile::tempdir().unwrap();
         jobs(folder.path());
         let (process, url) = start(&servers, folder.path(), "127.0.0.1:0");
@@ -55,6 +55,23 @@ impl Dev {
         serde_json::from_slice(&runtime.block_on(asking)).unwrap()
     }
 
+    /// Waits until the run of the demo's goal has ended.
+    pub(crate) fn wait_until_idle(&self) {
+        let demo = std::fs::read(self.folder.path().join("demo.json")).unwrap();
+        let demo: Value = serde_json::from_slice(&demo).unwrap();
+        let goal = demo["goal"].as_str().unwrap();
+        let end = std::time::Instant::now() + PATIENCE;
+        loop {
+            let run = self.get(&format!("/v1/goals/{goal}"))["run_id"].as_str().unwrap().to_owned();
+            let run = self.get(&format!("/v1/runs/{run}"));
+            if run["ended_at"].is_string() {
+                return;
+            }
+            assert!(std::time::Instant::now() < end, "it never ended: {run}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Kills it in the middle of whatever it does.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
@@ -66,7 +83,7 @@ impl Dev {
     }
 }
 
-fn start(servers: &TestServers, folder: &Path, address: &str) -> (Process, String) {
+fn start(servers: &TestInstallation, folder: &Path, address: &str) -> (Process, String) {
     let mut command = houston(folder);
     command
         .args(["dev", "--address", address])
@@ -80,9 +97,17 @@ fn start(servers: &TestServers, folder: &Path, address: &str) -> (Process, Strin
     (process, url)
 }
 
-/// The agent of a user that may not send messages thinks aloud and answers with its last words.
+async fn migrate(url: String) {
+    let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
+    let store = houston_store::Store::open(&config).unwrap();
+    store.migrate().await.unwrap();
+    store.close().await;
+}
+
+/// The agent of a user that may not send messages answers in plain text.
 fn jobs(folder: &Path) {
-    let shipped = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../jobs/agents/user_agent.toml");
+    let shipped = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap())
+        .join("../../jobs/agents/user_agent.toml");
     let kind = std::fs::read_to_string(shipped).unwrap().replace("\"send_message\", ", "");
     assert!(!kind.contains("\"send_message\","), "{kind}");
     std::fs::create_dir_all(folder.join("jobs/agents")).unwrap();

@@ -3,6 +3,8 @@
 //! The scripts (`*.test.mjs`) run against any Houston with the simulated model: set `HOUSTON_URL` and
 //! `HOUSTON_API_KEY`, then `npm ci && npm test` here. `resumable_fetch.mjs` is for anybody's AG-UI client.
 
+houston_testkit::shared_postgres!();
+
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
 mod chat;
@@ -11,5 +13,8 @@ mod chat;
 mod conversation;
 #[cfg(test)]
 mod dev;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod embedded;
 #[cfg(test)]
 mod npm;

@@ -12,7 +12,7 @@ fn prepared() -> PathBuf {
     {
         return folder;
     }
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+    let source = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/clients");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("clients");
     std::fs::create_dir_all(&folder).unwrap();
     let mark = folder.join("node_modules/.installed-lock");
@@ -61,7 +61,6 @@ fn npm_clients_agree_with_the_thread() {
     node.args(["--test", "--test-reporter=spec", "--test-concurrency=3"])
         .env("HOUSTON_URL", &dev.url)
         .env("HOUSTON_API_KEY", &dev.key)
-        .env("HOUSTON_TEST_THINKER", "user_agent")
         .env("HOUSTON_SERVER__HEARTBEAT_S", "1")
         // The streams are on this machine.
         .env("NO_PROXY", "127.0.0.1")

@@ -8,7 +8,7 @@
 //! cargo xtask test --crash-points C7-pause
 //! ```
 //! This program is also the Houston under test: with `serve` or `work` as its first argument it is `houston` with
-//! three tools that write into the ledger. So no other binary ever has crash points in it.
+//! three tools that write into the ledger.
 //!
 //! Leases are shortened to 6 s, pauses to 9 s and delays to 2 s in proportion, but for the cases of
 //! [`case::Case::is_in_real_time`]: a lease of 30 s, a pause of 35 s, a delay of 10 s.

@@ -189,7 +189,9 @@ async fn nobody_answers_in_the_place_of_an_agent_that_is_disabled() {
     let posted = rig.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
     let watched = rig.house.watch(&format!("/v1/goals/{goal}/events")).await;
     let error = watched.errors.last().unwrap().to_string();
-    assert!(error.contains("AGENT_UNAVAILABLE") && error.contains("`cook` is disabled"), "{error}");
+    assert!(error.contains("AGENT_UNAVAILABLE"), "{error}");
+    let run = rig.house.get(&format!("/v1/runs/{}", posted["run_id"].as_str().unwrap())).await;
+    assert!(run["error"]["message"].as_str().unwrap().contains("`cook` is disabled"), "{run}");
     assert_eq!(rig.house.answered(&posted).await["status"], "failed");
     assert!(rig.asked().is_empty(), "no model was asked");
     let (status, told) = rig.refused("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": cook})).await;

@@ -113,7 +113,7 @@ async fn of_a_run_that_is_open_what_is_complete_is_copied_and_a_reset_waits() {
     people.house.until(&format!("/v1/runs/{run}"), "a worker", |run| run["status"] == "running").await;
 
     let (status, refused) = people.post(&format!("/v1/goals/{goal}/reset"), None, &json!({})).await;
-    assert_eq!((status, &refused["code"]), (409, &json!("run_open")), "{refused}");
+    assert_eq!((status, &refused["code"]), (409, &json!("run_in_progress")), "{refused}");
     assert!(refused["detail"].as_str().unwrap().contains(&run), "{refused}");
     let refused = people.run(&["reset", &goal]);
     assert_eq!(refused.status.code(), Some(1));
@@ -169,7 +169,7 @@ fn foreign() -> Value {
             {"role": "assistant", "created_at": at, "content": [
                 {"type": "thinking", "text": "hm",
                  "raw": raw("{\"type\":\"thinking\", \"signature\":\"s==\",\"n\":1.10}")},
-                {"type": "opaque", "raw": raw("{\"z\":1,\"a\":[ 2 ]}")},
+                {"type": "opaque", "raw": raw("{\"type\":\"compaction\",\"z\":1,\"a\":[ 2 ]}")},
                 {"type": "tool_use", "id": "a", "name": "book", "input": {"city": "Tokyo", "a": 1.5}}]},
             {"role": "user", "created_at": at, "content": [
                 {"type": "tool_result", "tool_use_id": "a", "content": "ok", "is_error": true}]},

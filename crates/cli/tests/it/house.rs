@@ -6,20 +6,21 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
-use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct House {
-    pub(crate) servers: Mutex<TestServers>,
+    // Ends before its servers.
+    _serve: Process,
+    pub(crate) servers: Mutex<TestInstallation>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: String,
     pub(crate) address: SocketAddr,
     client: reqwest::Client,
-    _serve: Process,
 }
 
 /// The binary with the bell among its tools.
@@ -44,7 +45,14 @@ pub(crate) fn serve(mut command: Command) -> (SocketAddr, Process) {
 
 impl House {
     pub(crate) fn start() -> Self {
-        let servers = TestServers::start().unwrap();
+        Self::over(TestInstallation::start(migrate).unwrap())
+    }
+
+    pub(crate) fn start_with_own_postgres() -> Self {
+        Self::over(TestInstallation::start_with_own_postgres(migrate).unwrap())
+    }
+
+    fn over(servers: TestInstallation) -> Self {
         let folder = tempfile::tempdir().unwrap();
         jobs(folder.path());
         let run = |arguments: &[&str]| {
@@ -52,7 +60,6 @@ impl House {
             assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8(output.stdout).unwrap()
         };
-        run(&["migrate"]);
         let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
         let (address, serve) = serve(environment(houston(), &servers, folder.path()));
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -85,23 +92,14 @@ impl House {
         serve(environment(houston(), &self.servers.lock().unwrap(), self.folder.path()))
     }
 
-    /// `psql` with these statements, of the Postgres that runs.
+    /// `psql` with these statements, to be started.
     pub(crate) fn psql(&self, sql: &str) -> Command {
-        let servers = self.servers.lock().unwrap();
-        let postgres = std::fs::read_link(format!("/proc/{}/exe", servers.postgres_pid().unwrap()));
-        let beside = postgres.ok().and_then(|postgres| Some(postgres.parent()?.join("psql")));
-        let psql = beside.filter(|psql| psql.is_file()).unwrap_or_else(|| "psql".into());
-        let mut command = Command::new(psql);
-        command.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
-        command.args(["--dbname", servers.database_url(), "--command", sql]);
-        command
+        self.servers.lock().unwrap().psql(sql)
     }
 
-    /// One statement; the answer as text.
+    /// The answer of some statements.
     pub(crate) fn sql(&self, sql: &str) -> String {
-        let output = self.psql(sql).output().unwrap();
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        self.servers.lock().unwrap().sql(sql).unwrap()
     }
 
     /// Posts to any server of the house.
@@ -270,6 +268,13 @@ impl House {
     }
 }
 
+async fn migrate(url: String) {
+    let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
+    let store = houston_store::Store::open(&config).unwrap();
+    store.migrate().await.unwrap();
+    store.close().await;
+}
+
 async fn json(response: reqwest::Response) -> Value {
     serde_json::from_slice(&response.bytes().await.unwrap_or_default()).unwrap_or_default()
 }
@@ -320,7 +325,7 @@ fn jobs(folder: &Path) {
 }
 
 /// The environment of every process of a house.
-pub(crate) fn environment(mut command: Command, servers: &TestServers, folder: &Path) -> Command {
+pub(crate) fn environment(mut command: Command, servers: &TestInstallation, folder: &Path) -> Command {
     command
         .env("DATABASE_URL", servers.database_url())
         .env("HOUSTON_REDIS_URL", servers.redis_url())

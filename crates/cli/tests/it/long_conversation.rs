@@ -11,7 +11,7 @@ use crate::house::{House, PATIENCE};
 
 /// What a summarising model is told, in short.
 const SUMMARISES: &str = "You summarise";
-const MARK: &str = "<earlier_conversation>";
+const MARK: &str = "<earlier_conversation mark=";
 
 fn summarises(call: &Call) -> bool {
     call.system().contains(SUMMARISES)

@@ -1,5 +1,7 @@
 //! Houston as its users meet it: real processes, real servers, real faults.
 
+houston_testkit::shared_postgres!();
+
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]
 mod agents;
@@ -32,7 +34,11 @@ mod long_conversation;
 #[cfg(test)]
 mod monitor;
 #[cfg(test)]
+mod operator;
+#[cfg(test)]
 mod outage;
+#[cfg(test)]
+mod papers;
 #[cfg(test)]
 mod people;
 #[cfg(test)]
@@ -51,5 +57,7 @@ mod task_limits;
 mod tasks;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod terminal;
 #[cfg(test)]
 mod titles;

@@ -57,9 +57,9 @@ async fn a_monitor_outside_the_workers_tells_that_nobody_works() {
     let fine = monitor(&house, &[], &[]);
     let table = String::from_utf8(fine.stdout).unwrap();
     assert_eq!(fine.status.code(), Some(0), "{table}");
-    assert!(table.starts_with("STATUS CHECK"), "{table}");
+    assert!(table.starts_with("STATUS  CHECK"), "{table}");
     assert!(
-        table.lines().any(|line| line.starts_with("ok     workers") && line.ends_with("1 alive")),
+        table.lines().any(|line| line.starts_with("ok      workers ") && line.ends_with("1 alive")),
         "{table}"
     );
     let shown = house.get("/v1/health").await;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
-use houston_testkit::servers::TestServers;
 
 use crate::house::{House, PATIENCE, environment, houston};
 
@@ -80,7 +80,7 @@ fn postgres_away_at_the_start_is_waited_for_aloud_and_then_given_up_with_host_an
 
 #[test]
 fn postgres_that_comes_while_it_is_waited_for_is_found() {
-    let mut servers = TestServers::start().unwrap();
+    let mut servers = TestInstallation::start_with_own_postgres(async |_| {}).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let migrated = environment(houston(), &servers, folder.path()).arg("migrate").output().unwrap();
     assert!(migrated.status.success());
@@ -95,7 +95,7 @@ fn postgres_that_comes_while_it_is_waited_for_is_found() {
 
 #[test]
 fn a_schema_that_does_not_fit_names_what_to_do() {
-    let servers = TestServers::start().unwrap();
+    let servers = TestInstallation::start_with_own_postgres(async |_| {}).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         let output = environment(houston(), &servers, folder.path()).args(arguments).output().unwrap();
@@ -177,7 +177,7 @@ async fn hints_of_a_newer_release_cost_the_older_one_a_sweep_and_nothing_else() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_away_later_is_told_once_and_so_is_its_return() {
-    let house = House::start();
+    let house = House::start_with_own_postgres();
     let worker = house.worker_with(&[
         ("HOUSTON_LOG", "info,houston_worker=debug"),
         ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "200"),

@@ -185,8 +185,8 @@ async fn the_last_five_summaries_stand_in_the_prompt_and_stay_the_same_for_a_ses
     assert_eq!(told.len(), 5, "{told:?}");
     assert!(told.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "newest first: {told:?}");
     let at = |what: &str| one.system.find(what).unwrap();
-    assert!(at("<goal>") < at("<sessions>") && at("<sessions>") < at("<system_context>\n"));
-    assert!(at("<system_context>\n") < at("<time_context>"), "what changes is sent last");
+    assert!(at("<goal>") < at("<sessions>") && at("<sessions>") < at("<system_context mark="));
+    assert!(at("<system_context mark=") < at("<time_context>"), "what changes is sent last");
 }
 
 #[tokio::test(flavor = "multi_thread")]

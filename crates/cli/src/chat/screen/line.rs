@@ -1,9 +1,9 @@
-//! The line the cursor stands in.
+//! The line that is being written.
 
 use super::{Paint, Screen};
-use crate::chat::output::{Channel, Output, one_line};
+use crate::chat::output::{Channel, Output, Passing, one_line};
 
-/// What stands in it.
+/// What it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
     /// Nothing.
@@ -12,24 +12,17 @@ pub(super) enum Line {
     Text(Channel),
     /// The cell of a tool call at work.
     Cell(String),
-    /// Text that goes when something is said.
-    Passing,
     /// The prompt, and what a person has typed after it.
     Prompt,
 }
-
-const ERASE: &str = "\r\u{1b}[K";
-pub(super) const UP_AND_ERASE: &str = "\u{1b}[A\r\u{1b}[K";
 
 impl Screen {
     /// Goes to the start of a line.
     pub(super) fn clear(&mut self, out: &mut Output) {
         match &self.line {
             Line::Start => {}
-            Line::Text(channel) => out.push(*channel, "\n"),
-            Line::Cell(_) => out.push(Channel::Talk, "\n"),
-            Line::Prompt if !self.style.live => out.push(Channel::Talk, "\n"),
-            Line::Passing | Line::Prompt => out.push(Channel::Talk, ERASE),
+            Line::Text(channel) => out.push(*channel, Paint::Plain, "\n"),
+            Line::Cell(_) | Line::Prompt => out.push(Channel::Talk, Paint::Plain, "\n"),
         }
         self.line = Line::Start;
     }
@@ -37,24 +30,24 @@ impl Screen {
     /// Writes a line that stays.
     pub(super) fn talk(&mut self, out: &mut Output, paint: Paint, text: &str) {
         self.clear(out);
-        out.push(Channel::Talk, &self.painted(paint, text));
-        out.push(Channel::Talk, "\n");
+        self.passing = None;
+        out.push(Channel::Talk, paint, text);
+        out.push(Channel::Talk, Paint::Plain, "\n");
     }
 
-    /// Writes a line that goes by, where lines can.
-    pub(super) fn pass(&mut self, out: &mut Output, text: &str) {
+    /// Shows a line that goes by, where lines can.
+    pub(super) fn pass(&mut self, text: &str) {
         if self.style.live {
-            self.clear(out);
-            out.push(Channel::Talk, &self.painted(Paint::Dim, text));
-            self.line = Line::Passing;
+            self.passing = Some(Passing { paint: Paint::Dim, text: text.to_owned(), rows: 1 });
         }
     }
 
     /// A tool is at work.
     pub(super) fn begin_cell(&mut self, out: &mut Output, id: &str, name: &str) {
         self.clear(out);
+        self.passing = None;
         let title = title(name);
-        out.push(Channel::Talk, &self.painted(Paint::Dim, &title));
+        out.push(Channel::Talk, Paint::Dim, &title);
         self.cells.insert(id.to_owned(), title);
         self.line = Line::Cell(id.to_owned());
     }
@@ -64,29 +57,14 @@ impl Screen {
         let title = self.cells.remove(id).unwrap_or_else(|| "⚙ …".to_owned());
         if !matches!(&self.line, Line::Cell(open) if open == id) {
             self.clear(out);
-            out.push(Channel::Talk, &self.painted(Paint::Dim, &title));
+            out.push(Channel::Talk, Paint::Dim, &title);
         }
         match failed {
-            None => out.push(Channel::Talk, &self.painted(Paint::Dim, " done")),
-            Some(why) => {
-                out.push(Channel::Talk, &self.painted(Paint::Red, &format!(" failed: {}", one_line(why))))
-            }
+            None => out.push(Channel::Talk, Paint::Dim, " done"),
+            Some(why) => out.push(Channel::Talk, Paint::Red, &format!(" failed: {}", one_line(why))),
         }
-        out.push(Channel::Talk, "\n");
+        out.push(Channel::Talk, Paint::Plain, "\n");
         self.line = Line::Start;
-    }
-
-    pub(super) fn painted(&self, paint: Paint, text: &str) -> String {
-        let code = match paint {
-            Paint::Bold => "1",
-            Paint::Dim => "2",
-            Paint::Red => "31",
-        };
-        if self.style.colour && !text.is_empty() {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
     }
 }
 

@@ -1,14 +1,16 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::chat::glass::Glass;
 use crate::chat::message::Message;
+use crate::chat::rows::Rows;
 
 fn noon() -> DateTime<Utc> {
     "2026-11-22T12:00:00Z".parse().unwrap()
 }
 
-fn live() -> Screen {
-    Screen::new(Style { prompt: true, live: true, colour: false, thoughts: false })
+fn live() -> Seen {
+    seen(Style { interactive: true, edited: true, live: true, colour: false, thoughts: false })
 }
 
 fn plain() -> Screen {
@@ -21,28 +23,42 @@ fn show(screen: &mut Screen, events: &[Value]) -> String {
     events.iter().map(shown).collect()
 }
 
-/// What a terminal shows of a text with erasures.
-fn on_terminal(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if let Some(after) = rest.strip_prefix("\u{1b}[A\r\u{1b}[K") {
-            lines.pop();
-            lines.pop();
-            lines.push(String::new());
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("\r\u{1b}[K") {
-            lines.last_mut().unwrap().clear();
-            rest = after;
-        } else {
-            rest = &rest[c.len_utf8()..];
-            match c {
-                '\n' => lines.push(String::new()),
-                c => lines.last_mut().unwrap().push(c),
-            }
-        }
+/// A screen, and the terminal that shows it.
+struct Seen {
+    screen: Screen,
+    rows: Rows,
+    glass: Glass,
+}
+
+fn seen(style: Style) -> Seen {
+    Seen { screen: Screen::new(style), rows: Rows::new(false), glass: Glass::new(80) }
+}
+
+impl Seen {
+    fn write(&mut self, output: &Output) {
+        self.glass.take(&self.rows.show(output, (80, 24)));
     }
-    lines.join("\n")
+
+    fn show(&mut self, events: &[Value]) -> String {
+        for event in events {
+            let output = self.screen.event(&Event::read(&event.to_string()), noon());
+            self.write(&output);
+        }
+        self.glass.text()
+    }
+
+    fn enter(&mut self, text: &str) -> String {
+        let output = self.screen.entered(text);
+        self.screen.posted(text);
+        self.write(&output);
+        self.glass.text()
+    }
+
+    fn tick(&mut self, seconds: i64) -> String {
+        let output = self.screen.tick(noon() + chrono::TimeDelta::seconds(seconds));
+        self.write(&output);
+        self.glass.text()
+    }
 }
 
 fn started() -> Value {
@@ -107,19 +123,12 @@ fn a_note() -> Vec<Value> {
 
 #[test]
 fn a_turn_on_a_terminal() {
-    let mut screen = live();
-    let mut out = screen.ask().shown(false);
-    assert_eq!(out, "> ");
-    out += "note milk\n";
-    out += &screen.entered("note milk").shown(false);
-    screen.posted("note milk");
-    assert!(screen.is_busy());
-    out += &show(&mut screen, &a_note()[..3]);
-    assert_eq!(on_terminal(&out), "> note milk\nthinking…");
-    out += &show(&mut screen, &a_note()[3..]);
-    out += &screen.ask().shown(false);
-    assert_eq!(on_terminal(&out), "> note milk\n⚙ Create note … done\nI wrote it down.\n\n> ");
-    assert!(!screen.is_busy());
+    let mut seen = live();
+    assert_eq!(seen.enter("note milk"), "> note milk\n");
+    assert!(seen.screen.is_busy());
+    assert_eq!(seen.show(&a_note()[..3]), "> note milk\nthinking…\n");
+    assert_eq!(seen.show(&a_note()[3..]), "> note milk\n⚙ Create note … done\nI wrote it down.\n\n");
+    assert!(!seen.screen.is_busy());
 }
 
 #[test]
@@ -130,14 +139,42 @@ fn a_turn_in_a_pipe_has_the_reply_apart_and_no_controls() {
         .iter()
         .map(|event| screen.event(&Event::read(&event.to_string()), noon()).shown(true))
         .collect();
-    assert_eq!(out, "[⚙ Create note …][ done\n]I wrote it down.\n");
+    assert_eq!(out, "[⚙ Create note …][ done][\n]I wrote it down.\n");
 }
 
 #[test]
-fn thoughts_are_shown_when_asked_for() {
-    let mut screen = Screen::new(Style { thoughts: true, colour: true, live: true, prompt: false });
-    let out = show(&mut screen, &thought(&["I \u{1b}[2J", "should"]));
-    assert_eq!(out, "\u{1b}[2mthinking…\u{1b}[0m\r\u{1b}[K\u{1b}[2mI [2J\u{1b}[0m\u{1b}[2mshould\u{1b}[0m\n");
+fn thoughts_stay_when_asked_for() {
+    let mut screen = Screen::new(Style { thoughts: true, ..Style::default() });
+    assert_eq!(show(&mut screen, &thought(&["I ", "should"])), "I should\n");
+
+    let style = Style { thoughts: true, live: true, ..Style::default() };
+    let mut seen = seen(style);
+    assert_eq!(seen.show(&thought(&["I \u{1b}[2J", "should"])), "I ␛[2Jshould\n");
+    assert_eq!(seen.show(&[call("c", "list_notes")]), "I ␛[2Jshould\n⚙ List notes …\n");
+}
+
+#[test]
+fn an_answer_in_plain_text_is_seen_as_it_comes_and_once() {
+    for thoughts in [false, true] {
+        let mut seen = seen(Style { thoughts, live: true, ..Style::default() });
+        seen.show(&[started()]);
+        assert_eq!(seen.show(&thought(&["It is ", "noon."])), "It is noon.\n", "it streams");
+        assert_eq!(seen.show(&text("a", &["It is noon."])), "It is noon.\n");
+        assert_eq!(seen.show(&[finished("success")]), "It is noon.\n");
+    }
+    // What a tool call follows was a thought, and goes unless it was asked for.
+    let mut seen = seen(Style { live: true, ..Style::default() });
+    assert_eq!(seen.show(&thought(&["Let me look."])), "Let me look.\n");
+    assert_eq!(seen.show(&[call("c", "list_notes")]), "⚙ List notes …\n");
+}
+
+#[test]
+fn messages_of_houston_are_told_as_such() {
+    let notice = json!({"type": "CUSTOM", "name": "houston.message.posted", "value": {"message": {"id": "m",
+        "source": "system", "metadata": {"type": "task_ended"},
+        "content": "<task_ended id=\"task_1\" title=\"Flights\" status=\"completed\">\nThree found.\n</task_ended>"}}});
+    let told = "ℹ task “Flights” ended: completed (Three found.)\n";
+    assert_eq!(show(&mut plain(), &[notice]), told);
 }
 
 #[test]
@@ -153,21 +190,17 @@ fn parallel_calls_and_failures_have_a_line_each() {
 
 #[test]
 fn retries_count_down_and_failures_stay() {
-    let mut screen = live();
+    let mut seen = live();
     let told = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": "msg_1", "activityType": "houston.error",
         "content": {"text": "slow down", "retryable": true}});
-    let mut out = show(&mut screen, &[started(), told, retry(1)]);
-    assert!(screen.is_counting());
-    assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 10 s");
-    out += &screen.tick(noon() + chrono::TimeDelta::seconds(8)).shown(false);
-    assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 2 s");
-    out += &screen.tick(noon() + chrono::TimeDelta::seconds(60)).shown(false);
-    assert_eq!(on_terminal(&out), "✗ slow down\nretry 1 of 5 in 0 s");
+    assert_eq!(seen.show(&[started(), told, retry(1)]), "✗ slow down\nretry 1 of 5 in 10 s\n");
+    assert!(seen.screen.is_counting());
+    assert_eq!(seen.tick(8), "✗ slow down\nretry 1 of 5 in 2 s\n");
+    assert_eq!(seen.tick(60), "✗ slow down\nretry 1 of 5 in 0 s\n");
     let failed =
         json!({"type": "RUN_ERROR", "message": "set OPENAI_API_KEY", "code": "AUTHENTICATION_ERROR"});
-    out += &show(&mut screen, &[failed]);
-    assert_eq!(on_terminal(&out), "✗ slow down\n✗ set OPENAI_API_KEY (AUTHENTICATION_ERROR)\n\n");
-    assert!(!screen.is_counting() && !screen.is_busy());
+    assert_eq!(seen.show(&[failed]), "✗ slow down\n✗ set OPENAI_API_KEY (AUTHENTICATION_ERROR)\n\n");
+    assert!(!seen.screen.is_counting() && !seen.screen.is_busy());
 
     assert_eq!(show(&mut plain(), &[retry(2)]), "✗ slow down; retry 2 of 5 in 10 s\n");
 }
@@ -195,32 +228,27 @@ fn an_answer_that_breaks_off_is_taken_back() {
 }
 
 #[test]
-fn one_may_type_while_it_works() {
-    let mut screen = live();
-    screen.posted("first");
-    let mut out = show(&mut screen, &[started(), posted("first")]);
-    out += "second\n";
-    out += &screen.entered("second").shown(false);
-    screen.posted("second");
-    out += &screen.ask().shown(false);
-    out += &show(&mut screen, &[posted("second"), posted("of somebody else")]);
-    out += &show(&mut screen, &text("a", &["one\n", "two"]));
-    out += &show(&mut screen, &[finished("cancelled")]);
-    out += &screen.ask().shown(false);
-    assert_eq!(on_terminal(&out), "> second\n> of somebody else\none\ntwo\ncancelled\n\n> ");
-
-    out += &show(&mut screen, &[started(), posted("a check-in")]);
-    assert_eq!(
-        on_terminal(&out),
-        "> second\n> of somebody else\none\ntwo\ncancelled\n\n> a check-in\nthinking…"
-    );
+fn what_is_typed_while_it_answers_stands_after_the_answer() {
+    let mut seen = live();
+    seen.enter("first");
+    seen.show(&[started(), posted("first")]);
+    let answer = text("a", &["one\nhalf a ", "sentence"]);
+    assert_eq!(seen.show(&answer[..2]), "> first\none\nhalf a \n");
+    assert_eq!(seen.enter("second"), "> first\none\nhalf a \n> second\n");
+    assert_eq!(seen.show(&answer[2..3]), "> first\none\nhalf a sentence\n> second\n");
+    assert_eq!(seen.show(&answer[3..]), "> first\none\nhalf a sentence\n> second\n");
+    seen.show(&[posted("second"), posted("of somebody else")]);
+    let all = "> first\none\nhalf a sentence\n> second\n> of somebody else\n";
+    assert_eq!(seen.show(&[]), format!("{all}thinking…\n"));
+    assert_eq!(seen.show(&[finished("cancelled")]), format!("{all}cancelled\n\n"));
 }
 
 #[test]
-fn a_message_that_was_not_taken_is_not_waited_for() {
-    let mut screen = live();
+fn without_an_editor_the_prompt_is_written() {
+    let mut screen = Screen::new(Style { interactive: true, ..Style::default() });
+    assert_eq!(screen.ask().shown(false), "> ");
     screen.posted("x");
-    assert_eq!(screen.ask().shown(false), "");
+    assert_eq!(screen.entered("x").shown(false) + &screen.ask().shown(false), "");
     screen.refused("x");
     let out = screen.complain("no").shown(false) + &screen.ask().shown(false) + &screen.leave().shown(false);
     assert_eq!(out, "✗ no\n> \n");
@@ -240,10 +268,11 @@ fn the_thread_reads_like_the_conversation() {
         message("agent", "tool", "List notes", "started"),
         message("agent", "text", "I wrote it\ndown.\n", ""),
         message("error", "text", "no model", ""),
+        message("system", "text", "<feed_generation from=\"x\">Write.</feed_generation>", ""),
     ];
     assert_eq!(
         plain().thread(&messages).shown(false),
-        "> note milk\n⚙ Create note … done\n⚙ List notes …\nI wrote it\ndown.\n✗ no model\n"
+        "> note milk\n⚙ Create note … done\n⚙ List notes …\nI wrote it\ndown.\n✗ no model\nℹ the feed is to be written\n"
     );
     assert_eq!(plain().thread(&[]).shown(false), "nothing has been said yet\n");
 }

@@ -3,7 +3,8 @@
 use super::line::title;
 use super::{Paint, Screen};
 use crate::chat::message::Message;
-use crate::chat::output::{Channel, Output, harmless, one_line};
+use crate::chat::notice::notice;
+use crate::chat::output::{Channel, Output, one_line};
 
 impl Screen {
     /// Shows messages, given oldest first.
@@ -15,7 +16,7 @@ impl Screen {
         for message in messages {
             self.message(&mut out, message);
         }
-        out
+        self.below(out)
     }
 
     fn message(&mut self, out: &mut Output, message: &Message) {
@@ -25,18 +26,15 @@ impl Screen {
                     "started" => "",
                     status => status,
                 };
-                self.talk(
-                    out,
-                    Paint::Dim,
-                    format!("{} {}", title(&message.content), harmless(state)).trim_end(),
-                );
+                self.talk(out, Paint::Dim, format!("{} {state}", title(&message.content)).trim_end());
             }
-            ("user", _) => self.talk(out, Paint::Bold, &format!("> {}", harmless(&message.content))),
+            ("user", _) => self.talk(out, Paint::Bold, &format!("> {}", message.content)),
+            ("system", _) => self.talk(out, Paint::Dim, &notice(&message.metadata, &message.content)),
             ("error", _) => self.talk(out, Paint::Red, &format!("✗ {}", one_line(&message.content))),
             _ => {
                 self.clear(out);
-                out.push(Channel::Reply, harmless(message.content.trim_end()).as_str());
-                out.push(Channel::Reply, "\n");
+                out.push(Channel::Reply, Paint::Plain, message.content.trim_end());
+                out.push(Channel::Reply, Paint::Plain, "\n");
             }
         }
     }

@@ -1,0 +1,74 @@
+//! What Houston itself tells an agent (a task ended, a check-in is due), as a person reads it.
+
+use serde_json::Value;
+
+use super::output::one_line;
+
+/// One line: what happened, and the beginning of what it says.
+pub(crate) fn notice(metadata: &Value, content: &str) -> String {
+    let tag = content.strip_prefix('<').and_then(|rest| rest.split_once('>')).map(|(tag, _)| tag);
+    let named = tag.and_then(|tag| tag.split([' ', '/']).next());
+    let body = tag.map_or(content, |tag| content[tag.len() + 2..].trim());
+    let body = body.rsplit_once("</").map_or(body, |(body, _)| body);
+    let attribute = |name: &str| {
+        let rest = tag?.split_once(&format!(" {name}=\""))?.1;
+        Some(unescaped(rest.split_once('"')?.0))
+    };
+    let what = match metadata["type"].as_str().or(named).unwrap_or_default() {
+        "task_ended" => {
+            let title = attribute("title").map(|title| format!(" “{title}”")).unwrap_or_default();
+            let status = attribute("status").or_else(|| metadata["status"].as_str().map(str::to_owned));
+            format!("task{title} ended: {}", status.as_deref().unwrap_or("no status"))
+        }
+        "agent_check_in" => {
+            let reason = content.split_once("<reason>").and_then(|(_, rest)| rest.split_once("</reason>"));
+            return match reason {
+                Some((reason, _)) => format!("ℹ check-in: {}", one_line(&unescaped(reason))),
+                None => "ℹ a check-in is due".to_owned(),
+            };
+        }
+        "feed_generation" => return "ℹ the feed is to be written".to_owned(),
+        _ => return format!("ℹ {}", one_line(&unescaped(body))),
+    };
+    match one_line(&unescaped(body)) {
+        body if body.is_empty() => format!("ℹ {}", one_line(&what)),
+        body => format!("ℹ {} ({body})", one_line(&what)),
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn notices_read_as_sentences() {
+        let ended = "<task_ended id=\"task_1\" title=\"Flights &amp; rail\" status=\"completed\">\nThree found.\nMore\n</task_ended>";
+        let empty = "<task_ended id=\"task_1\" title=\"T\" status=\"failed\">\n</task_ended>";
+        let check_in = "<agent_check_in scheduled_for=\"2026\">\nLook after it.\n<reason>ask for the dates</reason>\n</agent_check_in>";
+        for (metadata, content, expected) in [
+            (json!({"type": "task_ended"}), ended, "ℹ task “Flights & rail” ended: completed (Three found.)"),
+            (json!({}), empty, "ℹ task “T” ended: failed"),
+            (
+                json!({"type": "task_ended", "status": "cancelled"}),
+                "It is gone",
+                "ℹ task ended: cancelled (It is gone)",
+            ),
+            (json!({"type": "agent_check_in"}), check_in, "ℹ check-in: ask for the dates"),
+            (
+                json!({}),
+                "<feed_generation from=\"x\">\nWrite.</feed_generation>",
+                "ℹ the feed is to be written",
+            ),
+            (json!({}), "Look for flights\nto Lima", "ℹ Look for flights"),
+            (json!({}), "", "ℹ "),
+        ] {
+            assert_eq!(notice(&metadata, content), expected);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Where the rows of a conversation stand on a terminal: what to write so that new text follows the old, above what
+//! passes and above the line a person types in. No I/O.
+//!
+//! Before and after each write the cursor is in the first column, below everything that was written. So it does not
+//! matter whether an editor, a prompt or nothing follows.
+
+use unicode_width::UnicodeWidthChar as _;
+
+use super::output::{Output, Paint, Passing};
+use crate::output::{Control, Painted, harmless};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    colour: bool,
+    /// The last row, which goes on: text that has not ended its line.
+    last: Vec<(Paint, String)>,
+    /// Its width in columns.
+    columns: usize,
+    passing: Vec<Passing>,
+    /// How many rows `passing` takes.
+    below: usize,
+    /// Rows below these that are to be taken back with the next write.
+    taken_back: usize,
+}
+
+impl Rows {
+    pub(crate) fn new(colour: bool) -> Self {
+        Self { colour, ..Self::default() }
+    }
+
+    /// What to write on a terminal of that size so that the output is shown.
+    pub(crate) fn show(&mut self, output: &Output, (width, height): (usize, usize)) -> Painted {
+        let width = width.max(2);
+        let mut written = Painted::default();
+        let passes_on = output.passing.as_ref().is_none_or(|passing| *passing == self.passing);
+        if output.pieces.is_empty() && passes_on && self.taken_back == 0 {
+            return written;
+        }
+        let open = usize::from(!self.last.is_empty());
+        written.control(Control::EraseRows(open + self.below + std::mem::take(&mut self.taken_back)));
+        for (paint, text) in &self.last {
+            self.write(&mut written, *paint, text);
+        }
+        for piece in &output.pieces {
+            self.write(&mut written, piece.paint, &piece.text);
+            self.follow(piece.paint, &piece.text, width);
+        }
+        if !self.last.is_empty() {
+            written.text("\n");
+        }
+        if let Some(passing) = &output.passing {
+            self.passing.clone_from(passing);
+        }
+        self.below = 0;
+        for one in &self.passing {
+            let most = one.rows.min((height / 2).max(1));
+            for row in last_rows(&one.text, width, most) {
+                self.write(&mut written, one.paint, &row);
+                written.text("\n");
+                self.below += 1;
+            }
+        }
+        written
+    }
+
+    /// A person ended a line that an editor showed below these rows, `prompt` columns to the right: it is taken back
+    /// with the next write.
+    pub(crate) fn take_back(&mut self, line: &str, prompt: usize, (width, _): (usize, usize)) {
+        let columns = |line: &str| line.chars().map(|c| c.width().unwrap_or(0)).sum::<usize>();
+        let mut rows = 0;
+        for (nth, line) in line.split('\n').enumerate() {
+            let before = if nth == 0 { prompt } else { 0 };
+            rows += (before + columns(line)).div_ceil(width.max(2)).max(1);
+        }
+        self.taken_back += rows;
+    }
+
+    fn write(&self, written: &mut Painted, paint: Paint, text: &str) {
+        let control = paint.control().filter(|_| self.colour);
+        control.into_iter().for_each(|control| written.control(control));
+        written.text(text);
+        control.into_iter().for_each(|_| written.control(Control::Plain));
+    }
+
+    /// Keeps in mind where the text ends: a terminal begins a new row when one is full.
+    fn follow(&mut self, paint: Paint, text: &str, width: usize) {
+        for c in harmless(text).chars() {
+            if c == '\n' {
+                self.last.clear();
+                self.columns = 0;
+                continue;
+            }
+            let columns = if c == '\t' { 8 - self.columns % 8 } else { c.width().unwrap_or(0) };
+            if self.columns + columns > width {
+                self.last.clear();
+                self.columns = 0;
+            }
+            self.columns += columns;
+            match self.last.last_mut() {
+                Some((last, text)) if *last == paint => text.push(c),
+                _ => self.last.push((paint, c.to_string())),
+            }
+        }
+    }
+}
+
+/// The last rows of a text as it would be wrapped.
+fn last_rows(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    for line in harmless(text.trim_end()).replace('\t', "    ").lines() {
+        let (mut row, mut columns) = (String::new(), 0);
+        for c in line.chars() {
+            let next = c.width().unwrap_or(0);
+            if columns + next > width - 1 {
+                rows.push(std::mem::take(&mut row));
+                columns = 0;
+            }
+            columns += next;
+            row.push(c);
+        }
+        rows.push(row);
+    }
+    rows.split_off(rows.len().saturating_sub(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::glass::Glass;
+    use super::super::output::Channel;
+    use super::*;
+
+    const SIZE: (usize, usize) = (10, 24);
+
+    fn said(text: &str) -> Output {
+        let mut output = Output::default();
+        output.push(Channel::Reply, Paint::Plain, text);
+        output
+    }
+
+    fn passing(text: &str) -> Output {
+        let passing = Passing { paint: Paint::Dim, text: text.to_owned(), rows: 2 };
+        Output { passing: Some(vec![passing]), ..Output::default() }
+    }
+
+    #[test]
+    fn text_goes_on_above_what_passes() {
+        let (mut rows, mut screen) = (Rows::new(false), Glass::new(SIZE.0));
+        let steps: [(Output, &[&str]); 7] = [
+            (passing("thinking…"), &["thinking…", ""]),
+            (said("one two"), &["one two", "thinking…", ""]),
+            (said(" three four"), &["one two th", "ree four", "thinking…", ""]),
+            (passing("a b c d e f g h i j k"), &["one two th", "ree four", " f g h i ", "j k", ""]),
+            (passing(""), &["one two th", "ree four", ""]),
+            (said("!\nnew"), &["one two th", "ree four!", "new", ""]),
+            (said("\n"), &["one two th", "ree four!", "new", ""]),
+        ];
+        for (output, expected) in steps {
+            screen.take(&rows.show(&output, SIZE));
+            assert_eq!(screen.rows, expected, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_typed_below_is_taken_back() {
+        let (mut rows, mut screen) = (Rows::new(false), Glass::new(SIZE.0));
+        screen.take(&rows.show(&said("half a s"), SIZE));
+        // The editor's rows: the prompt and a line that needs two.
+        screen.rows.pop();
+        screen.rows.extend(["> 12345678".to_owned(), "9".to_owned(), String::new()]);
+        rows.take_back("123456789", 2, SIZE);
+        screen.take(&rows.show(&said("entence"), SIZE));
+        assert_eq!(screen.rows, ["half a sen", "tence", ""]);
+    }
+}

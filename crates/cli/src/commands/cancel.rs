@@ -1,0 +1,68 @@
+//! `houston cancel`: asks what is going on to stop.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Args;
+use houston_domain::id::{AgentableId, RunId};
+use houston_store::{Error, Store};
+use serde_json::json;
+
+use super::agentable::{Database, parse};
+use super::{Context, Failure};
+use crate::output::{print, print_json};
+
+/// Stop the open run of an agent and those of all its tasks, or one run. Whoever drives them hears of it at once; what
+/// was done stays done.
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// An agent (`goal_…`, `task_…`, …) or a run (`run_…`)
+    id: String,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl Cancel {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let run: Option<RunId> = self.id.parse().ok();
+        let agentable = match run {
+            Some(_) => None,
+            None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
+        };
+        self.database.with(context, async |_, store| {
+            let asked = match (run, agentable) {
+                (Some(run), _) => one(&store, run).await,
+                (None, Some((kind, id))) => below(&store, &kind, id).await,
+                (None, None) => Ok(Vec::new()),
+            };
+            let asked = asked.map_err(|error| match error {
+                Error::NotFound { .. } => {
+                    Failure::Other(anyhow!("there is no {}; `houston list` shows the ids there are", self.id))
+                }
+                error => error.into(),
+            })?;
+            if self.json {
+                print_json(&json!({"id": self.id, "cancelled_runs": asked}));
+            } else if asked.is_empty() {
+                print("nothing is going on");
+            } else {
+                asked.iter().for_each(|run| print(&format!("{run} was asked to stop")));
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+async fn one(store: &Store, run: RunId) -> Result<Vec<RunId>, Error> {
+    let tenant = store.tenant_of_run(run).await?;
+    Ok(store.cancel_run(tenant, run).await?.map(|_| run).into_iter().collect())
+}
+
+async fn below(store: &Store, kind: &str, id: AgentableId) -> Result<Vec<RunId>, Error> {
+    let (tenant, _) = store.agentable_anywhere(kind, id).await?;
+    let asked = store.cancel_agentable(tenant, kind, id, false).await?;
+    Ok(asked.into_iter().map(|asked| asked.run).collect())
+}

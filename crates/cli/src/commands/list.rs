@@ -1,0 +1,214 @@
+//! `houston list`: what there is, with the ids that other commands ask for.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use chrono::SecondsFormat;
+use clap::Args;
+use houston_domain::id::{AgentId, RunId, TeamId, UserId};
+use houston_store::Store;
+use houston_store::directory::{Filter, Listed};
+use serde_json::{Value, json};
+
+use super::agentable::{Database, one_line, table};
+use super::{Context, Failure};
+use crate::config::{Loaded, nearest};
+use crate::output::{print, print_json, tell};
+
+/// What can be listed beside the kinds of agents.
+const NOUNS: [&str; 4] = ["users", "runs", "agents", "teams"];
+
+/// List what there is, newest first: agents at work (goals, tasks, …), users, runs, agents, teams.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// What: `goals`, `tasks`, `user_agents` or of another kind; `users`, `runs`, `agents` or `teams`
+    /// [default: all kinds]
+    what: Option<String>,
+    /// Only of this user, `user_…`
+    #[arg(long)]
+    user: Option<String>,
+    /// Only of this tenant, by its name
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Rows at most
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    Users,
+    Agentables(Vec<String>),
+    Runs,
+    Agents,
+    Teams,
+}
+
+impl What {
+    /// `goals` or `goal` → all of that kind.
+    fn read(given: Option<&str>, loaded: &Loaded) -> anyhow::Result<Self> {
+        let kinds = || loaded.kinds.keys();
+        let Some(given) = given else { return Ok(Self::Agentables(kinds().cloned().collect())) };
+        let plural = given.trim_end_matches('s').to_owned() + "s";
+        Ok(match plural.as_str() {
+            "users" => Self::Users,
+            "runs" => Self::Runs,
+            "agents" => Self::Agents,
+            "teams" => Self::Teams,
+            _ => match kinds().find(|kind| plural == format!("{kind}s") || given == kind.as_str()) {
+                Some(kind) => Self::Agentables(vec![kind.clone()]),
+                None => {
+                    let known: Vec<String> =
+                        kinds().map(|kind| format!("{kind}s")).chain(NOUNS.map(str::to_owned)).collect();
+                    let words: Vec<&str> = known.iter().map(String::as_str).collect();
+                    let like = nearest(given, &words).map(|word| format!("; did you mean `{word}`?"));
+                    let shown: String = given.chars().take(80).collect();
+                    anyhow::bail!(
+                        "there are no `{shown}` to list; there are: {}{}",
+                        known.join(", "),
+                        like.unwrap_or_default()
+                    );
+                }
+            },
+        })
+    }
+
+    async fn rows(&self, store: &Store, filter: Filter<'_>) -> Result<Vec<Listed>, Failure> {
+        Ok(match self {
+            Self::Users => store.list_users(filter).await?,
+            Self::Agentables(kinds) => store.list_agentables(kinds, filter).await?,
+            Self::Runs => store.list_runs(filter).await?,
+            Self::Agents => store.list_agents(filter).await?,
+            Self::Teams => store.list_teams(filter).await?,
+        })
+    }
+
+    fn id(&self, row: &Listed) -> String {
+        match self {
+            Self::Users => UserId(row.id).to_string(),
+            Self::Agentables(_) => format!("{}_{}", row.kind, row.id.simple()),
+            Self::Runs => RunId(row.id).to_string(),
+            Self::Agents => AgentId(row.id).to_string(),
+            Self::Teams => TeamId(row.id).to_string(),
+        }
+    }
+
+    /// What it belongs to, as shown.
+    fn of(&self, row: &Listed) -> Option<String> {
+        let of = row.of?;
+        Some(match self {
+            Self::Runs => format!("{}_{}", row.kind, of.simple()),
+            _ => UserId(of).to_string(),
+        })
+    }
+
+    /// The heads of the columns: the id, the status, what it belongs to, the name. An empty one is left out.
+    fn heads(&self) -> [&'static str; 6] {
+        match self {
+            Self::Users => ["ID", "EXTERNAL ID", "", "TENANT", "CREATED", "NAME"],
+            Self::Agentables(_) => ["ID", "STATUS", "USER", "TENANT", "CREATED", "TITLE"],
+            Self::Runs => ["ID", "STATUS", "OF", "TENANT", "CREATED", "TITLE"],
+            Self::Agents => ["ID", "STATUS", "KIND", "TENANT", "CREATED", "NAME"],
+            Self::Teams => ["ID", "", "KIND", "TENANT", "CREATED", "NAME"],
+        }
+    }
+
+    fn json(&self, row: &Listed) -> Value {
+        let created_at = row.created_at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let (id, of) = (self.id(row), self.of(row));
+        let Listed { tenant, kind, name, status, .. } = row;
+        match self {
+            Self::Users => json!({
+                "id": id, "external_id": status, "name": name, "tenant": tenant, "created_at": created_at,
+            }),
+            Self::Agentables(_) => json!({
+                "id": id, "kind": kind, "title": name, "status": status, "user_id": of, "tenant": tenant,
+                "created_at": created_at,
+            }),
+            Self::Runs => json!({
+                "id": id, "status": status, "agentable_id": of, "title": name, "tenant": tenant,
+                "created_at": created_at,
+            }),
+            Self::Agents => json!({
+                "id": id, "kind": kind, "name": name, "status": status, "tenant": tenant, "created_at": created_at,
+            }),
+            Self::Teams => json!({
+                "id": id, "kind": kind, "name": name, "tenant": tenant, "created_at": created_at,
+            }),
+        }
+    }
+}
+
+impl List {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let what = What::read(self.what.as_deref(), &context.loaded).map_err(Failure::Usage)?;
+        let user = self.user.as_deref().map(str::parse::<UserId>).transpose();
+        let user = user.map_err(|error| Failure::Usage(anyhow!("--user: {error}")))?;
+        if user.is_some() && matches!(what, What::Agents | What::Teams) {
+            return Err(Failure::Usage(anyhow!(
+                "agents and teams belong to a tenant, not to a user: use --tenant"
+            )));
+        }
+        self.database.with(context, async |_, store| {
+            let limit = i64::from(self.limit);
+            let filter = Filter { tenant: self.tenant.as_deref(), user, limit: limit + 1 };
+            let mut rows = what.rows(&store, filter).await?;
+            let more = rows.len() > usize::from(self.limit);
+            rows.truncate(self.limit.into());
+            if self.json {
+                let data: Vec<Value> = rows.iter().map(|row| what.json(row)).collect();
+                print_json(&json!({"data": data, "has_more": more}));
+                return Ok(ExitCode::SUCCESS);
+            }
+            show(&what, &rows);
+            if rows.is_empty() {
+                tell("there is nothing yet");
+            } else if more {
+                tell(&format!("there are more: --limit {}", u32::from(self.limit) * 2));
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+fn show(what: &What, rows: &[Listed]) {
+    let heads = what.heads();
+    let cells = |row: &Listed| -> [String; 6] {
+        let of = what.of(row).unwrap_or_else(|| row.kind.clone());
+        let status = row.status.clone().unwrap_or_else(|| "-".to_owned());
+        let created = row.created_at.format("%Y-%m-%d %H:%M").to_string();
+        [what.id(row), one_line(&status, 40), of, one_line(&row.tenant, 30), created, one_line(&row.name, 60)]
+    };
+    let keep = |cells: [String; 6]| -> Vec<String> {
+        cells.into_iter().zip(heads).filter(|(_, head)| !head.is_empty()).map(|(cell, _)| cell).collect()
+    };
+    let heads: Vec<&str> = heads.into_iter().filter(|head| !head.is_empty()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| keep(cells(row))).collect();
+    table(&heads, &rows).iter().for_each(|line| print(line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_goes_by_any_kind() {
+        let tools: Vec<String> =
+            houston_tools::builtin::all().iter().map(|tool| tool.definition().name.clone()).collect();
+        let loaded = crate::config::load(None, &tools).unwrap();
+        let read = |given: &str| What::read(Some(given), &loaded);
+        assert_eq!(read("user").unwrap(), What::Users);
+        assert_eq!(read("runs").unwrap(), What::Runs);
+        assert_eq!(read("user_agents").unwrap(), What::Agentables(vec!["user_agent".to_owned()]));
+        assert_eq!(read("goal").unwrap(), What::Agentables(vec!["goal".to_owned()]));
+        assert!(matches!(What::read(None, &loaded).unwrap(), What::Agentables(kinds) if kinds.len() == 3));
+        let told = read("gaols").unwrap_err().to_string();
+        assert!(told.contains("did you mean `goals`?") && told.contains("teams"), "{told}");
+    }
+}

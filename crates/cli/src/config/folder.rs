@@ -1,0 +1,172 @@
+//! A folder of settings: what may be in it.
+//!
+//! A file that is not read would pass for a setting that holds. So whatever looks like one and is none is refused, as
+//! a wrong key in a file is.
+
+use std::path::{Path, PathBuf};
+
+use super::explain::nearest;
+use super::{ConfigError, FILES};
+
+/// The folder of agent types.
+const AGENTS: &str = "agents";
+/// What may stand beside the settings: notes for people.
+const NOTES: [&str; 2] = ["md", "txt"];
+
+/// The user's own folder: `$XDG_CONFIG_HOME/houston`, else `~/.config/houston`; `None` where there is none.
+pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let configured = environment("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || Some(PathBuf::from(environment("HOME")?).join(".config"));
+    let folder = configured.or_else(home)?.join("houston");
+    folder.exists().then_some(folder)
+}
+
+/// Looks at the names in a folder, not into the files.
+///
+/// # Errors
+/// [`ConfigError::Folder`] when it does not exist or is no folder, [`ConfigError::Name`] when a file or folder in it
+/// would be passed over.
+pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
+    let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
+    let known: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS]).collect();
+    for (path, name) in entries(folder)? {
+        let is_known = known.contains(&name.as_str()) && path.is_dir() == (name == AGENTS);
+        let like = nearest(&name, &known).filter(|_| !is_note(&name));
+        let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
+        if !is_known && (looks_like_settings || like.is_some()) {
+            return Err(ConfigError::Name { path, known: known.join(", "), like: suggested(like) });
+        }
+    }
+    let agents = folder.join(AGENTS);
+    if agents.is_dir() {
+        for (path, name) in entries(&agents)? {
+            let is_kind = name.ends_with(".toml") && path.is_file();
+            if !is_kind && !is_note(&name) {
+                let known = "files like goal.toml, one for each kind".to_owned();
+                return Err(ConfigError::Name { path, known, like: String::new() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Paths and names, sorted, without hidden ones.
+fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>, ConfigError> {
+    let fail = |source| ConfigError::Folder { path: folder.to_owned(), source };
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            entries.push((entry.path(), name));
+        }
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+fn holds_toml(folder: &Path) -> bool {
+    let entries = entries(folder).unwrap_or_default();
+    entries.iter().any(|(_, name)| name.ends_with(".toml"))
+}
+
+fn is_note(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, extension)| NOTES.contains(&extension))
+}
+
+fn suggested(like: Option<&str>) -> String {
+    like.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::load;
+    use crate::config::tests::tools;
+
+    use super::*;
+
+    fn refused(make: impl FnOnce(&Path)) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path());
+        load(Some(folder.path()), &tools()).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_refused() {
+        let told = refused(|folder| std::fs::remove_dir(folder).unwrap());
+        assert!(told.contains("--jobs") && told.contains("No such file"), "{told}");
+        let told = refused(|folder| {
+            std::fs::remove_dir(folder).unwrap();
+            std::fs::write(folder, "").unwrap();
+        });
+        assert!(told.contains("--jobs") && told.contains("Not a directory"), "{told}");
+    }
+
+    #[test]
+    fn a_misspelt_file_or_folder_is_refused() {
+        let file = |name: &'static str| move |folder: &Path| std::fs::write(folder.join(name), "").unwrap();
+        let told = refused(file("orchestratr.toml"));
+        assert!(
+            told.contains("orchestratr.toml") && told.contains("did you mean `orchestrator.toml`?"),
+            "{told}"
+        );
+        assert!(told.contains("health_monitor.toml"), "{told}");
+        assert!(refused(file("server.yaml")).contains("did you mean `server.toml`?"));
+        assert!(refused(file("zebra.toml")).contains("zebra.toml"));
+        let told = refused(|folder| std::fs::create_dir(folder.join("agent")).unwrap());
+        assert!(told.contains("did you mean `agents`?"), "{told}");
+        let told = refused(|folder| {
+            std::fs::create_dir(folder.join("agents")).unwrap();
+            std::fs::write(folder.join("agents/goal.tml"), "").unwrap();
+        });
+        assert!(told.contains("goal.tml") && told.contains("one for each kind"), "{told}");
+    }
+
+    #[test]
+    fn what_is_no_setting_may_stand_beside_them() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("agents")).unwrap();
+        std::fs::create_dir(folder.path().join("data")).unwrap();
+        for name in ["README.md", "agents/README.md", ".hidden.toml", "ledger", "server.md"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert!(load(Some(folder.path()), &tools()).is_ok());
+    }
+
+    #[test]
+    fn the_project_overrides_the_user_and_both_the_built_in() {
+        let (user, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write = |folder: &Path, text: &str| std::fs::write(folder.join("server.toml"), text).unwrap();
+        write(user.path(), "heartbeat_s = 5\nretry_ms = 700");
+        write(project.path(), "heartbeat_s = 6");
+        let loaded = load([user.path(), project.path()], &tools()).unwrap();
+        let shown = loaded.shown();
+        let origin = |key: &str| {
+            shown
+                .iter()
+                .find(|(name, ..)| name == key)
+                .map(|(_, value, from)| (value.as_str(), from.as_str()))
+                .unwrap()
+        };
+        let from = |folder: &Path| folder.join("server.toml").display().to_string();
+        assert_eq!(origin("server.heartbeat_s"), ("6", from(project.path()).as_str()));
+        assert_eq!(origin("server.retry_ms"), ("700", from(user.path()).as_str()));
+        assert_eq!(origin("server.address").1, "jobs/server.toml");
+    }
+
+    #[test]
+    fn the_folder_of_the_user_follows_xdg() {
+        let home = tempfile::tempdir().unwrap();
+        let set = |name: &str| (name == "HOME").then(|| home.path().display().to_string());
+        assert_eq!(of_user(set), None);
+        let folder = home.path().join(".config/houston");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(of_user(set), Some(folder));
+        let xdg = home.path().join("xdg");
+        std::fs::create_dir_all(xdg.join("houston")).unwrap();
+        let set = |name: &str| {
+            Some(if name == "HOME" { home.path().to_owned() } else { xdg.clone() }.display().to_string())
+        };
+        assert_eq!(of_user(set), Some(xdg.join("houston")));
+    }
+}

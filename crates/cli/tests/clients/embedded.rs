@@ -1,0 +1,90 @@
+//! `houston dev` on servers of its own, and the commands beside it.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use houston_testkit::process::Process;
+use serde_json::Value;
+
+use crate::dev::{houston, run, text};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Starts it, and waits until it is up; where it serves.
+fn start(folder: &Path) -> (Process, String) {
+    let mut command = houston(folder);
+    command.args(["dev", "--address", "127.0.0.1:0"]).env("HOUSTON_MODEL", "simulated");
+    // Whoever runs the tests called cargo, not this.
+    command.env_remove("CARGO").env_remove("CARGO_MANIFEST_DIR");
+    let process = Process::spawn(&mut command).unwrap();
+    let line = process.wait_for_line(PATIENCE, |line| line.starts_with("Houston is up at ")).unwrap();
+    process.wait_for_line(PATIENCE, |line| line.contains("Ctrl-C stops it")).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+    (process, url)
+}
+
+fn stop(mut process: Process) {
+    process.interrupt().unwrap();
+    assert!(process.wait(PATIENCE).unwrap().success(), "{}", process.log());
+}
+
+fn listed(folder: &Path) -> Vec<String> {
+    let output = run(houston(folder).args(["list", "goals", "--json"]), "");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    listed["data"].as_array().unwrap().iter().map(|goal| goal["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn demo(folder: &Path) -> String {
+    let kept: Value = serde_json::from_slice(&std::fs::read(folder.join("demo.json")).unwrap()).unwrap();
+    kept["goal"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn commands_find_the_database_of_dev_while_it_runs_and_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dev, url) = start(folder.path());
+    let goal = demo(folder.path());
+    assert_eq!(listed(folder.path()), [goal.as_str()]);
+    let state = run(houston(folder.path()).args(["state", &goal]), "");
+    assert_eq!(state.status.code(), Some(0), "{state:?}");
+    assert_eq!(text(&state.stderr), "", "it says nothing of whose servers these are");
+
+    // What dev prints can be pasted, and holds no key.
+    let key = std::fs::read_to_string(folder.path().join("key")).unwrap().trim().to_owned();
+    assert_eq!(std::fs::metadata(folder.path().join("key")).unwrap().permissions().mode() & 0o777, 0o600);
+    let log = dev.log();
+    assert!(!log.contains(&key), "{log}");
+    assert!(log.contains(&format!("  {} --folder", env!("CARGO_BIN_EXE_houston"))), "{log}");
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let post = lines.iter().find(|line| line.starts_with("curl") && line.contains("-d")).unwrap();
+    let export = lines.iter().find(|line| line.starts_with("export")).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let pasted = shell.args(["-c", &format!("{export}\n{post}")]).env("no_proxy", "*").output().unwrap();
+    assert!(text(&pasted.stdout).contains("\"run_id\""), "{pasted:?}");
+
+    // Another goal of the demo's user does not take the demo's place.
+    let user = lines.iter().find_map(|line| line.strip_prefix("user")).unwrap().trim();
+    let other = run(
+        std::process::Command::new("curl")
+            .args([
+                "-s",
+                "--noproxy",
+                "*",
+                &format!("{url}/v1/goals"),
+                "-H",
+                &format!("Authorization: Bearer {key}"),
+            ])
+            .args(["-H", "Content-Type: application/json"])
+            .args(["-d", &format!("{{\"user_id\": \"{user}\", \"title\": \"Another\"}}")]),
+        "",
+    );
+    assert!(text(&other.stdout).contains("Another"), "{other:?}");
+    stop(dev);
+
+    assert_eq!(listed(folder.path()).len(), 2, "the data of a dev that has ended is found, too");
+    let (dev, _) = start(folder.path());
+    assert_eq!(demo(folder.path()), goal);
+    stop(dev);
+}

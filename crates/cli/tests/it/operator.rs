@@ -1,0 +1,180 @@
+//! Commands of whoever operates an installation: what there is, how it stands, and stopping it.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::house::{House, houston};
+use crate::people::People;
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn in_folder(folder: &std::path::Path, arguments: &[&str]) -> Output {
+    let mut command = houston();
+    command.arg("--folder").arg(folder).args(arguments);
+    for name in ["DATABASE_URL", "HOUSTON_REDIS_URL", "HOUSTON_JOBS"] {
+        command.env_remove(name);
+    }
+    command.env("HOUSTON_MODEL", "simulated").output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_shows_the_ids_that_other_commands_take() {
+    let (people, _) = People::start().await;
+    let (one, other) = (people.house.goal("Tokyo").await, people.house.goal("Lima").await);
+    people.talk(&one, "hello").await;
+    let (shown, _) = people.told(&["list", "goals"]);
+    assert!(shown.starts_with("ID") && shown.contains(&one) && shown.contains("Tokyo"), "{shown}");
+    let ids = |listed: &Value| -> Vec<String> {
+        let rows = listed["data"].as_array().unwrap();
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&people.json(&["list", "goals", "--json"])), [other, one.clone()]);
+    let user = people.user(&one).await;
+    let user = user.as_str().unwrap();
+    assert_eq!(ids(&people.json(&["list", "goal", "--user", user, "--json"])), [one.as_str()]);
+    assert!(ids(&people.json(&["list", "users", "--json"])).contains(&user.to_owned()));
+    let runs = people.json(&["list", "runs", "--json", "--limit", "1"]);
+    assert_eq!(
+        (&runs["data"][0]["agentable_id"], &runs["has_more"]),
+        (&Value::from(one), &Value::from(false))
+    );
+    assert_eq!(ids(&people.json(&["list", "--tenant", "nobody", "--json"])), [""; 0]);
+    for what in ["agents", "teams"] {
+        assert!(people.json(&["list", what, "--json"])["data"].is_array());
+    }
+    let wrong = people.run(&["list", "gaols"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("did you mean `goals`?"), "{wrong:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_stops_a_goal_and_a_run() {
+    let (people, gate) = People::start().await;
+    let goal = people.house.goal("Tokyo").await;
+    assert_eq!(people.told(&["cancel", &goal]).0, "nothing is going on\n");
+    for by_run in [false, true] {
+        let message = people.house.post(&goal, &format!("wait {by_run}"), "wait").await;
+        let run = message["run_id"].as_str().unwrap().to_owned();
+        people.house.until(&format!("/v1/runs/{run}"), "running", |run| run["status"] == "running").await;
+        let id = if by_run { &run } else { &goal };
+        assert_eq!(people.json(&["cancel", id, "--json"])["cancelled_runs"][0], run.as_str());
+        people.house.until(&format!("/v1/runs/{run}"), "cancelled", |run| run["status"] == "cancelled").await;
+    }
+    gate.open();
+    let unknown = people.run(&["cancel", &format!("run_{}", "0".repeat(32))]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("houston list"), "{unknown:?}");
+}
+
+#[test]
+fn doctor_says_what_is_missing_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = in_folder(folder.path(), &["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let check =
+        |id: &str| found["checks"].as_array().unwrap().iter().find(|check| check["id"] == id).unwrap();
+    assert_eq!(check("settings")["status"], "ok");
+    assert_eq!((&check("postgres")["status"], &check("models")["status"]), (&"warn".into(), &"warn".into()));
+    assert!(check("postgres")["todo"].as_str().unwrap().contains("houston dev"), "{found}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it makes nothing");
+
+    let house = House::start();
+    let servers = house.servers.lock().unwrap();
+    let mut command = crate::house::environment(houston(), &servers, house.folder.path());
+    let output = command.arg("doctor").output().unwrap();
+    let shown = text(&output.stdout);
+    for line in ["ok      postgres", "ok      schema", "ok      api_keys", "ok      redis"] {
+        assert!(shown.contains(line), "`{shown}` does not say `{line}`");
+    }
+    let mut command = crate::house::environment(houston(), &servers, house.folder.path());
+    let output = command.arg("doctor").env("DATABASE_URL", "postgres://x@127.0.0.1:1/x").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("postgres: start it, or correct DATABASE_URL"), "{output:?}");
+}
+
+#[test]
+fn keys_are_listed_with_a_header_or_as_json() {
+    let house = House::start();
+    let run = |arguments: &[&str]| {
+        let servers = house.servers.lock().unwrap();
+        let mut command = crate::house::environment(houston(), &servers, house.folder.path());
+        let output = command.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout).to_owned()
+    };
+    assert!(run(&["key", "list"]).starts_with("ID "));
+    let listed: Value = serde_json::from_str(&run(&["key", "list", "--json"])).unwrap();
+    assert_eq!(
+        (&listed["data"][0]["status"], &listed["data"][0]["tenant"]),
+        (&"active".into(), &"test".into())
+    );
+    let id = listed["data"][0]["id"].as_str().unwrap();
+    let revoked: Value = serde_json::from_str(&run(&["key", "revoke", id, "--json"])).unwrap();
+    assert_eq!(revoked["status"], "revoked");
+}
+
+#[test]
+fn a_command_that_reads_makes_no_database() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("none");
+    let goal = format!("goal_{}", "0".repeat(32));
+    let commands: [&[&str]; 7] = [
+        &["state", "--embedded", &goal],
+        &["list", "--embedded"],
+        &["key", "list", "--embedded"],
+        &["monitor", "--embedded"],
+        &["cancel", &goal],
+        &["prompt", &goal],
+        &["export", &goal],
+    ];
+    for arguments in commands {
+        let output = in_folder(&folder, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let told = text(&output.stderr);
+        assert!(told.contains("houston dev") && told.contains("DATABASE_URL"), "{told}");
+        assert!(!folder.exists(), "{arguments:?} made {}", folder.display());
+    }
+}
+
+#[test]
+fn every_help_ends_with_the_options_of_every_command() {
+    let help = |arguments: &[&str]| {
+        let output = houston().args(arguments).arg("--help").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+        text(&output.stdout).to_owned()
+    };
+    let all = help(&[]);
+    let listed = all.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"doctor") && names.contains(&"completions") && names.len() > 20, "{names:?}");
+    for name in names.iter().filter(|name| **name != "help") {
+        let text = help(&[name]);
+        let (own, global) = text.split_once("Options of every command:").unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            global.contains("--jobs") && global.contains("--folder") && global.contains("--verbose"),
+            "{text}"
+        );
+        assert!(
+            !own.contains("--jobs") && !own.contains("--embedded")
+                || ["serve", "work", "migrate"].contains(name),
+            "{own}"
+        );
+    }
+}
+
+#[test]
+fn shells_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = houston().args(["completions", shell]).output().unwrap();
+        let script = text(&output.stdout);
+        assert!(
+            output.status.success() && script.contains("doctor") && script.contains("history"),
+            "{shell}"
+        );
+    }
+    assert_eq!(houston().args(["completions", "dos"]).output().unwrap().status.code(), Some(2));
+}

@@ -1,0 +1,80 @@
+//! Text of users and models never commands the terminal of whoever operates Houston.
+
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::house::{environment, houston};
+use crate::people::People;
+
+/// Retitles the window, clears the screen, colours (as C1) and reorders.
+const HOSTILE: &str = "PWNED\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\u{202e}end";
+const COMMANDS: [&str; 5] = ["\u{1b}]0;", "\u{7}", "\u{1b}[2J", "\u{9b}", "\u{202e}"];
+
+fn assert_harmless(what: &str, shown: &str) {
+    assert!(shown.contains("PWNED"), "{what} did not show the text: {shown:?}");
+    for command in COMMANDS {
+        assert!(!shown.contains(command), "{what} shows {command:?}: {shown:?}");
+    }
+}
+
+/// What a command shows on a terminal, which `script` of util-linux plays.
+fn on_a_terminal(people: &People, arguments: &[&str]) -> String {
+    let quoted: Vec<String> = arguments.iter().map(|argument| format!("'{argument}'")).collect();
+    let line = format!("exec {} {}", env!("CARGO_BIN_EXE_houston"), quoted.join(" "));
+    let servers = people.house.servers.lock().unwrap();
+    let mut command = environment(Command::new("script"), &servers, people.house.folder.path());
+    command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
+    command.env("SHELL", "/bin/sh").env("TERM", "xterm").stdin(Stdio::null());
+    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_lets_text_of_others_command_the_terminal() {
+    let (people, _) = People::start().await;
+    let user = people.made("/v1/users", &json!({"name": HOSTILE})).await;
+    let goal = people.made("/v1/goals", &json!({"user_id": user, "title": HOSTILE})).await;
+    let message = people.house.post(&goal, "hostile", HOSTILE).await;
+    assert_eq!(people.house.answered(&message).await["status"], "answered");
+    let agents: [&[&str]; 11] = [
+        &["state", &goal],
+        &["history", &goal],
+        &["prompt", &goal],
+        &["stats", &goal],
+        &["list", "goals"],
+        &["list", "users"],
+        &["list", "runs"],
+        &["list", "--json"],
+        &["export", &goal],
+        &["history", &goal, "--json"],
+        &["prompt", "show", &goal, "--json"],
+    ];
+    for arguments in agents {
+        let output = people.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        assert_harmless(&format!("{arguments:?}"), &(text(&output.stdout) + &text(&output.stderr)));
+        assert_harmless(&format!("{arguments:?} on a terminal"), &on_a_terminal(&people, arguments));
+    }
+    let folder = people.house.folder.path().join("chat");
+    let chat = [
+        "--folder",
+        folder.to_str().unwrap(),
+        "chat",
+        "--url",
+        &people.house.url(""),
+        "--key",
+        &people.house.key,
+        "--goal",
+        &goal,
+        "PWNED\u{1b}[2J\u{7}",
+    ];
+    let output = people.run(&chat);
+    assert!(output.status.success(), "{output:?}");
+    assert_harmless("chat", &String::from_utf8(output.stdout).unwrap());
+    assert_harmless("chat on a terminal", &on_a_terminal(&people, &chat));
+    let output = houston().args(["state", HOSTILE]).output().unwrap();
+    assert_harmless("an error", &String::from_utf8(output.stderr).unwrap());
+    let output = houston().args([HOSTILE]).output().unwrap();
+    assert_harmless("a wrong command", &String::from_utf8(output.stderr).unwrap());
+}
