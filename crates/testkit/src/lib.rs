@@ -1,8 +1,11 @@
 //! What tests and measurements stand on: fakes with faults, and witnesses outside the service.
 //!
 //! - [`crowd`]: a database full of agentables that have nothing to do.
+//! - [`documentation`]: links and commands in Markdown files.
 //! - [`model_server`]: a model that answers as a script says, over OpenAI's and Anthropic's wire, and keeps a journal.
 //! - [`fault_proxy`]: a network that is slow, stalls, resets, swallows and cuts, when told to.
+//! - [`database`]: a migrated database for a test, cloned on a Postgres that all tests of a run share.
+//! - [`installation`]: such a database and a Redis.
 //! - [`servers`]: a Postgres and a Redis of one's own, to be killed and stalled.
 //! - [`process`]: the `houston` binary as a child, to be killed, stopped and read.
 //! - [`history`]: whether a provider would accept a conversation.
@@ -21,6 +24,13 @@
 //! HTTP frameworks, TLS, answers in one piece (`"stream": false`), checks of what the service asks for: a script
 //! that wants some makes them itself.
 //!
+//! # Recipe: test against a database
+//!
+//! `houston_testkit::shared_postgres!();` in the root of the test crate; in the test
+//! [`database::TestDatabase::shared`], or [`installation::TestInstallation::start`] if it needs Redis, too. A test
+//! that stops, fills or configures Postgres, or reads its log, takes one of its own: `on_own_server`,
+//! `start_with_own_postgres`.
+//!
 //! # Recipe: add a fault
 //!
 //! A variant of [`model_server::Fault`] with what it does to an answer; its arm in `Plan::of`
@@ -29,11 +39,15 @@
 //! `anthropic.rs`.
 
 pub mod crowd;
+pub mod database;
+pub mod documentation;
 pub mod fault_proxy;
 pub mod history;
+pub mod installation;
 pub mod model_server;
 pub mod process;
 mod psql;
 pub mod servers;
+pub mod shared_postgres;
 mod signal;
 pub mod tool_ledger;

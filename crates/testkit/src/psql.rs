@@ -4,24 +4,50 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::servers::TestServers;
+/// The `psql` of a server, and one of its databases.
+#[derive(Debug)]
+pub(crate) struct Psql {
+    program: PathBuf,
+    url: String,
+}
 
-impl TestServers {
-    /// Runs statements with `psql` and returns what they answer: a row a line, fields parted by `|`.
-    ///
-    /// # Errors
-    ///
-    /// When Postgres refuses them (its words are in the error), or `psql` is not there.
-    pub fn sql(&self, statements: &str) -> io::Result<String> {
-        // Beside the server that runs, if it lies there.
-        let beside = self
-            .postgres_pid()
+impl Psql {
+    /// For the database at `url`; `postmaster` is the process id of its server, if it is known.
+    pub(crate) fn of(url: &str, postmaster: Option<u32>) -> Self {
+        // Beside the server that runs, if it lies there: that of the distribution may be a slow script.
+        let beside = postmaster
             .and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok())
             .map(|postgres| postgres.with_file_name("psql"))
             .filter(|psql| psql.is_file());
-        let output = Command::new(beside.unwrap_or_else(|| PathBuf::from("psql")))
-            .args(["-XAtq", "-v", "ON_ERROR_STOP=1", self.database_url(), "-c", statements])
-            .output()?;
+        Self { program: beside.unwrap_or_else(|| PathBuf::from("psql")), url: url.to_owned() }
+    }
+
+    /// The URL of another database of the same server.
+    pub(crate) fn url_of(&self, database: &str) -> String {
+        let (start, rest) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let server = start.rsplit_once('/').map_or(start, |(server, _)| server);
+        format!("{server}/{database}?{rest}")
+    }
+
+    /// The same for another database of the same server.
+    pub(crate) fn for_database(&self, database: &str) -> Self {
+        Self { program: self.program.clone(), url: self.url_of(database) }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `psql` with these statements, to be started by the caller: unaligned, a row a line, fields parted by `|`.
+    pub(crate) fn command(&self, statements: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-XAtq", "-v", "ON_ERROR_STOP=1", &self.url, "-c", statements]);
+        command
+    }
+
+    /// What the statements answer: a row a line, fields parted by `|`.
+    pub(crate) fn run(&self, statements: &str) -> io::Result<String> {
+        let output = self.command(statements).output()?;
         if !output.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
         }

@@ -11,7 +11,7 @@ use houston_testkit::process::terminate;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A child that is asked to end, and waited for, when it is dropped before its end.
-struct Running(tokio::process::Child);
+pub(crate) struct Running(pub(crate) tokio::process::Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -28,7 +28,7 @@ impl Drop for Running {
 }
 
 /// Runs `command` to its end.
-pub(crate) async fn run(command: Command) -> Result<ExitStatus> {
+pub async fn run(command: Command) -> Result<ExitStatus> {
     let shown = show(&command);
     let child = tokio::process::Command::from(command).spawn();
     let mut child = Running(child.with_context(|| format!("`{shown}` cannot be started"))?);
@@ -36,12 +36,12 @@ pub(crate) async fn run(command: Command) -> Result<ExitStatus> {
 }
 
 /// A child's exit code as our own; 1 when a signal ended it.
-pub(crate) fn code(status: ExitStatus) -> ExitCode {
+pub fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
 /// Runs `command`, which must succeed.
-pub(crate) async fn succeed(command: Command) -> Result<()> {
+pub async fn succeed(command: Command) -> Result<()> {
     let shown = show(&command);
     let status = run(command).await?;
     if !status.success() {
@@ -51,7 +51,7 @@ pub(crate) async fn succeed(command: Command) -> Result<()> {
 }
 
 /// Runs `command` quietly; what it printed is shown only if it fails.
-pub(crate) fn quietly(command: &mut Command) -> Result<String> {
+pub fn quietly(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command.output().with_context(|| format!("`{shown}` cannot be started"))?;
     if !output.status.success() {

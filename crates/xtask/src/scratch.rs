@@ -14,10 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The folder; removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch(TempDir);
+pub struct Scratch(TempDir);
 
 impl Scratch {
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         // Short: sockets lie in it, and their paths must be.
         let folder = tempfile::Builder::new().prefix("houston-x-").tempdir()?;
         // Under root, Postgres runs as another user, who must be able to pass.
@@ -25,7 +25,7 @@ impl Scratch {
         Ok(Self(folder))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 }

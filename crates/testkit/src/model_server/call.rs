@@ -126,7 +126,8 @@ impl Call {
 /// Where the system context begins in a text that ends with it; else its end.
 fn said_until(text: &str) -> usize {
     let ends = text.trim_end().ends_with("</system_context>");
-    text.rfind("<system_context>").filter(|_| ends).unwrap_or(text.len())
+    // Its start tag carries the mark of Houston's frames.
+    text.rfind("<system_context").filter(|_| ends).unwrap_or(text.len())
 }
 
 /// A text without the system context at its end.
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_system_context_is_nothing_that_somebody_said() {
-        let context = "<system_context>\nnow\n</system_context>\n";
+        let context = "<system_context mark=\"0123456789abcdef\">\nnow\n</system_context>\n";
         let text = |text: &str| json!({"type": "text", "text": text});
         let result = json!({"type": "tool_result", "tool_use_id": "a", "content": "12"});
         let anthropic = json!({"system": "be brief", "messages": [

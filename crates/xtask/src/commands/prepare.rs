@@ -1,15 +1,18 @@
-//! `cargo xtask prepare`: the queries of `store`, checked against a database and written down, so that a build
-//! needs none.
+//! `cargo xtask prepare`: the queries of `store`, described by a database and written down, so that a build needs
+//! none.
+//!
+//! sqlx's macros write these descriptions while they compile, so clippy does both in one pass: it lints the workspace,
+//! and the queries are checked against a database with all migrations.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-
-use crate::child::{quietly, succeed};
-use crate::console::tell;
-use crate::{programs, repository};
+use houston_xtask::console::tell;
+use houston_xtask::{child, programs, psql, repository};
 
 /// Refresh the prepared queries in crates/store/.sqlx.
 #[derive(Debug, Args)]
@@ -19,53 +22,128 @@ pub(crate) struct Prepare {
     check: bool,
 }
 
-const VERSION: &str = "0.9.0";
+/// Descriptions of queries, by the name of their file.
+type Queries = BTreeMap<String, Vec<u8>>;
 
 impl Prepare {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        prepare(self.check).await?;
+        let described = describe().await?;
+        if self.check {
+            return compare(&described).map(|()| ExitCode::SUCCESS);
+        }
+        let folder = prepared();
+        for (name, text) in &described {
+            if std::fs::read(folder.join(name)).ok().as_ref() != Some(text) {
+                std::fs::write(folder.join(name), text)?;
+                tell(&format!("wrote {name}"));
+            }
+        }
+        for name in read(&folder)?.into_keys().filter(|name| !described.contains_key(name)) {
+            std::fs::remove_file(folder.join(&name))?;
+            tell(&format!("removed {name}"));
+        }
+        tell(&format!("crates/store/.sqlx: {} queries", described.len()));
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Applies all migrations to an empty database and prepares every query against it.
-pub(crate) async fn prepare(check: bool) -> Result<()> {
-    let sqlx = sqlx().await?;
-    let servers = programs::servers(|_| {})?;
-    let store = repository::root().join("crates/store");
-    let command = |arguments: &[&str]| {
-        let mut command = Command::new(&sqlx);
-        command.arg("sqlx").args(arguments).current_dir(&store).env("DATABASE_URL", servers.database_url());
-        // It runs cargo itself, and wants to be told which.
-        command.env("CARGO", repository::cargo_program()).env_remove("SQLX_OFFLINE");
-        repository::forget_package(&mut command);
-        command
-    };
-    succeed(command(&["migrate", "run"])).await?;
-    if !check {
-        return succeed(command(&["prepare"])).await;
+/// Lints the workspace; if the queries or the schema have changed since this last succeeded, it also fails if the
+/// prepared queries are not what the database says.
+pub(crate) async fn lint() -> Result<()> {
+    if newest_source()? <= modified(&mark()) {
+        return child::succeed(clippy()).await;
     }
-    let fresh = succeed(command(&["prepare", "--check"])).await;
-    fresh.context("crates/store/.sqlx is not fresh: run `cargo xtask prepare` and commit what changes")
+    compare(&describe().await?)?;
+    std::fs::write(mark(), "")?;
+    Ok(())
 }
 
-/// sqlx's own program, of the right version: installed under `target/tools` if it is missing.
-async fn sqlx() -> Result<PathBuf> {
-    let own = repository::tools().join("bin/cargo-sqlx");
-    let is_right = |program: &PathBuf| {
-        let version = quietly(Command::new(program).args(["sqlx", "--version"]));
-        version.is_ok_and(|version| version.trim().ends_with(VERSION))
-    };
-    if let Some(found) =
-        [Some(own.clone()), programs::find("cargo-sqlx")].into_iter().flatten().find(is_right)
-    {
-        return Ok(found);
-    }
-    tell(&format!("installing sqlx-cli {VERSION} into target/tools (once; about 70 s)"));
+/// Clippy for the whole workspace. Cargo looks again only at what has changed, and what depends on it.
+pub(crate) fn clippy() -> Command {
     let mut cargo = repository::cargo();
-    cargo.args(["install", "sqlx-cli", "--quiet", "--locked", "--no-default-features"]);
-    cargo.args(["--version", VERSION, "--features", "postgres,sqlx-toml", "--root"]).arg(repository::tools());
-    // Beside the other builds: a folder of its own would build every dependency twice.
-    succeed(cargo).await?;
-    Ok(own)
+    cargo.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    cargo
+}
+
+/// Lints the workspace while the macros ask a database with all migrations, and returns what they wrote.
+async fn describe() -> Result<Queries> {
+    let servers = programs::servers(|_| {})?;
+    psql::migrate(&servers)?;
+    let folder = repository::target().join("sqlx");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder)?;
+    // Cargo does not know that the macros read a database: only a change makes it expand them again.
+    child::quietly(Command::new("touch").arg(store().join("src/lib.rs")))?;
+    let mut clippy = clippy();
+    clippy.env("SQLX_OFFLINE", "false").env("SQLX_OFFLINE_DIR", &folder);
+    clippy.env("DATABASE_URL", servers.database_url());
+    child::succeed(clippy).await?;
+    let described = read(&folder)?;
+    ensure!(!described.is_empty(), "sqlx's macros have written nothing to {}", folder.display());
+    Ok(described)
+}
+
+fn compare(described: &Queries) -> Result<()> {
+    let prepared = read(&prepared())?;
+    let differ =
+        |a: &Queries, b: &Queries| a.iter().filter(|(name, text)| b.get(*name) != Some(*text)).count();
+    let (missing, outdated) = (differ(described, &prepared), differ(&prepared, described));
+    ensure!(
+        missing + outdated == 0,
+        "crates/store/.sqlx is not fresh: {missing} queries are missing or differ, {outdated} are no longer there or \
+         differ: run `cargo xtask prepare` and commit what changes"
+    );
+    Ok(())
+}
+
+fn read(folder: &Path) -> Result<Queries> {
+    let files = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+    let files = files.map(|file| Ok(file?.path())).collect::<Result<Vec<_>>>()?;
+    let queries =
+        files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    queries
+        .map(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Ok((name, std::fs::read(path)?))
+        })
+        .collect()
+}
+
+fn store() -> PathBuf {
+    repository::root().join("crates/store")
+}
+
+fn prepared() -> PathBuf {
+    store().join(".sqlx")
+}
+
+/// When the prepared queries were last found fresh.
+fn mark() -> PathBuf {
+    repository::target().join("sqlx-checked")
+}
+
+/// When the last of the files was changed that decide what the prepared queries should be.
+fn newest_source() -> Result<SystemTime> {
+    let (mut folders, mut newest) = (
+        vec![store(), repository::root().join("migrations")],
+        modified(&repository::root().join("Cargo.lock")),
+    );
+    while let Some(folder) = folders.pop() {
+        // A file that was removed changes its folder.
+        newest = newest.max(modified(&folder));
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                newest = newest.max(modified(&path));
+            }
+        }
+    }
+    Ok(newest)
+}
+
+/// When a file was last changed; the beginning of time if it is not there.
+fn modified(path: &Path) -> SystemTime {
+    path.metadata().and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }

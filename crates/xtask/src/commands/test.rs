@@ -1,76 +1,93 @@
-//! `cargo xtask test`: every test, on servers of its own.
+//! `cargo xtask test`: every test, or those of some crates.
 
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
+use houston_xtask::console::tell;
+use houston_xtask::scratch::Scratch;
+use houston_xtask::{child, programs, repository, runner};
 
-use crate::console::tell;
-use crate::scratch::Scratch;
-use crate::{child, programs, repository};
+use super::changed::package;
+use super::harness::Forwarded;
 
-/// Run all tests on a Postgres and a Redis of their own.
+/// Run all tests, or those of some crates.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
+    /// Build and test this crate only, `store` or `houston-store`; may be given several times
+    #[arg(short, long = "package", value_name = "CRATE")]
+    packages: Vec<String>,
+    /// Run each test this many times
+    #[arg(long, value_name = "TIMES")]
+    stress: Option<u32>,
     /// Leave out what needs packages of npm and pip: real stream clients, and genai-prices' own costs
     #[arg(long)]
     no_clients: bool,
-    /// Play the crash points alone; then the filter names places or cases: `C7`, `C10-kill`
+    /// Run the 80 crash points alone; then the filter names places or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
-    /// For the test runner: parts of the names of tests, and its own options
+    /// Parts of the names of tests, and options of cargo-nextest: `cargo xtask test -p store step`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
 
-/// Many tests share one Postgres, each with a pool of its own.
-const CONNECTIONS: u16 = 200;
-/// Recorded exchanges with providers, beside the project.
-const RECORDINGS: &str = "../shared/fixtures/llm";
-/// How the names of the tests begin that need npm.
+/// How the names of the tests begin that need npm, and that need recorded exchanges.
 const NPM: &str = "npm::";
+const RECORDED: &str = "recordings::";
 
 impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        // Before the servers, so that it is removed after they have stopped.
+        // Removed after the tests have ended.
         let scratch = Scratch::new()?;
         // First, so that the closing line is that of all the other tests.
         let mut before = ExitCode::SUCCESS;
-        if self.crash_points || self.filter.is_empty() {
+        if self.crash_points || self.is_whole() {
             before = child::code(child::run(self.crash_points(&scratch)).await?);
         }
         if self.crash_points {
             return Ok(before);
         }
-        if self.filter.is_empty() && !self.no_clients {
-            let compared = super::prices_test::compare_if_possible().await?;
+        if self.is_whole() && !self.no_clients {
+            let compared = Forwarded::new(&["--if-possible"]).run("prices-test").await?;
             before = if before == ExitCode::SUCCESS { compared } else { before };
         }
-        let servers = programs::servers(|config| config.max_connections = CONNECTIONS)?;
-        let mut runner = self.runner().await;
-        if !self.no_clients
-            && let Some(folder) = super::clients::install().await?
-        {
-            runner.env("XTASK_CLIENTS", folder);
-        }
-        runner
-            .env("TMPDIR", scratch.path())
-            .env("DATABASE_URL", servers.database_url())
-            .env("HOUSTON_TEST_DATABASE_URL", servers.database_url())
-            .env("HOUSTON_TEST_REDIS_URL", servers.redis_url());
-        // Its closing line stays the last one.
-        let status = child::run(runner).await?;
-        drop(servers);
+        // Installs what is missing. The first test starts the Postgres that the tests share.
+        drop(programs::servers(|_| {})?);
+        let variables = [("TMPDIR", scratch.path().display().to_string())];
+        let clients = if self.needs_clients() { super::clients::install().await? } else { None };
+        let clients = clients.map(|folder| ("XTASK_CLIENTS", folder.display().to_string()));
+        let variables: Vec<_> = variables.into_iter().chain(clients).collect();
+        let status = match programs::wheel("cargo-nextest", "0.9.148").await {
+            Some(nextest) => {
+                let mut nextest = self.nextest(&nextest)?;
+                nextest.envs(variables);
+                runner::run(nextest).await?
+            }
+            None => {
+                let mut cargo = self.without_nextest()?;
+                cargo.envs(variables);
+                child::run(cargo).await?
+            }
+        };
         Ok(if status.success() { before } else { child::code(status) })
     }
 
-    /// The cases that need crash points in the binary: a build of its own, which no other test sees. They bring their
-    /// own servers and their own runner.
+    /// Whether all tests are asked for, once.
+    fn is_whole(&self) -> bool {
+        self.filter.is_empty() && self.packages.is_empty() && self.stress.is_none()
+    }
+
+    /// The clients of others are tests of `cli`.
+    fn needs_clients(&self) -> bool {
+        let is_cli = |name: &String| package(name) == "houston-cli";
+        !self.no_clients && (self.packages.is_empty() || self.packages.iter().any(is_cli))
+    }
+
+    /// The cases at crash points bring their own servers and their own runner.
     fn crash_points(&self, scratch: &Scratch) -> Command {
         tell("the 80 crash points");
         let mut cargo = repository::cargo();
-        cargo.args(["test", "--quiet", "--workspace", "--features", "houston-cli/fault-injection"]);
-        cargo.args(["--test", "crash_points"]);
+        cargo.args(["test", "--quiet", "--workspace", "--test", "crash_points"]);
         cargo.env("TMPDIR", scratch.path()).env("CRASH_POINTS", self.filter.join(" "));
         cargo
     }
@@ -78,45 +95,57 @@ impl Test {
     /// What is left out, by the beginning of its tests' names.
     fn left_out(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
-        if self.no_clients {
+        if !self.needs_clients() {
             names.push(NPM);
         }
-        // Elsewhere than in CI a clone without them is no failure; in CI the tests themselves say so.
-        if !repository::root().join(RECORDINGS).is_dir() && std::env::var_os("CI").is_none() {
-            tell(&format!("{RECORDINGS} is not here: recorded exchanges with providers are not replayed"));
-            names.push("recordings::");
+        let folder = repository::recordings();
+        if folder.is_dir() {
+            let count = repository::recorded_exchanges();
+            tell(&format!("recorded exchanges with providers: {count} in {} are replayed", folder.display()));
+        } else {
+            tell(&format!("recorded exchanges with providers: left out, {} is not here", folder.display()));
+            names.push(RECORDED);
         }
         names
     }
 
-    async fn runner(&self) -> Command {
-        let left_out = self.left_out();
-        let mut runner = repository::cargo();
-        if let Some(nextest) = programs::wheel("cargo-nextest", "0.9.148").await {
-            runner = repository::beside_cargo(&nextest);
-            runner.args(["nextest", "run", "--workspace"]);
-            if !left_out.is_empty() {
-                let not: Vec<String> = left_out.iter().map(|name| format!("not test(/^{name}/)")).collect();
-                runner.args(["--filterset", &not.join(" and ")]);
-            }
-            runner.args(&self.filter);
-        } else {
-            tell("cargo-nextest is not here: cargo's own runner does, one test after the other");
-            runner.args([
-                "test",
-                "--workspace",
-                "--lib",
-                "--bins",
-                "--tests",
-                "--examples",
-                "--no-fail-fast",
-            ]);
-            runner.args(["--", "--test-threads=1"]);
-            for name in left_out {
-                runner.args(["--skip", name]);
-            }
-            runner.args(&self.filter);
+    /// `--workspace`, or the crates that were named.
+    fn selection(&self) -> Vec<String> {
+        if self.packages.is_empty() {
+            return vec!["--workspace".to_owned()];
         }
-        runner
+        self.packages.iter().flat_map(|name| ["--package".to_owned(), package(name)]).collect()
+    }
+
+    fn nextest(&self, program: &std::path::Path) -> Result<Command> {
+        let mut nextest = repository::beside_cargo(program);
+        nextest.args(["nextest", "run"]).args(self.selection());
+        if let Some(times) = self.stress {
+            ensure!(times > 0, "--stress must be at least 1");
+            nextest.args(["--stress-count", &times.to_string(), "--no-fail-fast"]);
+        }
+        let left_out = self.left_out();
+        if !left_out.is_empty() {
+            let not: Vec<String> = left_out.iter().map(|name| format!("not test(/^{name}/)")).collect();
+            nextest.args(["--filterset", &not.join(" and ")]);
+        }
+        nextest.args(&self.filter);
+        Ok(nextest)
+    }
+
+    fn without_nextest(&self) -> Result<Command> {
+        ensure!(
+            self.stress.is_none(),
+            "--stress needs cargo-nextest, which is not here and could not be installed"
+        );
+        tell("cargo-nextest is not here: cargo's own runner does, one test after the other");
+        let mut cargo = repository::cargo();
+        cargo.arg("test").args(self.selection());
+        cargo.args(["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--test-threads=1"]);
+        for name in self.left_out() {
+            cargo.args(["--skip", name]);
+        }
+        cargo.args(&self.filter);
+        Ok(cargo)
     }
 }

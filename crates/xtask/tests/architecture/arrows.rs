@@ -5,19 +5,28 @@ use std::collections::BTreeSet;
 use crate::workspace::members;
 
 /// A crate, and what it may import. What stands here is a permission, not a duty.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("domain", &[]),
+    ("protocol", &["domain"]),
     ("embedded", &[]),
-    ("store", &["domain"]),
+    ("faults", &[]),
+    ("store", &["domain", "faults"]),
     ("queue", &["domain"]),
     ("llm", &["domain"]),
     ("tools", &["domain"]),
-    ("engine", &["domain", "store", "llm", "tools", "queue"]),
-    ("worker", &["domain", "engine", "queue", "store"]),
-    ("api", &["domain", "store", "queue"]),
-    ("cli", &["api", "domain", "embedded", "engine", "llm", "queue", "store", "tools", "worker"]),
-    ("testkit", &["domain", "embedded"]),
+    ("engine", &["domain", "faults", "store", "llm", "tools", "queue"]),
+    ("worker", &["domain", "engine", "faults", "queue", "store"]),
+    ("api", &["domain", "faults", "protocol", "store", "queue"]),
+    (
+        "cli",
+        &[
+            "api", "domain", "embedded", "engine", "faults", "llm", "protocol", "queue", "store", "tools",
+            "worker",
+        ],
+    ),
+    ("testkit", &["domain", "embedded", "protocol"]),
     ("xtask", &["embedded", "testkit"]),
+    ("harness", &["embedded", "protocol", "testkit", "xtask"]),
 ];
 
 /// What a crate may import.

@@ -17,8 +17,18 @@ const EMPTY_NAMES: [&str; 9] =
     ["util", "utils", "common", "helper", "helpers", "manager", "managers", "types", "misc"];
 
 /// What one sees first. Tools have dotted homes.
-const TOP: [&str; 8] =
-    ["Cargo.toml", "Cargo.lock", "crates", "migrations", "jobs", "deploy", "README.md", "LICENSE"];
+const TOP: [&str; 10] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain.toml",
+    "crates",
+    "migrations",
+    "jobs",
+    "deploy",
+    "README.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+];
 
 /// Those of tests too: a test that nobody finds is written twice.
 #[test]

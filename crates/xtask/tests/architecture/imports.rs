@@ -1,9 +1,10 @@
 //! Which crate alone may import an outside one. `.cargo/deny.toml` says the same of the whole graph.
 
+use crate::sources::sources;
 use crate::workspace::members;
 
 /// An outside crate (a `*` at the end stands for anything), and who may import it.
-const OWNERS: [(&str, &[&str]); 14] = [
+const OWNERS: [(&str, &[&str]); 16] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
@@ -11,12 +12,14 @@ const OWNERS: [(&str, &[&str]); 14] = [
     // `chat` of the command line is a client, and so are its tests.
     ("reqwest", &["llm", "tools", "cli"]),
     ("axum*", &["api"]),
-    ("utoipa*", &["api"]),
+    ("utoipa*", &["api", "protocol"]),
     ("hyper*", &["api"]),
     ("tokio-cron-scheduler", &["worker"]),
     ("rmcp", &["tools"]),
-    ("clap", &["cli", "xtask"]),
-    ("anyhow", &["cli", "xtask"]),
+    ("clap", &["cli", "harness", "xtask"]),
+    ("anyhow", &["cli", "harness", "xtask"]),
+    ("fail", &["faults"]),
+    ("stateright", &["harness"]),
     ("figment", &["cli"]),
     ("indicatif", &["cli", "xtask"]),
 ];
@@ -65,4 +68,22 @@ fn the_domain_cannot_do_io() {
         .map(|(name, _)| name)
         .collect();
     assert!(wrong.is_empty(), "domain imports {wrong:?}");
+}
+
+/// `cargo xtask quick` runs the tests in `src/`, and starts no servers for them.
+#[test]
+fn tests_in_src_use_no_servers() {
+    // For development only; `embedded` and `cli` are what starts servers.
+    let may = ["testkit", "xtask", "harness", "embedded", "cli"].map(|name| format!("crates/{name}/"));
+    let wrong: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| {
+            !source.path.contains("/tests/") && !may.iter().any(|may| source.path.starts_with(may))
+        })
+        .filter(|source| {
+            source.text.contains("houston_testkit::") || source.text.contains("houston_embedded::")
+        })
+        .map(|source| source.path)
+        .collect();
+    assert!(wrong.is_empty(), "tests with servers belong into the crate's `tests/`: {wrong:#?}");
 }

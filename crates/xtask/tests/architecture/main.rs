@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod arrows;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod imports;
@@ -16,6 +18,12 @@ mod manifests;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod papers;
+#[cfg(test)]
 mod sources;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod words;
 #[cfg(test)]
 mod workspace;

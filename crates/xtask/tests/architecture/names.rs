@@ -54,7 +54,7 @@ fn queries_begin_with_where_they_stand() {
 #[test]
 fn spans_are_called_layer_noun_verb() {
     let mut wrong = Vec::new();
-    for source in sources().iter().filter(|source| !source.path.starts_with("crates/xtask/")) {
+    for source in sources().iter().filter(|source| !is_for_development(&source.path)) {
         for call in ["_span!(", "::span!(", "instrument(name = "] {
             for (line, name) in literals(&source.text, call) {
                 let words: Vec<&str> = name.unwrap_or_default().split('.').collect();
@@ -73,7 +73,7 @@ fn spans_are_called_layer_noun_verb() {
 #[test]
 fn log_messages_have_no_full_stop_and_begin_small() {
     let mut wrong = Vec::new();
-    for source in sources().iter().filter(|source| !source.path.starts_with("crates/xtask/")) {
+    for source in sources().iter().filter(|source| !is_for_development(&source.path)) {
         for level in ["error", "warn", "info", "debug", "trace"] {
             for (at, call) in source.text.match_indices(&format!("tracing::{level}!(")) {
                 let arguments = &source.text[at + call.len()..];
@@ -97,7 +97,7 @@ fn log_messages_have_no_full_stop_and_begin_small() {
 #[test]
 fn no_code_names_a_kind() {
     // The list of the files that come with Houston, and what is for development only.
-    let may = ["crates/cli/src/config/kinds.rs", "crates/testkit/", "crates/xtask/"];
+    let may = ["crates/cli/src/config/kinds.rs", "crates/testkit/", "crates/xtask/", "crates/harness/"];
     let kinds: Vec<String> = std::fs::read_dir(root().join("jobs/agents"))
         .unwrap()
         .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
@@ -128,4 +128,9 @@ fn no_code_names_a_kind() {
 
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_'
+}
+
+/// Whether it is neither delivered nor logs anything.
+fn is_for_development(path: &str) -> bool {
+    path.starts_with("crates/xtask/") || path.starts_with("crates/harness/")
 }

@@ -1,0 +1,204 @@
+//! How fast a cancelled run lets go of its model: from the request, sent, to the model's server seeing its line
+//! closed. The API and the worker are processes of their own, since what is measured is the way between them: over
+//! Redis, and without it over Postgres.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use houston_testkit::model_server::{Ending, Journal, Keep, ModelServer, Prepared, Reply, Wire};
+use houston_testkit::process::Process;
+use houston_testkit::servers::TestServers;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::spread::Spread;
+use crate::http::Connection;
+use crate::installation::{self, goal};
+use houston_xtask::child::quietly;
+use houston_xtask::console::{Progress, tell};
+
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The model writes on for a minute, a word each 100 ms: none of its answers ends by itself.
+const WORDS: usize = 600;
+const PACE: Duration = Duration::from_millis(100);
+/// Nobody listens there.
+const NO_REDIS: &str = "redis://127.0.0.1:1";
+
+/// What came out.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Cancel {
+    /// Of each: so many cancelled, half of them by a message that interrupts.
+    pub(crate) runs: usize,
+    pub(crate) with_redis_ms: Spread,
+    pub(crate) without_redis_ms: Spread,
+}
+
+/// Measures `runs` (and half as many that interrupts began) on each way.
+pub(crate) async fn measure(program: &Path, servers: &TestServers, runs: usize) -> Result<Cancel> {
+    let with_redis = way(program, servers, servers.redis_url(), runs).await?;
+    let without_redis = way(program, servers, NO_REDIS, runs).await?;
+    ensure!(with_redis.len() == without_redis.len(), "not every run was cancelled");
+    Ok(Cancel {
+        runs: with_redis.len(),
+        with_redis_ms: Spread::of(with_redis),
+        without_redis_ms: Spread::of(without_redis),
+    })
+}
+
+async fn way(program: &Path, servers: &TestServers, redis: &str, runs: usize) -> Result<Vec<Duration>> {
+    let text = "word ".repeat(WORDS);
+    let reply = Reply::text(text).in_pieces(WORDS).every(PACE);
+    let reply = Reply::prepared(&Prepared::new(&reply, Wire::OpenAiChat));
+    let model = ModelServer::start(move |_| reply.clone()).await?;
+    let journal = model.journal();
+    journal.keep(Keep::Times);
+    let pair = Pair::start(program, servers, redis, &model.url())?;
+    let mut client = Client { connection: Connection::open(pair.address, &pair.key).await?, journal };
+    let goals = client.goals(runs).await?;
+    let mut begun = Vec::with_capacity(runs);
+    for goal in &goals {
+        begun.push(client.post(goal, json!({"content": "write"})).await?);
+    }
+    client.until_open(runs).await?;
+    let name = if redis == NO_REDIS { "without Redis" } else { "with Redis" };
+    let mut progress = Progress::new(&format!("cancel: {name}"), (runs + runs / 2) as u64);
+    let (mut times, mut next) = (Vec::new(), Vec::new());
+    for (nth, (goal, message)) in goals.iter().zip(&begun).enumerate() {
+        let sent = Instant::now();
+        if nth % 2 == 0 {
+            client.cancel(message.run_id.as_deref()).await?;
+        } else {
+            let body = json!({"content": "no, this", "double_texting": "interrupt"});
+            next.push(client.post(goal, body).await?);
+        }
+        times.push(client.until_left(times.len() + 1).await? - sent);
+        progress.step();
+    }
+    // What the interrupts began.
+    client.until_open(next.len()).await?;
+    for message in next {
+        let message: Message =
+            client.connection.get(&format!("/v1/messages/{}", message.id)).await?.json()?;
+        let sent = Instant::now();
+        client.cancel(message.run_id.as_deref()).await?;
+        times.push(client.until_left(times.len() + 1).await? - sent);
+        progress.step();
+    }
+    pair.end()?;
+    Ok(times)
+}
+
+/// An API and a worker.
+struct Pair {
+    serve: Process,
+    work: Process,
+    address: SocketAddr,
+    key: String,
+    _folder: TempDir,
+}
+
+impl Pair {
+    fn start(program: &Path, servers: &TestServers, redis: &str, model: &str) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("houston-harness-").tempdir()?;
+        let command = |arguments: &[&str]| {
+            let mut command = installation::command(program);
+            command
+                .args(arguments)
+                .env("HOUSTON_FOLDER", folder.path())
+                .env("DATABASE_URL", servers.database_url())
+                .env("HOUSTON_REDIS_URL", redis)
+                .env("HOUSTON_LOG", "error")
+                .env("HOUSTON_MODEL", "local/bench")
+                .env("HOUSTON_LOCAL_URL", model)
+                .env("HOUSTON_MODEL_TOOLS", "false");
+            command
+        };
+        quietly(&mut command(&["migrate"]))?;
+        let key = quietly(&mut command(&["key", "create", "--tenant", "bench"]))?.trim().to_owned();
+        let mut serve = Process::spawn(&mut command(&["serve", "--address", "127.0.0.1:0"]))?;
+        let address = serve.wait_for_address(PATIENCE)?;
+        serve.wait_for_ready(address, "/livez", PATIENCE)?;
+        let work = Process::spawn(&mut command(&["work"]))?;
+        work.wait_for_line(PATIENCE, |line| line == "working")?;
+        Ok(Self { serve, work, address, key, _folder: folder })
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.serve.terminate()?;
+        self.work.terminate()?;
+        self.work.wait(PATIENCE)?;
+        self.serve.wait(PATIENCE)?;
+        Ok(())
+    }
+}
+
+/// Whatever has an id and belongs to a run.
+#[derive(Debug, Deserialize)]
+struct Message {
+    id: String,
+    run_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Made {
+    id: String,
+}
+
+struct Client<'j> {
+    connection: Connection,
+    journal: &'j Journal,
+}
+
+impl Client<'_> {
+    async fn goals(&mut self, count: usize) -> Result<Vec<String>> {
+        tell(&format!("cancel: making {count} goals"));
+        let user = json!({"name": "bench"}).to_string();
+        let mut goals = Vec::with_capacity(count);
+        for _ in 0..count {
+            // All of them are held at once: more than one user may have.
+            let user: Made = self.connection.post("/v1/users", &user).await?.json()?;
+            goals.push(goal(&mut self.connection, &user.id, "bench").await?);
+        }
+        Ok(goals)
+    }
+
+    async fn post(&mut self, goal: &str, body: serde_json::Value) -> Result<Message> {
+        let path = format!("/v1/goals/{goal}/messages");
+        self.connection.post(&path, &body.to_string()).await?.json()
+    }
+
+    async fn cancel(&mut self, run: Option<&str>) -> Result<()> {
+        let path = format!("/v1/runs/{}/cancel", run.context("the message has no run")?);
+        self.connection.post(&path, "{}").await?.json::<serde_json::Value>()?;
+        Ok(())
+    }
+
+    async fn until_open(&self, count: usize) -> Result<()> {
+        let open = self.journal.wait_until(PATIENCE, |journal| journal.open() == count).await;
+        ensure!(open, "{} of {count} runs reached the model", self.journal.open());
+        // Into the middle of their answers.
+        tokio::time::sleep(PACE * 3).await;
+        Ok(())
+    }
+
+    /// When the `count`th line was closed by the service.
+    async fn until_left(&self, count: usize) -> Result<Instant> {
+        let left = |journal: &Journal| {
+            let mut ends: Vec<Instant> = journal
+                .exchanges()
+                .iter()
+                .filter(|exchange| exchange.ending == Ending::ClientLeft)
+                .filter_map(|exchange| exchange.ended)
+                .collect();
+            ends.sort_unstable();
+            ends
+        };
+        let seen = self.journal.wait_until(PATIENCE, |journal| left(journal).len() >= count).await;
+        ensure!(seen, "a cancelled run went on");
+        left(self.journal).get(count - 1).copied().context("a line that was closed is open again")
+    }
+}

@@ -1,0 +1,94 @@
+//! What Postgres counts, asked through `psql`.
+
+use anyhow::{Context, Result};
+use houston_testkit::servers::TestServers;
+use serde::Deserialize;
+
+use houston_xtask::psql::Psql;
+
+/// Counts since the cluster was made.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Counters {
+    /// Transactions that wrote something: those wait for the disk.
+    pub(crate) commits: u64,
+    /// Bytes of the write-ahead log.
+    pub(crate) wal: u64,
+    /// Bytes of the tables and indexes of Houston.
+    pub(crate) stored: u64,
+}
+
+impl Counters {
+    /// The counts now. They are exact: unlike the statistics views, none of them is delayed.
+    pub(crate) fn read(servers: &TestServers) -> Result<Self> {
+        let counts = ask(
+            servers,
+            "select json_build_object(
+                 'commits', pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+                 'wal', pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,
+                 'stored', (select sum(pg_total_relation_size(c.oid))::bigint
+                              from pg_class c where c.relnamespace = 'houston'::regnamespace
+                               and c.relkind = 'r'))",
+        )?;
+        serde_json::from_str(&counts).with_context(|| format!("psql answered {counts}"))
+    }
+
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            commits: self.commits - before.commits,
+            wal: self.wal - before.wal,
+            stored: self.stored.saturating_sub(before.stored),
+        }
+    }
+}
+
+/// What a run of the workload writes, for the bare loop to write the same.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) tenant: String,
+    /// The assistant's history entry.
+    pub(crate) entry: String,
+    /// The events of the last commit, and the one that ends the run.
+    pub(crate) events: Vec<String>,
+    pub(crate) last_event: String,
+}
+
+/// Reads what the latest run wrote.
+pub(crate) fn sample(servers: &TestServers) -> Result<Sample> {
+    let sample = ask(
+        servers,
+        "with run as (select * from houston.runs where status = 'completed' order by ended_at desc limit 1)
+         select json_build_object(
+             'tenant', run.tenant_id,
+             'entry', (select h.content::text from houston.history h
+                        where h.run_id = run.id and h.role = 'assistant' order by position desc limit 1),
+             'events', (select coalesce(json_agg(e.data::text order by e.seq), '[]') from houston.events e
+                         where e.run_id = run.id and e.data->>'type' not in
+                               ('run_queued', 'message_posted', 'attempt_started', 'run_finished')),
+             'last_event', (select e.data::text from houston.events e
+                             where e.run_id = run.id and e.data->>'type' = 'run_finished'))
+           from run",
+    )?;
+    serde_json::from_str(&sample).with_context(|| format!("psql answered {sample}"))
+}
+
+/// How many rows there are in `table`, which may have a condition.
+pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
+    Ok(ask(servers, &format!("select count(*) from {table}"))?.parse()?)
+}
+
+/// Milliseconds from the storing of a message to the claim of its run, as Postgres' clock saw the latest `runs`.
+pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f64>> {
+    let times = ask(
+        servers,
+        &format!(
+            "select extract(epoch from started_at - created_at) * 1000 from houston.runs
+              where started_at is not null order by created_at desc limit {runs}"
+        ),
+    )?;
+    Ok(times.lines().filter_map(|time| time.parse().ok()).collect())
+}
+
+/// One statement, or several; the answer as text, fields and rows on lines.
+pub(crate) fn ask(servers: &TestServers, sql: &str) -> Result<String> {
+    Psql::of(servers)?.ask(sql)
+}

@@ -1,0 +1,124 @@
+//! As many runs as it can take: how many a second, and what each costs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::Size;
+use super::database::Counters;
+use super::spread::{Spread, round};
+use super::stage::{Rest, Stage};
+use super::workload::{self, Timing};
+use crate::proc;
+use houston_xtask::console::Progress;
+
+/// Runs that tell how fast it is, after as many that are not timed.
+const PROBE: usize = 600;
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Saturated {
+    pub(crate) runs: usize,
+    pub(crate) seconds: f64,
+    pub(crate) runs_per_second: f64,
+    pub(crate) first_event_ms: Spread,
+    pub(crate) done_ms: Spread,
+    pub(crate) cpu_ms_per_run: Shares,
+    /// Transactions that wrote, without those the service makes at rest.
+    pub(crate) commits_per_run: f64,
+    pub(crate) wal_bytes_per_run: f64,
+    /// Growth of all tables and indexes.
+    pub(crate) bytes_per_turn: f64,
+    /// In how many pieces the text of a run came, on average: fewer than the model's when several were ready.
+    pub(crate) pieces_per_run: f64,
+    /// Of this program, which plays both client and model.
+    pub(crate) load_cpu_ms_per_run: f64,
+}
+
+/// Split by process.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Shares {
+    pub(crate) houston: f64,
+    pub(crate) postgres: f64,
+    pub(crate) redis: f64,
+}
+
+impl Shares {
+    pub(crate) fn sum(self) -> f64 {
+        round(self.houston + self.postgres + self.redis)
+    }
+}
+
+pub(crate) async fn measure(stage: &Stage<'_>, size: Size, rest: &Rest) -> Result<Saturated> {
+    let goals = stage.goals(2 * PROBE).await?;
+    drive(stage, &goals[..PROBE], size.concurrency, "warming up").await?;
+    let began = Instant::now();
+    drive(stage, &goals[PROBE..], size.concurrency, "warming up").await?;
+    let rate = PROBE as f64 / began.elapsed().as_secs_f64();
+    let runs = (rate * size.saturated.as_secs_f64()).ceil().max(1.0) as usize;
+
+    let goals = stage.goals(runs).await?;
+    let own = std::process::id();
+    let (before, cpu, load) = (Counters::read(stage.servers)?, stage.cpu()?, proc::cpu(own)?);
+    let label = format!("saturated: {} at once", size.concurrency);
+    let began = Instant::now();
+    let timings = drive(stage, &goals, size.concurrency, &label).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let (spent, load) = (stage.cpu()?.since(cpu), proc::cpu(own)? - load);
+    let grown = Counters::read(stage.servers)?.since(before);
+
+    let per_run = |amount: f64| round(amount / runs as f64);
+    let ms_per_run = |time: Duration| per_run(time.as_secs_f64() * 1000.0);
+    let background = rest.commits_per_second * seconds;
+    Ok(Saturated {
+        runs,
+        seconds: round(seconds),
+        runs_per_second: round(runs as f64 / seconds),
+        first_event_ms: Spread::of(timings.iter().map(|timing| timing.first_event - timing.posted)),
+        done_ms: Spread::of(timings.iter().map(|timing| timing.done - timing.posted)),
+        cpu_ms_per_run: Shares {
+            houston: ms_per_run(spent.houston),
+            postgres: ms_per_run(spent.postgres),
+            redis: ms_per_run(spent.redis),
+        },
+        commits_per_run: per_run(grown.commits as f64 - background),
+        wal_bytes_per_run: per_run(grown.wal as f64),
+        bytes_per_turn: per_run(grown.stored as f64),
+        pieces_per_run: per_run(timings.iter().map(|timing| timing.pieces).sum::<usize>() as f64),
+        load_cpu_ms_per_run: ms_per_run(load),
+    })
+}
+
+/// One run in each of `goals`, `concurrency` at once.
+async fn drive(stage: &Stage<'_>, goals: &[String], concurrency: usize, label: &str) -> Result<Vec<Timing>> {
+    let mut progress = Progress::new(label, goals.len() as u64);
+    let goals: Arc<[String]> = goals.into();
+    let next = Arc::new(AtomicUsize::new(0));
+    let texts = Arc::new((workload::message(), workload::answer()));
+    let mut clients = JoinSet::new();
+    for _ in 0..concurrency {
+        let mut connection = stage.houston.connect().await?;
+        let (goals, next, texts) = (Arc::clone(&goals), Arc::clone(&next), Arc::clone(&texts));
+        clients.spawn(async move {
+            let mut timings = Vec::new();
+            while let Some(goal) = goals.get(next.fetch_add(1, Ordering::Relaxed)) {
+                timings.push(workload::run(&mut connection, goal, &texts.0, &texts.1).await?);
+            }
+            anyhow::Ok(timings)
+        });
+    }
+    let mut timings = Vec::with_capacity(goals.len());
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        tokio::select! {
+            ended = clients.join_next() => match ended {
+                Some(ended) => timings.extend(ended??),
+                None => return Ok(timings),
+            },
+            _ = tick.tick() => progress.reach(next.load(Ordering::Relaxed).min(goals.len()) as u64),
+        }
+    }
+}

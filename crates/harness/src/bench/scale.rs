@@ -1,0 +1,149 @@
+//! Among 100,000 agentables that have nothing to do: what the sweep and a claim take.
+//!
+//! On a Postgres of its own with fsync off: a commit's wait for the disk is the same however many rows there are,
+//! and would hide what is measured. Times are round trips of `pgbench` over a unix socket, statements prepared.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use houston_testkit::crowd::Crowd;
+use houston_testkit::servers::TestServers;
+use serde::Serialize;
+
+use super::database::ask;
+use super::spread::{Spread, round};
+use super::statement::{fill, quote, statements};
+use houston_xtask::child::quietly;
+use houston_xtask::console::tell;
+use houston_xtask::programs;
+use houston_xtask::psql;
+
+const CROWD: Crowd = Crowd::LARGE;
+/// The size of a sweep's page, as in `jobs/orchestrator.toml`.
+const PAGE: &str = "500";
+const SWEEPS: u32 = 500;
+/// Each needs an agentable that waits.
+const CLAIMS: u32 = CROWD.waiting - 500;
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Scale {
+    agentables: u32,
+    messages: u32,
+    seeded_s: f64,
+    /// A full page of those that wait.
+    pub(crate) sweep_ms: Spread,
+    pub(crate) claim_ms: Spread,
+}
+
+/// Measures it; `None` without `pgbench`.
+pub(crate) async fn measure() -> Result<Option<Scale>> {
+    let servers = programs::servers(|config| config.fsync = false)?;
+    let Ok(pgbench) = psql::program(&servers, "pgbench") else {
+        tell("idle scale: left out, `pgbench` is not installed beside this Postgres");
+        return Ok(None);
+    };
+    let Crowd { agentables, runs, .. } = CROWD;
+    tell(&format!("idle scale: seeding {agentables} agentables with {} messages", agentables * runs * 2));
+    psql::migrate(&servers)?;
+    let began = Instant::now();
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("crowd.sql");
+    std::fs::write(&script, CROWD.script())?;
+    let mut command = Command::new(psql::program(&servers, "psql")?);
+    command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", servers.database_url(), "-f"]).arg(&script);
+    tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    let seeded = began.elapsed();
+    ask(&servers, "vacuum analyze")?;
+    ask(&servers, "checkpoint")?;
+
+    let statements = statements()?;
+    let text = |name: &str, values: &[&str]| -> Result<String> {
+        fill(statements.get(name).with_context(|| format!("`{name}` is not prepared"))?, values)
+    };
+    let goal = "('01900000-0002-7000-8000-' || lpad(to_hex(:n::int), 12, '0'))::uuid";
+    let worker = format!("{}::uuid", quote(&Crowd::id("worker", 0)));
+    let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE, "10"])?;
+    let claim = text(
+        "store::claim::run",
+        &[
+            goal,
+            &worker,
+            "gen_random_uuid()",
+            "gen_random_uuid()",
+            "10",
+            "100",
+            "262144",
+            "3",
+            "5",
+            "array['goal']",
+            "1800",
+        ],
+    )?;
+    tell("idle scale: sweeps, then claims");
+    let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;
+    let claim_ms = times(&servers, &pgbench, &claim, CLAIMS).await?;
+    let claimed = ask(&servers, "select count(*) from houston.runs where status = 'running'")?;
+    ensure!(
+        claimed.parse::<u32>()? == CLAIMS + CROWD.driven,
+        "{claimed} runs are driven after {CLAIMS} claims"
+    );
+    let messages = agentables * runs * 2;
+    Ok(Some(Scale { agentables, messages, seeded_s: round(seeded.as_secs_f64()), sweep_ms, claim_ms }))
+}
+
+/// How long each of `count` executions of `statement` took, one after the other; `:n` counts them from 0.
+async fn times(
+    servers: &TestServers,
+    pgbench: &std::path::Path,
+    statement: &str,
+    count: u32,
+) -> Result<Spread> {
+    Ok(Spread::of(durations(servers, pgbench, statement, count).await?))
+}
+
+/// The same, each of them.
+pub(super) async fn durations(
+    servers: &TestServers,
+    pgbench: &std::path::Path,
+    statement: &str,
+    count: u32,
+) -> Result<Vec<Duration>> {
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("script.sql");
+    std::fs::write(&script, format!("{statement};\n\\set n :n + 1\n"))?;
+    let mut command = Command::new(pgbench);
+    command.args(["--no-vacuum", "--protocol=prepared", "--client=1", "--define=n=0", "--log"]);
+    command.arg(format!("--log-prefix={}", folder.path().join("log").display()));
+    command.arg(format!("--transactions={count}")).arg("--file").arg(&script).arg(servers.database_url());
+    tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    let mut times = Vec::new();
+    for entry in std::fs::read_dir(folder.path())? {
+        let path = entry?.path();
+        if path == script {
+            continue;
+        }
+        // client, transaction, microseconds, …
+        for line in std::fs::read_to_string(path)?.lines() {
+            let micros = line.split(' ').nth(2).context("pgbench wrote no time")?;
+            times.push(Duration::from_micros(micros.parse()?));
+        }
+    }
+    ensure!(times.len() == usize::try_from(count)?, "pgbench logged {} of {count} executions", times.len());
+    Ok(times)
+}
+
+impl Scale {
+    /// Its lines in the table: what, measured, aim, met.
+    pub(crate) fn lines(&self) -> [[String; 4]; 2] {
+        let line = |what: &str, spread: Spread, most: f64| {
+            let met = if spread.p99 <= most { "yes" } else { "NO" };
+            let measured = format!("{:.2} / {:.2}", spread.p50, spread.p99);
+            [what.to_owned(), measured, format!("≤ {most}"), met.to_owned()]
+        };
+        [
+            line("idle scale: sweep of 500, ms p50 / p99", self.sweep_ms, 10.0),
+            line("idle scale: claim, ms p50 / p99", self.claim_ms, 1.0),
+        ]
+    }
+}

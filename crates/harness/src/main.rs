@@ -1,0 +1,56 @@
+//! `houston-harness`: puts load, faults and judges on Houston. `cargo xtask <command>` starts it.
+//!
+//! # Invariants
+//!
+//! - It knows the service from outside only: as a process, over HTTP, and by what Postgres and the kernel count.
+//! - A command does its own set-up, and leaves nothing behind: not at its end, not after a failure, not on Ctrl-C.
+//! - Results go to stdout, everything else to stderr; with `--json`, stdout is exactly one object.
+//!
+//! # Deliberately absent
+//!
+//! Imports of the crates it measures: `embedded`, `testkit` and the library of `xtask` are all it may have.
+//!
+//! # Recipe: add a command
+//!
+//! A file `commands/<command>.rs` with its arguments (a `clap::Args` whose first doc line is its help) and an async
+//! `run`; a variant in `commands::Command`; a variant in `xtask`'s `commands::Command` that forwards to it. Values
+//! whose `Drop` cleans up do so on Ctrl-C too: the command's future is dropped.
+
+mod bench;
+mod chaos;
+mod commands;
+mod evidence;
+mod http;
+mod installation;
+mod price_data;
+mod proc;
+mod providers;
+mod recovery;
+mod sse;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use houston_xtask::signals::run_until_stopped;
+
+/// Puts load, faults and judges on Houston.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    run_until_stopped("harness", Arguments::parse().command.run())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,234 @@
+//! `llmock`: it breaks calls, keeps a journal of every attempt, and judges what the client did about it.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures_util::future::join_all;
+use houston_testkit::process::Process;
+use houston_testkit::servers::TestServers;
+use serde_json::{Value, json};
+
+use super::house::{Ended, House};
+use super::report::Line;
+use crate::http::Connection;
+use houston_xtask::console::{Progress, tell};
+use houston_xtask::{programs, repository};
+
+/// `llmock`, and everything it needs.
+const PACKAGES: [&str; 31] = [
+    "llmock==0.2.2",
+    "annotated-doc==0.0.7",
+    "annotated-types==0.8.0",
+    "anyio==4.16.0",
+    "certifi==2026.10.18",
+    "click==8.5.1",
+    "fastapi==0.165.0",
+    "h11==0.16.0",
+    "httpcore==1.0.9",
+    "httptools==0.9.0",
+    "httpx==0.28.1",
+    "idna==3.20",
+    "markdown-it-py==4.3.0",
+    "mdurl==0.1.2",
+    "opentelemetry-api==1.45.2",
+    "pydantic==2.14.3",
+    "pydantic_core==2.50.4",
+    "Pygments==2.21.0",
+    "python-dotenv==1.2.4",
+    "python-multipart==0.0.34",
+    "PyYAML==6.0.3",
+    "rich==15.0.0",
+    "shellingham==1.5.4",
+    "starlette==1.10.0",
+    "typer==0.29.2",
+    "typing-inspection==0.4.5",
+    "typing_extensions==4.16.0",
+    "uvicorn==0.54.0",
+    "uvloop==0.23.0",
+    "watchfiles==1.3.0",
+    "websockets==17.4",
+];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A provider that it plays.
+struct Provider {
+    /// As in `HOUSTON_MODEL`.
+    name: &'static str,
+    /// As the judge calls it.
+    judged: &'static str,
+    url_variable: &'static str,
+    key_variable: &'static str,
+    /// Where its API begins.
+    path: &'static str,
+    /// What else is to be set.
+    more: &'static [(&'static str, &'static str)],
+}
+
+const PROVIDERS: &[Provider] = &[
+    Provider::new("openai", "openai", ["OPENAI_BASE_URL", "OPENAI_API_KEY"], "/v1"),
+    Provider::new("anthropic", "anthropic", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"], "/anthropic/v1"),
+    Provider::new("google", "gemini", ["GEMINI_BASE_URL", "GEMINI_API_KEY"], "/gemini/v1beta"),
+    Provider::new("cohere", "cohere", ["COHERE_BASE_URL", "COHERE_API_KEY"], "/cohere/v2"),
+    Provider::new(
+        "perplexity",
+        "perplexity",
+        ["PERPLEXITY_BASE_URL", "PERPLEXITY_API_KEY"],
+        "/perplexity/v1",
+    ),
+    Provider::new("mistral", "mistral", ["MISTRAL_BASE_URL", "MISTRAL_API_KEY"], "/mistral/v1"),
+    Provider::new("groq", "groq", ["GROQ_BASE_URL", "GROQ_API_KEY"], "/groq/openai/v1"),
+    Provider::new("together", "together", ["TOGETHER_BASE_URL", "TOGETHER_API_KEY"], "/together/v1"),
+    Provider::new("xai", "xai", ["XAI_BASE_URL", "XAI_API_KEY"], "/xai/v1"),
+];
+
+impl Provider {
+    const fn new(
+        name: &'static str,
+        judged: &'static str,
+        [url_variable, key_variable]: [&'static str; 2],
+        path: &'static str,
+    ) -> Self {
+        Self { name, judged, url_variable, key_variable, path, more: &[] }
+    }
+
+    fn variables(&self, judge: SocketAddr) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
+            ("HOUSTON_MODEL", format!("{}/some-model", self.name)),
+            (self.url_variable, format!("http://{judge}{}", self.path)),
+            (self.key_variable, "sk-not-a-key".to_owned()),
+            // Shorter than a stalled stream stalls.
+            ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "2".to_owned()),
+            ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "1000".to_owned()),
+            // What is expected to fail is logged as a failure.
+            ("HOUSTON_LOG", "error".to_owned()),
+        ];
+        variables.extend(self.more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        variables
+    }
+}
+
+/// What is done to a call, and what must come of it.
+struct Case {
+    name: &'static str,
+    behaviours: fn() -> Vec<Value>,
+    /// Whether the user must get an answer; else the run must fail at once.
+    is_answered: bool,
+}
+
+const CASES: [Case; 13] = [
+    Case::answered("nothing", Vec::new),
+    Case::answered("429, Retry-After 2 s", || vec![fail(429, Some(2.0), 1)]),
+    Case::answered("429, retry-after-ms 400", || vec![fail(429, Some(0.4), 1)]),
+    Case::answered("429 three times, Retry-After 1 s", || vec![fail(429, Some(1.0), 3)]),
+    Case::answered("529 twice", || vec![fail(529, None, 2)]),
+    Case::answered("500", || vec![fail(500, None, 1)]),
+    Case::answered("503", || vec![fail(503, None, 1)]),
+    Case::answered("stream truncated", || vec![stream("truncate", 2)]),
+    Case::answered("stream disconnected", || vec![stream("disconnect", 2)]),
+    Case::answered("stream stalled", || vec![stream("stall", 1)]),
+    Case::answered("chunk malformed", || vec![stream("malformed", 1)]),
+    Case { name: "400", behaviours: || vec![fail(400, None, 1)], is_answered: false },
+    Case { name: "401", behaviours: || vec![fail(401, None, 1)], is_answered: false },
+];
+
+impl Case {
+    const fn answered(name: &'static str, behaviours: fn() -> Vec<Value>) -> Self {
+        Self { name, behaviours, is_answered: true }
+    }
+}
+
+fn fail(status: u16, retry_after: Option<f64>, times: u32) -> Value {
+    json!({ "type": "fail", "status": status, "retry_after": retry_after, "times": times })
+}
+
+fn stream(kind: &str, after_chunks: u32) -> Value {
+    json!({ "type": "stream_fault", "kind": kind, "after_chunks": after_chunks, "stall_seconds": 20.0 })
+}
+
+/// Every case with every provider: the providers of a case at the same time.
+pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Line>> {
+    let (_process, address) = serve().await?;
+    let mut houses = Vec::new();
+    for (number, provider) in (1..).zip(PROVIDERS) {
+        let house = House::start(program, servers, number, &provider.variables(address)).await;
+        houses.push(house.with_context(|| format!("Houston with {}", provider.name))?);
+    }
+    let mut judge = Connection::open(address, "").await?;
+    let mut lines = Vec::new();
+    let mut progress = Progress::new("llmock breaks calls", CASES.len() as u64);
+    for case in &CASES {
+        judge.post("/_llmock/reset", "{}").await?;
+        prepare(&mut judge, case).await?;
+        let talks = houses.iter_mut().map(|house| talk(house, case));
+        let talks = join_all(talks).await;
+        // The judge closes a connection that was quiet for 5 s, and on a busy machine a case takes longer.
+        judge = Connection::open(address, "").await?;
+        let verdict: Value = judge.get("/_llmock/verdict").await?.json()?;
+        for (provider, faults) in PROVIDERS.iter().zip(talks) {
+            let mut faults = faults?;
+            faults.extend(findings(&verdict, provider));
+            lines.push(Line { judge: "llmock", provider: provider.name, case: case.name, faults });
+        }
+        progress.step();
+    }
+    Ok(lines)
+}
+
+async fn serve() -> Result<(Process, SocketAddr)> {
+    let venv = repository::tools().join("llmock");
+    programs::venv(&venv, &PACKAGES).await?;
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let mut command = Command::new(venv.join("bin/llmock"));
+    command.args(["serve", "--host", "127.0.0.1", "--port", &address.port().to_string()]);
+    // At a pace: an answer that is sent whole at once counts as read, whatever the client does about it.
+    command.args(["--log-level", "warning", "--tool-mode", "off", "--stream-chunk-delay-ms", "20"]);
+    let mut process = Process::spawn(&mut command)?;
+    process.wait_for_ready(address, "/_llmock/scenario", PATIENCE)?;
+    tell("llmock is up");
+    Ok((process, address))
+}
+
+async fn prepare(judge: &mut Connection, case: &Case) -> Result<()> {
+    let behaviours = (case.behaviours)();
+    if behaviours.is_empty() {
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    for provider in PROVIDERS {
+        all.extend(behaviours.iter().cloned().map(|mut behaviour| {
+            behaviour["match"] = json!({ "provider": provider.judged });
+            behaviour
+        }));
+    }
+    judge.post("/_llmock/scenario", &json!({ "behaviors": all }).to_string()).await?.json::<Value>()?;
+    Ok(())
+}
+
+/// One message, and what is wrong with what became of it.
+async fn talk(house: &mut House, case: &Case) -> Result<Vec<String>> {
+    let goal = house.goal(case.name).await?;
+    let Ended { status, error } = house.say(&goal, "Hello, how are you?").await?;
+    let answer = house.answer(&goal).await?;
+    let mut faults = Vec::new();
+    let is_answered = status == "completed" && !answer.is_empty();
+    if is_answered != case.is_answered {
+        faults.push(format!("the run is {status} ({}), the answer `{answer}`", error.unwrap_or_default()));
+    }
+    Ok(faults)
+}
+
+/// What the judge found in the calls to `provider`, warnings included.
+fn findings<'v>(verdict: &'v Value, provider: &'v Provider) -> impl Iterator<Item = String> + 'v {
+    let all = verdict["findings"].as_array().into_iter().flatten();
+    let its = all.filter(|finding| {
+        let path =
+            finding["path"].as_str().and_then(|path| path.split_whitespace().last()).unwrap_or_default();
+        path.starts_with(provider.path)
+    });
+    its.map(|finding| {
+        format!("{}: {}", finding["code"].as_str().unwrap_or(""), finding["title"].as_str().unwrap_or(""))
+    })
+}

@@ -1,0 +1,206 @@
+//! The Markdown files of a repository: where their links lead, and which commands they show.
+//!
+//! A reader who follows a page must not meet a dead link or a command that does not exist. The tests that use this
+//! know the programs; this knows Markdown, as far as these pages use it: headings, fenced blocks, code spans, links.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A Markdown file.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// From the root of the repository, such as `crates/README.md`.
+    pub path: String,
+    /// All of it.
+    pub text: String,
+}
+
+/// Something a document contains, and the line it is on, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Counted from 1.
+    pub line: usize,
+    /// A link's target, or a command without prompt, comment and leading assignments.
+    pub text: String,
+}
+
+/// All Markdown files below `root`, sorted by path. Build folders, `node_modules` and hidden folders are left out.
+///
+/// # Errors
+///
+/// When a folder or file cannot be read.
+pub fn documents(root: &Path) -> io::Result<Vec<Document>> {
+    let mut paths = Vec::new();
+    collect(root, &mut paths)?;
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path)?;
+            let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+            Ok(Document { path, text })
+        })
+        .collect()
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !name.starts_with('.') && name != "target" && name != "node_modules" {
+                collect(&path, paths)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+impl Document {
+    /// The targets of its links, `[text](target)`, outside code.
+    #[must_use]
+    pub fn links(&self) -> Vec<Found> {
+        let mut links = Vec::new();
+        for (line, text, fenced) in self.lines() {
+            if fenced {
+                continue;
+            }
+            let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join("code");
+            for (at, _) in prose.match_indices("](") {
+                if let Some(end) = prose[at + 2..].find(')') {
+                    links.push(Found { line, text: prose[at + 2..at + 2 + end].to_owned() });
+                }
+            }
+        }
+        links
+    }
+
+    /// What `#…` in a link to it may name: its headings, as GitHub spells them.
+    #[must_use]
+    pub fn anchors(&self) -> Vec<String> {
+        let headings = self.lines().filter(|(_, text, fenced)| !fenced && text.starts_with('#'));
+        headings.map(|(_, text, _)| anchor(text.trim_start_matches('#').trim())).collect()
+    }
+
+    /// The commands of one program that it shows, in fenced blocks and in code spans; `program` is how such a command
+    /// begins, for example `["cargo", "xtask"]`.
+    #[must_use]
+    pub fn commands(&self, program: &[&str]) -> Vec<Found> {
+        let mut commands = Vec::new();
+        for (line, text, fenced) in self.lines() {
+            let candidates: Vec<&str> =
+                if fenced { vec![text] } else { text.split('`').skip(1).step_by(2).collect() };
+            for candidate in candidates {
+                let command = bare(candidate);
+                if command.len() > program.len() && command.starts_with(program) {
+                    commands.push(Found { line, text: command.join(" ") });
+                }
+            }
+        }
+        commands
+    }
+
+    /// Each line with its number, and whether it is inside a fenced block.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str, bool)> {
+        let mut fenced = false;
+        self.text.lines().enumerate().map(move |(index, text)| {
+            let is_fence = text.trim_start().starts_with("```");
+            fenced ^= is_fence;
+            (index + 1, text, fenced || is_fence)
+        })
+    }
+}
+
+/// A command's words without prompt, comment and leading assignments.
+fn bare(text: &str) -> Vec<&str> {
+    let words = text.trim().trim_start_matches("$ ").split_whitespace();
+    words
+        .take_while(|word| !word.starts_with('#'))
+        .skip_while(|word| word.split_once('=').is_some_and(|(name, _)| name.chars().all(is_name)))
+        .collect()
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_'
+}
+
+fn anchor(heading: &str) -> String {
+    let letters = heading.to_lowercase();
+    letters
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'))
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .collect()
+}
+
+/// What is wrong with a command, or nothing. `help` gives the help of a subcommand, named by its words, or nothing when
+/// there is none.
+///
+/// Checked are the subcommand and the names of its options; what stands for an id or a file is not.
+#[must_use]
+pub fn mistake(command: &[&str], help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<String> {
+    let plain = |word: &&&str| word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+    let words: Vec<&str> =
+        command.iter().take_while(|word| plain(word) && !word.starts_with('-')).copied().collect();
+    let mut found = None;
+    for end in 1..=words.len() {
+        match help(&words[..end]) {
+            Some(text) => found = Some(text),
+            None => break,
+        }
+    }
+    let Some(found) = found else {
+        // `houston --help`, or a placeholder such as `houston …`.
+        return words.first().map(|word| format!("there is no command `{word}`"));
+    };
+    let options = command.iter().take_while(|word| **word != "--").filter(|word| word.starts_with("--"));
+    options
+        .map(|option| option.split('=').next().unwrap_or(option))
+        .map(|option| option.trim_end_matches(|letter: char| !letter.is_ascii_lowercase()))
+        .find(|option| !found.contains(option))
+        .map(|option| format!("`{}` has no option `{option}`", words.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(text: &str) -> Document {
+        Document { path: "a.md".to_owned(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn links_are_found_outside_code() {
+        let links = document("see [a](b.md#c) and `[x](y)`\n```\n[no](no)\n```\n[d `e`](f)").links();
+        let targets: Vec<&str> = links.iter().map(|link| link.text.as_str()).collect();
+        assert_eq!(targets, ["b.md#c", "f"]);
+    }
+
+    #[test]
+    fn anchors_are_spelled_as_github_does() {
+        assert_eq!(document("## A kind of your own\n# Run, `x`").anchors(), ["a-kind-of-your-own", "run-x"]);
+    }
+
+    #[test]
+    fn commands_lose_prompt_comment_and_assignments() {
+        let text = "`houston list`\n```sh\n$ A=b houston key create --tenant x   # once\nls\n```";
+        let commands = document(text).commands(&["houston"]);
+        let commands: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
+        assert_eq!(commands, ["houston list", "houston key create --tenant x"]);
+    }
+
+    #[test]
+    fn unknown_commands_and_options_are_mistakes() {
+        let mut help = |words: &[&str]| match words {
+            ["key"] => Some("create".to_owned()),
+            ["key", "create"] => Some("--tenant".to_owned()),
+            _ => None,
+        };
+        assert_eq!(mistake(&["key", "create", "--tenant", "acme"], &mut help), None);
+        assert!(mistake(&["key", "create", "--owner"], &mut help).unwrap().contains("--owner"));
+        assert!(mistake(&["keys"], &mut help).unwrap().contains("keys"));
+    }
+}

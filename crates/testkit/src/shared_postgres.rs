@@ -1,0 +1,202 @@
+//! One Postgres for all tests of a run.
+//!
+//! The first test that needs it starts it, the others find it in a folder that is named after the runner (`cargo
+//! nextest` or `cargo test`). No test owns it, because none lives as long as the run: a copy of the first test's
+//! program does. That copy runs nothing but the test which [`shared_postgres!`](crate::shared_postgres!) defines,
+//! watches the runner, and stops Postgres and removes the folder once the runner has ended, however it ended.
+//!
+//! ```text
+//! /tmp/houston-tests-<runner>/lock       held by whoever starts Postgres or makes the template
+//! /tmp/houston-tests-<runner>/serving    held by the process that runs Postgres, for as long as it lives
+//! /tmp/houston-tests-<runner>/server     its URL and the postmaster's process id, once it takes requests
+//! /tmp/houston-tests-<runner>/templates  a file per template database that is complete
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::{CommandExt, parent_id};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use houston_embedded::{Config, Servers};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::psql::Psql;
+
+/// Not below `TMPDIR`: a socket's path must be short, and `cargo xtask test` removes its `TMPDIR` at its end.
+const PARENT: &str = "/tmp";
+/// Tells the process that is to run Postgres in which folder, and for which runner.
+const FOLDER: &str = "HOUSTON_TEST_POSTGRES_FOLDER";
+const RUNNER: &str = "HOUSTON_TEST_POSTGRES_RUNNER";
+/// What [`shared_postgres!`](crate::shared_postgres!) calls its test.
+const TEST: &str = "shared_postgres";
+/// Many tests, each with some pools. An unused connection costs next to nothing.
+const CONNECTIONS: u16 = 1000;
+/// Between two looks at the runner.
+const WATCH: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(5);
+
+/// The server of this run; it outlives this value.
+#[derive(Debug)]
+pub(crate) struct SharedPostgres {
+    folder: PathBuf,
+    pub(crate) psql: Psql,
+}
+
+impl SharedPostgres {
+    /// Finds the server of this run, or starts it.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL is not installed or does not come up, or the test program has no test that runs it.
+    pub(crate) fn find_or_start() -> io::Result<Self> {
+        let runner = runner();
+        let folder = Path::new(PARENT).join(format!("houston-tests-{runner}"));
+        // Under root, Postgres runs as another user, who must be able to pass.
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder)?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+        let _lock = lock(&folder)?;
+        if !is_served(&folder)? {
+            start(&folder, runner)?;
+        }
+        let server = fs::read_to_string(folder.join("server"))?;
+        let (url, postmaster) = server.split_once('\n').ok_or(io::ErrorKind::InvalidData)?;
+        let psql = Psql::of(url, postmaster.parse().ok());
+        Ok(Self { folder, psql })
+    }
+
+    /// Makes the template database `name` unless this run has it. `migrate` fills it: it gets the URL of an empty
+    /// database, and leaves no connection open.
+    ///
+    /// # Errors
+    ///
+    /// When Postgres or `migrate` refuses.
+    pub(crate) fn make_template(
+        &self,
+        name: &str,
+        migrate: impl FnOnce(String) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let _lock = lock(&self.folder)?;
+        let complete = self.folder.join("templates").join(name);
+        if !complete.exists() {
+            // Whoever tried before may have been killed half-way.
+            self.psql.run(&format!("drop database if exists {name} with (force)"))?;
+            self.psql.run(&format!("create database {name}"))?;
+            migrate(self.psql.url_of(name))?;
+            self.psql.run(&format!("alter database {name} allow_connections false"))?;
+            fs::create_dir_all(self.folder.join("templates"))?;
+            fs::write(complete, "")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose end is the end of the run: what `cargo` started us, else this process.
+fn runner() -> u32 {
+    let is_run_by_cargo = std::env::var_os("CARGO_MANIFEST_DIR").is_some();
+    // Process 1 outlives every run, and adopts who lost their parent.
+    Some(parent_id()).filter(|parent| is_run_by_cargo && *parent != 1).unwrap_or_else(std::process::id)
+}
+
+/// Waits until nobody else holds the lock of the folder. Dropping the file gives it back.
+fn lock(folder: &Path) -> io::Result<File> {
+    let file = File::create(folder.join("lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Whether a process runs Postgres in this folder. A folder without one is that of an earlier runner with the same
+/// process id.
+fn is_served(folder: &Path) -> io::Result<bool> {
+    match File::create(folder.join("serving"))?.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+        Ok(()) => {
+            for name in ["server", "templates", "postgres"] {
+                let path = folder.join(name);
+                if path.is_dir() {
+                    fs::remove_dir_all(path)?;
+                } else if path.exists() {
+                    fs::remove_file(path)?;
+                }
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// Starts the process that runs Postgres and waits until Postgres takes requests.
+fn start(folder: &Path, runner: u32) -> io::Result<()> {
+    let output = File::create(folder.join("output"))?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["--exact", TEST, "--nocapture"])
+        .env(FOLDER, folder)
+        .env(RUNNER, runner.to_string())
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .current_dir("/")
+        // Ctrl-C, or the runner ending a test that takes too long, does not reach it.
+        .process_group(0)
+        .spawn()?;
+    while !folder.join("server").exists() {
+        if child.try_wait()?.is_some() {
+            let output = fs::read_to_string(folder.join("output"))?;
+            return Err(io::Error::other(format!(
+                "the Postgres of this run did not start (does the root of this test crate have \
+                 `houston_testkit::shared_postgres!();`?):\n{output}"
+            )));
+        }
+        sleep(POLL);
+    }
+    Ok(())
+}
+
+/// Runs Postgres until the runner ends, if this process was started for that; otherwise does nothing.
+///
+/// # Errors
+///
+/// When PostgreSQL is not installed or does not come up, or the folder cannot be written to.
+pub fn serve_if_asked() -> io::Result<()> {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return Ok(()) };
+    let runner = std::env::var_os(RUNNER).as_ref().and_then(|runner| runner.to_str()?.parse().ok());
+    let runner = runner.and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    let serving = File::create(folder.join("serving"))?;
+    serving.lock()?;
+    let mut config = Config::new(folder.join("postgres"));
+    config.path = std::env::var_os("PATH");
+    config.redis = false;
+    config.fsync = false;
+    config.max_connections = CONNECTIONS;
+    let servers = Servers::start(&config, &mut |_| {}).map_err(io::Error::other)?;
+    let (Some(url), Some(postmaster)) = (servers.database_url(), servers.postgres_pid()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    // Under another name first: whoever finds it reads all of it.
+    let (draft, server) = (folder.join("server.new"), folder.join("server"));
+    fs::write(&draft, format!("{url}\n{postmaster}"))?;
+    fs::rename(draft, server)?;
+    // A runner of another user is there, too, though it may not be signalled.
+    while test_kill_process(runner) != Err(Errno::SRCH) {
+        sleep(WATCH);
+    }
+    servers.stop().map_err(io::Error::other)?;
+    fs::remove_dir_all(folder)
+}
+
+/// Defines the test that runs the Postgres of a test run, if it is asked to, and else passes at once. It belongs in the
+/// root of every test crate that uses [`TestDatabase::shared`](crate::database::TestDatabase::shared).
+#[macro_export]
+macro_rules! shared_postgres {
+    () => {
+        /// Not a test but the process that runs the Postgres of all tests.
+        #[test]
+        fn shared_postgres() {
+            $crate::shared_postgres::serve_if_asked().unwrap();
+        }
+    };
+}

@@ -1,0 +1,28 @@
+//! Commands of `houston-harness`, built and started as a process: `cargo xtask check` and `test` do not wait for it.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+use houston_xtask::{child, repository};
+
+/// What follows the name of the command, passed on unchanged.
+#[derive(Debug, Args)]
+pub(crate) struct Forwarded {
+    /// Options of the command: `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl Forwarded {
+    pub(crate) fn new(arguments: &[&str]) -> Self {
+        Self { arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect() }
+    }
+
+    pub(crate) async fn run(self, command: &str) -> Result<ExitCode> {
+        child::succeed(repository::cargo_build_like_tests(&["--bin", "houston-harness"])).await?;
+        let mut harness = Command::new(repository::target().join("debug/houston-harness"));
+        harness.arg(command).args(self.arguments);
+        Ok(child::code(child::run(harness).await?))
+    }
+}

@@ -1,0 +1,141 @@
+//! The test runner: cargo-nextest, with what was slowest at its end.
+
+use std::io::IsTerminal;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::child::Running;
+use crate::console::tell;
+
+/// How many of the slowest tests are named.
+const SLOWEST: usize = 10;
+
+/// What a run of tests came to.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// Each test that ran, with how long it took.
+    tests: Vec<(Duration, String)>,
+    /// The runner's closing lines: its summary, and the tests that failed.
+    summary: Vec<String>,
+}
+
+/// Runs `nextest`, passing on what it says, then names the slowest tests; its summary stays the last thing said.
+///
+/// # Errors
+/// It cannot be started.
+pub async fn run(mut nextest: Command) -> Result<ExitStatus> {
+    if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        nextest.args(["--color", "always"]);
+    }
+    nextest.stderr(Stdio::piped());
+    let child = tokio::process::Command::from(nextest).spawn();
+    let mut child = Running(child.context("cargo-nextest cannot be started")?);
+    let mut ran = Ran::default();
+    if let Some(stderr) = child.0.stderr.take() {
+        let mut lines = BufReader::new(stderr).lines();
+        while let Some(line) = lines.next_line().await? {
+            ran.read(&line);
+            tell(&line);
+        }
+    }
+    let status = child.0.wait().await?;
+    for line in ran.closing_lines() {
+        tell(&line);
+    }
+    Ok(status)
+}
+
+impl Ran {
+    fn read(&mut self, line: &str) {
+        let plain = without_colours(line);
+        let words = plain.trim_start();
+        if words.starts_with("Summary [") {
+            self.summary = vec![line.to_owned()];
+        } else if !self.summary.is_empty() && !words.starts_with("error:") {
+            // Nothing but the tests that failed follows it; they are named once more after the table.
+            self.summary.push(line.to_owned());
+        } else if let Some(test) = ended(words) {
+            self.tests.push(test);
+        }
+    }
+
+    /// The slowest tests, then the summary.
+    fn closing_lines(mut self) -> Vec<String> {
+        if self.summary.is_empty() || self.tests.is_empty() {
+            return Vec::new();
+        }
+        self.tests.sort_by(|a, b| b.cmp(a));
+        let slowest = self.tests.iter().take(SLOWEST);
+        let mut lines = vec!["slowest tests:".to_owned()];
+        lines.extend(slowest.map(|(time, name)| format!("{:>9.3} s  {name}", time.as_secs_f64())));
+        lines.extend(self.summary);
+        lines
+    }
+}
+
+/// A test that ended, from a line such as `PASS [   0.312s] (3/3) houston-api events::replays`; with `--stress`,
+/// `[1/20]` stands before the count.
+fn ended(line: &str) -> Option<(Duration, String)> {
+    let (status, rest) = line.split_once(" [")?;
+    if !["PASS", "FAIL", "SIGNAL", "TIMEOUT", "LEAK", "SLOW+PASS"].iter().any(|word| status.starts_with(word))
+    {
+        return None;
+    }
+    let (seconds, rest) = rest.split_once("s] ")?;
+    let time = Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok()?;
+    let is_count = |word: &&str| word.starts_with(['[', '(']) || word.ends_with([']', ')']);
+    let name: Vec<&str> = rest.split_whitespace().skip_while(is_count).collect();
+    (!name.is_empty()).then(|| (time, name.join(" ")))
+}
+
+fn without_colours(line: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        plain += before;
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowest_tests_come_before_the_summary() {
+        let mut ran = Ran::default();
+        for line in [
+            "    Starting 3 tests across 1 binary",
+            "        PASS [   0.011s] (1/3) nt a",
+            "        FAIL [   0.185s] [ 1/20] ( 2/3) nt c",
+            "  \u{1b}[32m      PASS\u{1b}[0m [   0.312s] (3/3) nt::it b",
+            "     Summary [   0.313s] 3 tests run: 2 passed, 1 failed, 0 skipped",
+            "        FAIL [   0.185s] (2/3) nt c",
+            "error: test run failed",
+        ] {
+            ran.read(line);
+        }
+        assert_eq!(
+            ran.closing_lines(),
+            [
+                "slowest tests:",
+                "    0.312 s  nt::it b",
+                "    0.185 s  nt c",
+                "    0.011 s  nt a",
+                "     Summary [   0.313s] 3 tests run: 2 passed, 1 failed, 0 skipped",
+                "        FAIL [   0.185s] (2/3) nt c",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_added_to_a_run_without_a_summary() {
+        let mut ran = Ran::default();
+        ran.read("error: could not compile `houston-api`");
+        assert!(ran.closing_lines().is_empty());
+    }
+}

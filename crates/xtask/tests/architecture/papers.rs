@@ -1,0 +1,87 @@
+//! What a reader of the Markdown files is led to exists: files, headings, commands of `cargo xtask`.
+
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use houston_testkit::documentation::{self, Document};
+
+use crate::workspace::root;
+
+/// The README is read in five minutes.
+const README_BYTES: usize = 9 * 1024;
+
+fn documents() -> Vec<Document> {
+    let documents = documentation::documents(&root()).unwrap();
+    assert!(documents.len() >= 7, "this test does not find the documents: {}", documents.len());
+    documents
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let documents = documents();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for document in &documents {
+        for link in document.links() {
+            if link.text.contains("://") || link.text.starts_with("mailto:") {
+                continue;
+            }
+            count += 1;
+            if !leads_somewhere(&documents, document, &link.text) {
+                wrong.push(format!("{}:{} {}", document.path, link.line, link.text));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "dead links: {wrong:#?}");
+    assert!(count > 40, "this test does not find the links: {count}");
+}
+
+fn leads_somewhere(documents: &[Document], from: &Document, target: &str) -> bool {
+    let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+    let folder = Path::new(&from.path).parent().unwrap();
+    let path = if file.is_empty() { PathBuf::from(&from.path) } else { plain(&folder.join(file)) };
+    let has_anchor = |anchor: &str| {
+        let document = documents.iter().find(|document| Path::new(&document.path) == path);
+        document.is_some_and(|document| document.anchors().iter().any(|known| known == anchor))
+    };
+    root().join(&path).exists() && anchor.is_none_or(has_anchor)
+}
+
+/// Without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => assert!(plain.pop(), "{} leads out of the repository", path.display()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[test]
+fn commands_of_xtask_exist() {
+    let mut help = |words: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_houston-xtask")).arg("help").args(words).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    };
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for document in documents() {
+        for found in document.commands(&["cargo", "xtask"]) {
+            count += 1;
+            let words: Vec<&str> = found.text.split(' ').skip(2).collect();
+            if let Some(mistake) = documentation::mistake(&words, &mut help) {
+                wrong.push(format!("{}:{} {mistake}", document.path, found.line));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(count > 5, "this test does not find the commands: {count}");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let bytes = std::fs::metadata(root().join("README.md")).unwrap().len();
+    assert!(bytes <= README_BYTES as u64, "README.md has {bytes} bytes of {README_BYTES}");
+}

@@ -1,0 +1,71 @@
+//! Words that made sentences hard to read here. Their number may only shrink.
+//!
+//! Each is a usual English word that came to stand for many things: "told" for errors, logs, prompts and events, "place"
+//! for paths, slots and positions. Say who does what instead; the terms are in the glossary of `crates/README.md`.
+
+use std::fs;
+
+use crate::sources::sources;
+use crate::workspace::root;
+
+/// A word, and how often it may stand in the Rust files, the settings, the functions of the database and the documents.
+const WORN_OUT: [(&str, usize); 19] = [
+    ("told", 1187),
+    ("tells", 87),
+    ("shown", 517),
+    ("places", 116),
+    ("known", 561),
+    ("wish", 80),
+    ("aside", 45),
+    ("rung", 26),
+    ("nobody", 403),
+    ("somebody", 156),
+    ("whoever", 130),
+    ("folded", 18),
+    ("bell", 62),
+    ("deed", 74),
+    ("errand", 25),
+    ("crew", 30),
+    ("nurse", 9),
+    ("bury", 10),
+    ("stands", 221),
+];
+
+#[test]
+fn worn_out_words_only_shrink() {
+    let texts = texts();
+    let mut wrong = Vec::new();
+    for (word, most) in WORN_OUT {
+        let count: usize = texts.iter().map(|text| occurrences(text, word)).sum();
+        if count > most {
+            wrong.push(format!("`{word}` stands {count} times, {most} are allowed: use another word"));
+        } else if count < most - most / 10 {
+            // Not at every commit: branches that grow side by side would conflict in this list.
+            wrong.push(format!("`{word}` stands only {count} times now: lower its number from {most}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn texts() -> Vec<String> {
+    let mut texts: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| !source.path.ends_with("architecture/words.rs"))
+        .map(|source| source.text)
+        .collect();
+    for folder in ["jobs", "jobs/agents", "migrations"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                texts.push(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    texts
+}
+
+/// How often `word` stands alone, in small or capital letters, or as a part of a name (`told_at`, `Told`).
+fn occurrences(text: &str, word: &str) -> usize {
+    let words = text.split(|letter: char| !letter.is_ascii_alphabetic());
+    words.filter(|other| other.eq_ignore_ascii_case(word)).count()
+}
