@@ -42,9 +42,9 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Creation<T>
 
 /// The same where a request without a body says all there is to say.
 #[derive(Debug)]
-pub(crate) struct Wish<T>(pub(crate) Creation<T>);
+pub(crate) struct OptionalBody<T>(pub(crate) Creation<T>);
 
-impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for Wish<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for OptionalBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {

@@ -98,7 +98,7 @@ mod offload;
 mod openapi;
 mod page;
 mod peers;
-mod place;
+mod agentable_path;
 mod problem;
 mod profile;
 mod query;

@@ -25,7 +25,7 @@ use crate::health::disk::Disk;
 use crate::keys::Keys;
 use crate::offload::Offload;
 use crate::peers::Peers;
-use crate::place::{KnownPlaces, Place};
+use crate::agentable_path::{AgentableCache, AgentablePath};
 
 /// What the server needs from its surroundings.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub(crate) struct App {
     pub(crate) state: State,
     pub(crate) keys: Keys,
     pub(crate) peers: Peers,
-    pub(crate) places: KnownPlaces,
+    pub(crate) places: AgentableCache,
     pub(crate) streams: Streams,
     pub(crate) offload: Offload,
     pub(crate) documents: Arc<Documents>,
@@ -80,7 +80,7 @@ impl App {
             state,
             keys,
             peers,
-            places: KnownPlaces::default(),
+            places: AgentableCache::default(),
             streams: Streams::default(),
             offload: Offload::default(),
             documents: Arc::default(),
@@ -97,13 +97,13 @@ impl App {
     }
 
     /// Whether the caller has such an agentable, of that kind.
-    pub(crate) async fn confirm(&self, caller: Caller, place: &Place) -> Result<(), ApiError> {
+    pub(crate) async fn confirm(&self, caller: Caller, place: &AgentablePath) -> Result<(), ApiError> {
         self.state.store.agentable(caller.tenant, &place.kind, place.id).await?;
         Ok(())
     }
 
     /// The same for who asks Postgres in the next statement once more, which would find it gone.
-    pub(crate) async fn confirm_for_post(&self, caller: Caller, place: &Place) -> Result<(), ApiError> {
+    pub(crate) async fn confirm_for_post(&self, caller: Caller, place: &AgentablePath) -> Result<(), ApiError> {
         self.places.confirm(&self.state.store, caller, place).await
     }
 

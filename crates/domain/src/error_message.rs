@@ -56,7 +56,7 @@ pub struct ErrorMessage {
 
 /// The attempt that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Awaited {
+pub struct PendingRetry {
     /// Which retry it is, from 1.
     pub attempt: i32,
     /// How many there are at most.
@@ -76,15 +76,15 @@ impl ErrorMessage {
 
     /// An attempt failed, and there will be another.
     #[must_use]
-    pub fn waiting(run: RunId, error: &ModelError, awaited: &Awaited) -> Self {
+    pub fn waiting(run: RunId, error: &ModelError, retry: &PendingRetry) -> Self {
         let rfc3339 = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let metadata = json!({
             "code": error.code,
             "retryable": true,
-            "attempt": awaited.attempt,
-            "of": awaited.of,
-            "retry_at": rfc3339(awaited.retry_at),
-            "since": rfc3339(awaited.since),
+            "attempt": retry.attempt,
+            "of": retry.of,
+            "retry_at": rfc3339(retry.retry_at),
+            "since": rfc3339(retry.since),
         });
         Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
     }
@@ -183,8 +183,8 @@ mod tests {
         let run = RunId(Uuid::from_u128(7));
         let since = DateTime::UNIX_EPOCH;
         let error = ModelError::new(ModelErrorCode::RateLimited, "openai: slow down (HTTP 429)");
-        let awaited = Awaited { attempt: 2, of: 5, retry_at: since + TimeDelta::seconds(12), since };
-        let waiting = ErrorMessage::waiting(run, &error, &awaited);
+        let retry = PendingRetry { attempt: 2, of: 5, retry_at: since + TimeDelta::seconds(12), since };
+        let waiting = ErrorMessage::waiting(run, &error, &retry);
         assert_eq!(waiting.id.0, run.0);
         assert_eq!(waiting.since(), Some(since));
         assert_eq!(

@@ -39,7 +39,7 @@ pub mod retry;
 pub mod run;
 pub mod schedule;
 pub mod session;
-pub mod standing;
+pub mod runtime_state;
 pub mod statistics;
 pub mod storable;
 pub mod task;

@@ -10,15 +10,15 @@ use houston_domain::tool_call::{Record, ToolResponse};
 use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
 use houston_store::record::{FencedTx, Owner};
-use houston_store::step::{Commit, Done, NewMessage, Step, Then};
+use houston_store::step::{Commit, Done, NewMessage, Step, RunTransition};
 use houston_store::sweep::Due;
 use houston_store::task::NewTask;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::context::Driving;
+use crate::context::RunDriver;
 use crate::engine::Engine;
-use crate::error::Halt;
+use crate::error::Interrupted;
 use crate::holder::Holder;
 
 /// A record of a call, with the id its row will have.
@@ -31,9 +31,9 @@ pub(crate) struct Recorded {
     pub(crate) task: Option<NewTask>,
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// A step with nothing in it yet but the changes of model that nobody was told of.
-    pub(crate) fn step(&mut self, usage: Usage, then: Then) -> Step {
+    pub(crate) fn step(&mut self, usage: Usage, then: RunTransition) -> Step {
         Step {
             write: self.engine.ids.next(),
             run: self.claimed.run,
@@ -43,17 +43,17 @@ impl Driving<'_> {
             intents: Vec::new(),
             responses: Vec::new(),
             cells: Vec::new(),
-            aside: Vec::new(),
+            large_results: Vec::new(),
             iterations: self.open_step - 1,
             usage,
             model: (usage != Usage::default()).then(|| self.answering.to_string()),
             call: None,
-            then,
+            transition: then,
         }
     }
 
     /// Commits a step, however often the connection breaks.
-    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Halt> {
+    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Interrupted> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
         step.call = self.call.take();
@@ -61,7 +61,7 @@ impl Driving<'_> {
         loop {
             match self.engine.store.commit(&self.claimed.fence, &step).await {
                 Ok(Commit::Done(done)) => return Ok(self.committed(&step, done)),
-                Ok(Commit::Landed) => return Err(Halt::Landed),
+                Ok(Commit::Landed) => return Err(Interrupted::Landed),
                 Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
                 Err(error) => return Err(error.into()),
             }
@@ -72,7 +72,7 @@ impl Driving<'_> {
     pub(crate) async fn record(
         &self,
         records: &[Recorded],
-    ) -> Result<(FencedTx, Vec<(String, ToolResponse)>), Halt> {
+    ) -> Result<(FencedTx, Vec<(String, ToolResponse)>), Interrupted> {
         let mut pause = Duration::from_millis(20);
         loop {
             match self.try_record(records).await {
@@ -119,7 +119,7 @@ impl Driving<'_> {
         records: &[Recorded],
         recorded: &[bool],
         mut step: Step,
-    ) -> Result<Done, Halt> {
+    ) -> Result<Done, Interrupted> {
         self.count_iteration(&mut step);
         self.settle_error(&mut step);
         step.call = self.call.take();
@@ -132,7 +132,7 @@ impl Driving<'_> {
                     self.ring_tasks(&step, records);
                     return Ok(self.committed(&step, done));
                 }
-                Ok(Commit::Landed) => return Err(Halt::Landed),
+                Ok(Commit::Landed) => return Err(Interrupted::Landed),
                 Err(error) => error,
             };
             if !broken.is_transient() {
@@ -141,7 +141,7 @@ impl Driving<'_> {
             self.wait_for_postgres(&broken, &mut pause).await?;
             let (fence, write) = (self.claimed.fence, step.write);
             if self.retrying(|store| Box::pin(async move { store.has_landed(&fence, write).await })).await? {
-                return Err(Halt::Landed);
+                return Err(Interrupted::Landed);
             }
             let (again, responses) = self.record(records).await?;
             if succeeded(&responses) != recorded {
@@ -153,10 +153,10 @@ impl Driving<'_> {
 
     /// An iteration counts when the step closes it.
     pub(crate) fn count_iteration(&self, step: &mut Step) {
-        let closes = match &step.then {
-            Then::GoOn { event, .. } => event.is_some(),
-            Then::Finish { .. } | Then::End { .. } => true,
-            Then::Retry { .. } | Then::HandOver { .. } => false,
+        let closes = match &step.transition {
+            RunTransition::Continue { event, .. } => event.is_some(),
+            RunTransition::Complete { .. } | RunTransition::Terminate { .. } => true,
+            RunTransition::Retry { .. } | RunTransition::Release { .. } => false,
         };
         step.iterations = self.open_step - u32::from(!closes);
     }
@@ -164,9 +164,9 @@ impl Driving<'_> {
     /// Tells streams and the state machine what was committed.
     pub(crate) fn committed(&mut self, step: &Step, done: Done) -> Done {
         let agentable = self.claimed.fence.agentable;
-        let closed = match &step.then {
-            Then::GoOn { event, .. } => event.as_ref(),
-            Then::Finish { go_on, .. } if done.went_on => Some(go_on),
+        let closed = match &step.transition {
+            RunTransition::Continue { event, .. } => event.as_ref(),
+            RunTransition::Complete { go_on, .. } if done.went_on => Some(go_on),
             _ => None,
         };
         if let Some(Event::StepFinished { next_message_id, .. }) = closed {
@@ -177,7 +177,7 @@ impl Driving<'_> {
             self.entered.live.cancel.cancel();
         }
         self.engine.bus.publish(agentable, Live::Committed(done.events.clone()));
-        if done.opened || matches!(step.then, Then::HandOver { .. }) {
+        if done.opened || matches!(step.transition, RunTransition::Release { .. }) {
             self.engine.hints.send(self.lane(), Hint::run(agentable));
         }
         self.engine.ring_next(self.holder, &done.waiting);

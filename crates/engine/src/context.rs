@@ -25,7 +25,7 @@ use houston_tools::Offer;
 use crate::compress::Sizes;
 use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
-use crate::error::Halt;
+use crate::error::Interrupted;
 use crate::holder::Holder;
 use crate::live::Entered;
 use crate::prompt::preview::{compose, offers};
@@ -33,7 +33,7 @@ use crate::serve::Served;
 use crate::task::fitted;
 
 /// One run in the hands of this worker.
-pub(crate) struct Driving<'e> {
+pub(crate) struct RunDriver<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) holder: &'e Holder,
     pub(crate) claimed: Claimed,
@@ -83,14 +83,14 @@ pub(crate) struct Driving<'e> {
     pub(crate) claimed_at: tokio::time::Instant,
 }
 
-impl<'e> Driving<'e> {
+impl<'e> RunDriver<'e> {
     pub(crate) async fn load(
         engine: &'e Engine,
         holder: &'e Holder,
         claimed: Claimed,
         entered: Entered,
         setup: Arc<Setup>,
-    ) -> Result<Self, Halt> {
+    ) -> Result<Self, Interrupted> {
         let limits = setup.policy.limits;
         let most = Duration::from_secs(limits.max_duration_s + engine.config.watchdog.grace_s);
         let claimed_at = tokio::time::Instant::now();
@@ -129,7 +129,7 @@ impl<'e> Driving<'e> {
     }
 
     /// Reads the run's state from Postgres anew, after a commit whose answer was lost.
-    pub(crate) async fn reload(&mut self) -> Result<(), Halt> {
+    pub(crate) async fn reload(&mut self) -> Result<(), Interrupted> {
         let agentable = self.claimed.fence.agentable;
         let open = self
             .retrying(|store| Box::pin(async move { store.open_message_at(agentable, i64::MAX).await }))
@@ -144,7 +144,7 @@ impl<'e> Driving<'e> {
         Ok(())
     }
 
-    async fn read_context(&mut self) -> Result<(), Halt> {
+    async fn read_context(&mut self) -> Result<(), Interrupted> {
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
         let ContextConfig { notes, prompt, prompt_chars, .. } = self.engine.config.context;
         let context = self
@@ -212,7 +212,7 @@ impl<'e> Driving<'e> {
     pub(crate) async fn retrying<T>(
         &self,
         ask: impl for<'s> Fn(&'s Store) -> BoxFuture<'s, houston_store::Result<T>>,
-    ) -> Result<T, Halt> {
+    ) -> Result<T, Interrupted> {
         let mut pause = Duration::from_millis(20);
         loop {
             match ask(&self.engine.store).await {
@@ -228,14 +228,14 @@ impl<'e> Driving<'e> {
         &self,
         error: &houston_store::Error,
         pause: &mut Duration,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Interrupted> {
         if !(self.holder.trusted)() {
-            return Err(Halt::Lost);
+            return Err(Interrupted::Lost);
         }
         tracing::debug!(%error, "postgres did not answer, trying again");
         tokio::select! {
             () = tokio::time::sleep(*pause) => {}
-            () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+            () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
         }
         *pause = (*pause * 2).min(Duration::from_secs(1));
         Ok(())

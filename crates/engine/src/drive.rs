@@ -14,9 +14,9 @@ use houston_store::claim::{Claimed, Crashes};
 use houston_store::step::Commit;
 use tracing::Instrument;
 
-use crate::context::Driving;
+use crate::context::RunDriver;
 use crate::engine::Engine;
-use crate::error::Halt;
+use crate::error::Interrupted;
 use crate::failure::refusal;
 use crate::holder::Holder;
 
@@ -27,7 +27,7 @@ const CLAIMS_WITHIN: Duration = Duration::from_millis(500);
 
 /// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driven {
+pub enum DriveOutcome {
     /// There was nothing to claim: another holds it, nothing is open, or the retry is not due.
     NotClaimed,
     /// The run is over.
@@ -54,13 +54,13 @@ impl Engine {
         &self,
         agentable: AgentableId,
         holder: &Holder,
-    ) -> Result<Driven, houston_store::Error> {
+    ) -> Result<DriveOutcome, houston_store::Error> {
         if holder.lost.is_cancelled() || holder.drain.is_cancelled() {
-            return Ok(Driven::NotClaimed);
+            return Ok(DriveOutcome::NotClaimed);
         }
         let token: RunToken = self.ids.next();
         let Some(claimed) = self.claim(agentable, holder, token).await? else {
-            return Ok(Driven::NotClaimed);
+            return Ok(DriveOutcome::NotClaimed);
         };
         self.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
@@ -68,23 +68,23 @@ impl Engine {
         let driving = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
         match Box::pin(driving).instrument(span).await {
             Ok(Ok(driven)) => Ok(driven),
-            Ok(Err(Halt::Lost)) => {
+            Ok(Err(Interrupted::Lost)) => {
                 // A renewal that arrives at the last moment keeps the lease: then nobody else may take the run
                 // before this worker has let go of it. Taken over, the lock has another token.
                 if !holder.lost.is_cancelled() {
                     self.abandon(agentable, token, holder, false).await;
                 }
-                Ok(Driven::Lost)
+                Ok(DriveOutcome::Lost)
             }
-            Ok(Err(Halt::Landed)) => Ok(Driven::HandedOver),
-            Ok(Err(Halt::Store(error))) => {
+            Ok(Err(Interrupted::Landed)) => Ok(DriveOutcome::HandedOver),
+            Ok(Err(Interrupted::Store(error))) => {
                 self.abandon(agentable, token, holder, true).await;
                 Err(error)
             }
             Err(_panic) => {
                 tracing::error!(%agentable, "a run panicked");
                 self.abandon(agentable, token, holder, true).await;
-                Ok(Driven::Lost)
+                Ok(DriveOutcome::Lost)
             }
         }
     }
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    async fn drive_claimed(&self, claimed: Claimed, holder: &Holder) -> Result<Driven, Halt> {
+    async fn drive_claimed(&self, claimed: Claimed, holder: &Holder) -> Result<DriveOutcome, Interrupted> {
         houston_faults::fault!("C6")?;
         let entered = self.live.enter(claimed.fence.agentable, claimed.run, self.bus.clone());
         if claimed.cancel_seq.is_some() {
@@ -144,19 +144,19 @@ impl Engine {
         let Some(setup) = self.setup(&claimed.kind).cloned() else {
             return Box::pin(self.refuse(&claimed, holder)).await;
         };
-        let mut driving = Box::pin(Driving::load(self, holder, claimed, entered, setup)).await?;
+        let mut driving = Box::pin(RunDriver::load(self, holder, claimed, entered, setup)).await?;
         let mut first = true;
         loop {
             match driving.go(first).await {
-                Err(Halt::Landed) => {
+                Err(Interrupted::Landed) => {
                     if !driving.retrying(|store| Box::pin(async move { store.is_held(&fence).await })).await?
                     {
-                        return Ok(Driven::HandedOver);
+                        return Ok(DriveOutcome::HandedOver);
                     }
                     Box::pin(driving.reload()).await?;
                 }
                 other => {
-                    if driving.wants_title && matches!(other, Ok(Driven::Ended(_))) {
+                    if driving.wants_title && matches!(other, Ok(DriveOutcome::Ended(_))) {
                         self.titles.want(fence.agentable);
                     }
                     return other;
@@ -169,7 +169,7 @@ impl Engine {
 
 impl Engine {
     /// Ends a run whose kind nobody knows here, and says so to its user.
-    async fn refuse(&self, claimed: &Claimed, holder: &Holder) -> Result<Driven, Halt> {
+    async fn refuse(&self, claimed: &Claimed, holder: &Holder) -> Result<DriveOutcome, Interrupted> {
         let text = format!("There is no agent type `{}`: its file is missing in jobs/agents.", claimed.kind);
         tracing::error!(kind = claimed.kind, "no agent type of this name: add jobs/agents/<kind>.toml");
         let status = RunStatus::Failed;
@@ -178,11 +178,11 @@ impl Engine {
             self.ring_next(holder, &done.waiting);
         }
         self.bus.publish(claimed.fence.agentable, Live::Nudge);
-        Ok(Driven::Ended(status))
+        Ok(DriveOutcome::Ended(status))
     }
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Whether too many workers died with the run.
     pub(crate) fn is_given_up(&self) -> bool {
         let config = &self.engine.config;
@@ -190,7 +190,7 @@ impl Driving<'_> {
     }
 
     /// Drives until something ends the drive.
-    async fn go(&mut self, first: bool) -> Result<Driven, Halt> {
+    async fn go(&mut self, first: bool) -> Result<DriveOutcome, Interrupted> {
         if first {
             if self.is_given_up() {
                 return Box::pin(self.dead_letter()).await;
@@ -207,7 +207,7 @@ impl Driving<'_> {
         loop {
             // The clock knows sooner than the thread that renews: after a long sleep both wake up at once.
             if self.holder.lost.is_cancelled() || !(self.holder.trusted)() {
-                return Err(Halt::Lost);
+                return Err(Interrupted::Lost);
             }
             if self.entered.live.cancel.is_cancelled() {
                 return Box::pin(self.cancel()).await;

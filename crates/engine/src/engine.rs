@@ -189,7 +189,7 @@ pub(crate) fn put_together(
     let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
     let policy = RunPolicy {
         conversational: agent_type.conversational,
-        awaited: true,
+        expects_reply: true,
         reply: reply_of(agent_type.reply, &offer),
         limits: config.limits.with(agent_type.limits),
     };

@@ -4,7 +4,7 @@ use houston_store::Error as StoreError;
 
 /// Why this worker stops driving a run that is not over.
 #[derive(Debug, thiserror::Error)]
-pub enum Halt {
+pub enum Interrupted {
     /// Another worker has taken over, or this one's lease has run out: write nothing more.
     #[error("the lock was lost")]
     Lost,
@@ -16,13 +16,13 @@ pub enum Halt {
     Store(StoreError),
 }
 
-impl From<houston_faults::Broken> for Halt {
+impl From<houston_faults::Broken> for Interrupted {
     fn from(broken: houston_faults::Broken) -> Self {
         Self::Store(broken.into())
     }
 }
 
-impl From<StoreError> for Halt {
+impl From<StoreError> for Interrupted {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Fenced => Self::Lost,

@@ -1,7 +1,7 @@
 //! What a failure does to a run, and what its user reads of it: one error message, which counts down to the next
 //! attempt, is settled by it, or is the last word.
 
-use houston_domain::error_message::{Awaited, ErrorMessage, user_text};
+use houston_domain::error_message::{PendingRetry, ErrorMessage, user_text};
 use houston_domain::event::Event;
 use houston_domain::history::Role;
 use houston_domain::message::{MessageType, Source};
@@ -10,16 +10,16 @@ use houston_domain::retry::{Failing, Planned};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
 use houston_store::claim::Claimed;
-use houston_store::step::{Ending, NewMessage, Step, Then};
+use houston_store::step::{Ending, NewMessage, Step, RunTransition};
 
-use crate::context::Driving;
-use crate::drive::Driven;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
 use crate::engine::Engine;
-use crate::error::Halt;
+use crate::error::Interrupted;
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// The model failed: the next attempt is due later, or there is none.
-    pub(crate) async fn fail(&mut self, error: &ModelError) -> Result<Driven, Halt> {
+    pub(crate) async fn fail(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
         let now = self.now();
         let since = self.claimed.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
         let run = Failing { failed: self.claimed.failed_attempts, since, now };
@@ -35,14 +35,14 @@ impl Driving<'_> {
         error: &ModelError,
         Planned { at, counts }: Planned,
         since: chrono::DateTime<chrono::Utc>,
-    ) -> Result<Driven, Halt> {
+    ) -> Result<DriveOutcome, Interrupted> {
         tracing::warn!(%error, retry_at = %at, counts, "the model failed, trying again later");
         let of = self.engine.config.delayed.attempts(error);
         // Past the last one only while the breaker is open, which costs none.
         let attempt = (self.claimed.failed_attempts + 1).min(of);
-        let awaited = Awaited { attempt, of, retry_at: at, since };
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
-        show(&mut step, &ErrorMessage::waiting(self.claimed.run, error, &awaited));
+        let retry = PendingRetry { attempt, of, retry_at: at, since };
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
+        show(&mut step, &ErrorMessage::waiting(self.claimed.run, error, &retry));
         let event = Event::RetryScheduled {
             attempt,
             of,
@@ -52,49 +52,49 @@ impl Driving<'_> {
             iteration: self.open_step,
         };
         let ending = self.ending_as(RunStatus::Retrying, Some(error));
-        step.then = Then::Retry { event, at, counts, ending };
+        step.transition = RunTransition::Retry { event, at, counts, ending };
         let done = self.commit(step).await?;
         // One that was cancelled meanwhile waits for nothing.
         let due = if done.cancel_seq.is_some() { self.now() } else { at };
-        Ok(Driven::Retrying { after: (due - self.now()).to_std().unwrap_or_default(), lane: self.lane() })
+        Ok(DriveOutcome::Retrying { after: (due - self.now()).to_std().unwrap_or_default(), lane: self.lane() })
     }
 
-    async fn give_up(&mut self, error: &ModelError) -> Result<Driven, Halt> {
+    async fn give_up(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
         tracing::warn!(%error, "the model failed for good");
         let status = RunStatus::Failed;
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
         show(
             &mut step,
             &ErrorMessage::permanent(self.claimed.run, error.code.as_str(), user_text(error.code.as_str())),
         );
-        step.then = Then::End {
+        step.transition = RunTransition::Terminate {
             event: self.run_finished(status, Some(error)),
             ending: self.ending_as(status, Some(error)),
         };
         self.commit(step).await?;
-        Ok(Driven::Ended(status))
+        Ok(DriveOutcome::Ended(status))
     }
 
     /// Gives up on a message that took its worker down too often.
-    pub(crate) async fn dead_letter(&mut self) -> Result<Driven, Halt> {
+    pub(crate) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
         let (deaths, claims) = (self.claimed.deaths, self.claimed.claims);
         tracing::error!(run = %self.claimed.run, deaths, claims, "message given up");
         let status = RunStatus::DeadLettered;
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
         let text = status.notice().unwrap_or_default();
         show(&mut step, &ErrorMessage::permanent(self.claimed.run, "DEAD_LETTERED", text));
-        step.then =
-            Then::End { event: self.run_finished(status, None), ending: self.ending_as(status, None) };
+        step.transition =
+            RunTransition::Terminate { event: self.run_finished(status, None), ending: self.ending_as(status, None) };
         self.commit(step).await?;
-        Ok(Driven::Ended(status))
+        Ok(DriveOutcome::Ended(status))
     }
 
     /// Adds to `step` that the failure the user was told of is over, once the model has answered again or the
     /// run ends. Of a run that never failed there is nothing to say.
     pub(crate) fn settle_error(&mut self, step: &mut Step) {
-        let ending = self.ending_status(&step.then);
+        let ending = self.ending_status(&step.transition);
         let answered = step.entries.iter().any(|entry| entry.role == Role::Assistant);
         if matches!(ending, Some(RunStatus::Failed | RunStatus::DeadLettered))
             || !(answered || ending.is_some())
@@ -151,12 +151,12 @@ pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, tex
         intents: Vec::new(),
         responses: Vec::new(),
         cells: Vec::new(),
-        aside: Vec::new(),
+        large_results: Vec::new(),
         iterations: u32::try_from(claimed.iterations).unwrap_or(0),
         usage: Usage::default(),
         model: None,
         call: None,
-        then: Then::End { event, ending },
+        transition: RunTransition::Terminate { event, ending },
     };
     show(&mut step, &error);
     step

@@ -7,29 +7,29 @@ use houston_domain::intervention::Intervention;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
-use houston_store::step::{Ending, Then};
+use houston_store::step::{Ending, RunTransition};
 
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 use crate::failure::show;
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Ends the run as failed for the monitor's reason, closing what is open, and tells its user.
     pub(crate) async fn intervene(
         &mut self,
         intervention: Intervention,
         known: Vec<(String, ToolResponse)>,
         cells: &[(String, MessageId)],
-    ) -> Result<Driven, Halt> {
+    ) -> Result<DriveOutcome, Interrupted> {
         let status = RunStatus::Failed;
         tracing::warn!(run = %self.claimed.run, reason = intervention.as_str(), "the health monitor ends a run");
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         self.close_calls(&mut step, status, known, cells);
         let (code, notice) = (intervention.code(), intervention.notice());
         show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, notice));
         let (code, notice) = (Some(code.to_owned()), Some(notice.to_owned()));
-        step.then = Then::End {
+        step.transition = RunTransition::Terminate {
             event: Event::RunFinished {
                 status,
                 iteration: Some(self.open_step),
@@ -45,6 +45,6 @@ impl Driving<'_> {
             },
         };
         self.commit(step).await?;
-        Ok(Driven::Ended(status))
+        Ok(DriveOutcome::Ended(status))
     }
 }

@@ -52,7 +52,7 @@
 
 mod agents;
 mod archive;
-mod aside;
+mod large_result;
 mod commit;
 mod compress;
 pub mod config;
@@ -81,7 +81,7 @@ mod turn;
 
 pub use agents::{MakeModel, ROUTING};
 pub use config::Config;
-pub use drive::Driven;
+pub use drive::DriveOutcome;
 pub use engine::{Engine, Parts, Setup, SetupError};
 pub use holder::Holder;
 pub use live::LiveRuns;

@@ -12,9 +12,9 @@ use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
 use houston_domain::run::RunStatus;
 use houston_llm::{Description, Event, EventStream, Request, Switch};
 
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 use crate::live::LiveRun;
 
 /// How a model call ended.
@@ -33,10 +33,10 @@ struct Author {
     switches: Vec<Switch>,
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Calls the model and commits what it answered. What comes after the call is boxed: a run that waits for its
     /// model should not hold room for committing.
-    pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<Driven>, Halt> {
+    pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         let mut budget = std::mem::take(&mut self.budget);
         let tokens = budget.tokens(&self.request(None), &self.answering.provider);
         self.budget = budget;
@@ -50,7 +50,7 @@ impl Driving<'_> {
         self.entered.live.begin(self.next_message);
         let outcome = tokio::select! {
             biased;
-            () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+            () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
             () = self.entered.live.cancel.cancelled() => Outcome::Cancelled,
             () = self.drained() => Outcome::Drained,
             () = tokio::time::sleep_until(self.watchdog) => Outcome::OutOfTime,

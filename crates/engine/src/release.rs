@@ -11,30 +11,30 @@ use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::cost::Cost;
 use houston_store::history::KnownCall;
-use houston_store::step::{Ending, Step, Then};
+use houston_store::step::{Ending, Step, RunTransition};
 use serde_json::json;
 
 use crate::commit::send;
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 use crate::failure::show;
 use crate::turn::returned;
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Reads messages that came while no worker drove the run.
-    pub(crate) async fn read_messages(&mut self) -> Result<(), Halt> {
-        let step = self.step(Usage::default(), Then::GoOn { read: true, event: None });
+    pub(crate) async fn read_messages(&mut self) -> Result<(), Interrupted> {
+        let step = self.step(Usage::default(), RunTransition::Continue { read: true, event: None });
         self.commit(step).await?;
         Ok(())
     }
 
     /// Ends a run that has nothing left to do.
-    pub(crate) async fn finish(&mut self, status: RunStatus) -> Result<ControlFlow<Driven>, Halt> {
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+    pub(crate) async fn finish(&mut self, status: RunStatus) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         self.ending(&mut step, status);
         let done = self.commit(step).await?;
-        Ok(if done.went_on { ControlFlow::Continue(()) } else { ControlFlow::Break(Driven::Ended(status)) })
+        Ok(if done.went_on { ControlFlow::Continue(()) } else { ControlFlow::Break(DriveOutcome::Ended(status)) })
     }
 
     /// Lets a step end the run with `status`; a limit tells the user so, and so does a content filter.
@@ -50,12 +50,12 @@ impl Driving<'_> {
         }
         let event = self.run_finished(status, None);
         let ending = self.ending_as(status, None);
-        step.then = match status {
+        step.transition = match status {
             RunStatus::Completed | RunStatus::MessageSent | RunStatus::MaxTokens => {
-                Then::Finish { event, go_on: self.step_finished(), ending }
+                RunTransition::Complete { event, go_on: self.step_finished(), ending }
             }
             // A limit holds for the run, not for what was posted since: that opens the next one.
-            _ => Then::End { event, ending },
+            _ => RunTransition::Terminate { event, ending },
         };
     }
 
@@ -78,7 +78,7 @@ impl Driving<'_> {
         };
         let next_run = self.engine.ids.next();
         let ending = Ending { status, next_run, error_code: code, error_message: message };
-        step.then = Then::Finish { event, go_on: self.step_finished(), ending };
+        step.transition = RunTransition::Complete { event, go_on: self.step_finished(), ending };
     }
 
     /// What the run used until now. Its cost is null, not 0, where nothing is known of it.
@@ -88,9 +88,9 @@ impl Driving<'_> {
     }
 
     /// The status a step ends the run with, if it does.
-    pub(crate) fn ending_status(&self, then: &Then) -> Option<RunStatus> {
+    pub(crate) fn ending_status(&self, then: &RunTransition) -> Option<RunStatus> {
         match then {
-            Then::Finish { ending, .. } | Then::End { ending, .. } => Some(ending.status),
+            RunTransition::Complete { ending, .. } | RunTransition::Terminate { ending, .. } => Some(ending.status),
             _ => None,
         }
     }
@@ -121,7 +121,7 @@ impl Driving<'_> {
     }
 
     /// Ends the run from outside.
-    pub(crate) async fn end(&mut self, status: RunStatus) -> Result<Driven, Halt> {
+    pub(crate) async fn end(&mut self, status: RunStatus) -> Result<DriveOutcome, Interrupted> {
         self.end_with(status, Vec::new(), &[]).await
     }
 
@@ -132,12 +132,12 @@ impl Driving<'_> {
         status: RunStatus,
         known: Vec<(String, ToolResponse)>,
         cells: &[(String, MessageId)],
-    ) -> Result<Driven, Halt> {
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+    ) -> Result<DriveOutcome, Interrupted> {
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         self.close_calls(&mut step, status, known, cells);
         self.ending(&mut step, status);
         self.commit(step).await?;
-        Ok(Driven::Ended(status))
+        Ok(DriveOutcome::Ended(status))
     }
 
     /// Gives every open call its result, in the history and in the thread.
@@ -156,7 +156,7 @@ impl Driving<'_> {
     }
 
     /// Ends the run because somebody asked for it, or the health monitor did.
-    pub(crate) async fn cancel(&mut self) -> Result<Driven, Halt> {
+    pub(crate) async fn cancel(&mut self) -> Result<DriveOutcome, Interrupted> {
         let (mut known, mut cells) = (Vec::new(), Vec::new());
         if matches!(self.run.next(self.now()), Next::CallTools(_)) {
             // Calls that another worker began: what they answered counts.
@@ -177,7 +177,7 @@ impl Driving<'_> {
         &mut self,
         known: Vec<(String, ToolResponse)>,
         cells: &[(String, MessageId)],
-    ) -> Result<Driven, Halt> {
+    ) -> Result<DriveOutcome, Interrupted> {
         let run = self.claimed.run;
         let asked = self.retrying(|store| Box::pin(async move { store.intervention(run).await })).await?;
         match asked {
@@ -187,11 +187,11 @@ impl Driving<'_> {
     }
 
     /// Lets go of the run; another worker goes on from what is committed.
-    pub(crate) async fn hand_over(&mut self) -> Result<Driven, Halt> {
+    pub(crate) async fn hand_over(&mut self) -> Result<DriveOutcome, Interrupted> {
         let event = Event::HandedOver { iteration: self.open_step };
-        let step = self.step(Usage::default(), Then::HandOver { event });
+        let step = self.step(Usage::default(), RunTransition::Release { event });
         self.commit(step).await?;
-        Ok(Driven::HandedOver)
+        Ok(DriveOutcome::HandedOver)
     }
 }
 

@@ -11,12 +11,12 @@ use houston_domain::team::{RoutedBy, RouterKind};
 use houston_llm::{Answer, AnswerSchema, Model, Request, SystemPart, call};
 use houston_store::history::RunContext;
 use houston_store::serving::{ServingAgent, ServingTeam};
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 use serde_json::json;
 
 use crate::agents::ROUTING;
-use crate::context::Driving;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::error::Interrupted;
 use crate::spending::Prices;
 use houston_domain::frame::{attribute, escape};
 
@@ -43,13 +43,13 @@ enum Asked<'t> {
     Stopped,
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// The agent of `team` that answers, committed; `None` when all are disabled.
     pub(crate) async fn route<'t>(
         &mut self,
         team: &'t ServingTeam,
         context: &RunContext,
-    ) -> Result<Option<&'t ServingAgent>, Halt> {
+    ) -> Result<Option<&'t ServingAgent>, Interrupted> {
         let Some(fallback) = team.fallback() else { return Ok(None) };
         let is_over = self.entered.live.cancel.is_cancelled() || self.holder.drain.is_cancelled();
         if is_over || self.is_given_up() {
@@ -90,7 +90,7 @@ impl Driving<'_> {
         team: &'t ServingTeam,
         message: &str,
         context: &RunContext,
-    ) -> Result<Asked<'t>, Halt> {
+    ) -> Result<Asked<'t>, Interrupted> {
         let able: Vec<&ServingAgent> = team.agents.iter().filter(|agent| agent.enabled).collect();
         if let [only] = able[..] {
             return Ok(Asked::Picked(only, "no other agent may answer".to_owned()));
@@ -119,7 +119,7 @@ impl Driving<'_> {
         }
         let answer = tokio::select! {
             biased;
-            () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+            () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
             () = self.entered.live.cancel.cancelled() => return Ok(Asked::Stopped),
             () = self.holder.drain.cancelled() => return Ok(Asked::Stopped),
             () = tokio::time::sleep(Duration::from_millis(config.timeout_ms)) => {
@@ -150,9 +150,9 @@ impl Driving<'_> {
     }
 
     /// Commits the pick: it stands in the run's events, where the next attempt finds it.
-    async fn commit_pick(&mut self, team: &ServingTeam, pick: &Pick<'_>) -> Result<(), Halt> {
+    async fn commit_pick(&mut self, team: &ServingTeam, pick: &Pick<'_>) -> Result<(), Interrupted> {
         let usage = self.call.as_ref().map_or_else(Usage::default, |call| call.usage);
-        let mut step = self.step(usage, Then::GoOn { read: false, event: None });
+        let mut step = self.step(usage, RunTransition::Continue { read: false, event: None });
         // That is who answers, not who picks.
         step.model = None;
         step.events.push(Event::TeamRouted {
@@ -164,7 +164,7 @@ impl Driving<'_> {
         });
         match self.commit(step).await {
             // It is in; only the answer to it was lost. Streams find it in Postgres.
-            Err(Halt::Landed) => {
+            Err(Interrupted::Landed) => {
                 self.engine.bus.publish(self.claimed.fence.agentable, Live::Nudge);
                 Ok(())
             }

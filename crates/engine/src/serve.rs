@@ -10,9 +10,9 @@ use houston_store::history::RunContext;
 use houston_store::serving::{Serving, ServingAgent};
 use serde_json::{Value, json};
 
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 
 /// What a run fails with when nobody may answer it.
 const AGENT_UNAVAILABLE: &str = "AGENT_UNAVAILABLE";
@@ -35,9 +35,9 @@ impl Served {
     }
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Takes the setup of the agent that answers; of a team, its router is asked unless it has picked already.
-    pub(crate) async fn take_agent(&mut self, context: &RunContext) -> Result<(), Halt> {
+    pub(crate) async fn take_agent(&mut self, context: &RunContext) -> Result<(), Interrupted> {
         self.served = Served::default();
         match &context.serving {
             Serving::File => {}
@@ -85,7 +85,7 @@ impl Driving<'_> {
     }
 
     /// Ends a run that nobody may answer; `None` when somebody may.
-    pub(crate) async fn stop_unserved(&mut self) -> Result<Option<Driven>, Halt> {
+    pub(crate) async fn stop_unserved(&mut self) -> Result<Option<DriveOutcome>, Interrupted> {
         let Some(told) = self.served.refused.take() else { return Ok(None) };
         tracing::info!(run = %self.claimed.run, told, "nobody may answer");
         self.stop_with(AGENT_UNAVAILABLE, told).await.map(Some)

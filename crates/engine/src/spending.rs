@@ -9,12 +9,12 @@ use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::{Description, Model, Price};
 use houston_store::cost::ModelCall;
-use houston_store::step::{Ending, Then};
+use houston_store::step::{Ending, RunTransition};
 use rust_decimal::Decimal;
 
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 use crate::failure::show;
 
 /// Of what is estimated to be sent, so much more is reckoned with, in percent: see `houston_llm::context_budget`.
@@ -70,7 +70,7 @@ impl Prices {
     }
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// What an answer cost: what the provider says, else what its list says; `usage` is told.
     pub(crate) fn price(&self, usage: &mut Usage) -> ModelCall {
         self.priced(&self.setup.prices, &self.answering, usage)
@@ -96,7 +96,7 @@ impl Driving<'_> {
 
     /// Whether the next call may be made, by all that was spent up to now.
     /// `tokens` is how many it sends, about.
-    pub(crate) async fn judge_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Halt> {
+    pub(crate) async fn judge_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
         let budget = self.engine.config.budget;
         if !budget.is_set() {
             return Ok(None);
@@ -109,19 +109,19 @@ impl Driving<'_> {
     }
 
     /// Ends the run before the call that might break a budget. It is not tried again: nothing would be cheaper.
-    pub(crate) async fn stop_for_budget(&mut self, over: &OverBudget) -> Result<Driven, Halt> {
+    pub(crate) async fn stop_for_budget(&mut self, over: &OverBudget) -> Result<DriveOutcome, Interrupted> {
         tracing::info!(run = %self.claimed.run, %over, "a budget ends the run");
         self.stop_with(BUDGET_EXCEEDED, over.to_string()).await
     }
 
     /// Ends the run as failed, for good. `text` is the run's error, for operators; its user reads what [`user_text`] says.
-    pub(crate) async fn stop_with(&mut self, code: &str, text: String) -> Result<Driven, Halt> {
+    pub(crate) async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
         let status = RunStatus::Failed;
-        let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+        let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
         show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, user_text(code)));
         let code = Some(code.to_owned());
-        step.then = Then::End {
+        step.transition = RunTransition::Terminate {
             event: Event::RunFinished {
                 status,
                 iteration: Some(self.open_step),
@@ -137,6 +137,6 @@ impl Driving<'_> {
             },
         };
         self.commit(step).await?;
-        Ok(Driven::Ended(status))
+        Ok(DriveOutcome::Ended(status))
     }
 }

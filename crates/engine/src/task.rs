@@ -9,16 +9,16 @@ use houston_domain::task::WantedTask;
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use houston_queue::Hint;
 use houston_store::history::Setting;
-use houston_store::step::{Step, Then};
+use houston_store::step::{Step, RunTransition};
 use houston_store::task::NewTask;
 use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;
 
 use crate::commit::Recorded;
-use crate::context::Driving;
+use crate::context::RunDriver;
 use crate::engine::{Setup, reply_of};
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// What a call that is rows of Houston's will write.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Driving<'_> {
     /// Those who watch the agentable that a task works for are told that there is something new. Its worker hears of
     /// it from Postgres.
     pub(crate) fn nudge_parent(&self, step: &Step) {
-        let ends = matches!(step.then, Then::Finish { .. } | Then::End { .. });
+        let ends = matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. });
         if let Some(parent) = self.claimed.parent.filter(|_| ends) {
             self.engine.bus.publish(parent, Live::Nudge);
         }
@@ -92,7 +92,7 @@ pub(crate) fn fitted(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
         setup.offer = setup.offer.limited_to(tools);
         setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
     }
-    setup.policy.awaited = setting.mode.is_none();
+    setup.policy.expects_reply = setting.mode.is_none();
     Arc::new(setup)
 }
 

@@ -15,9 +15,9 @@ use houston_store::title::TitleRequest;
 use tokio::sync::Notify;
 
 use crate::config::TitleConfig;
-use crate::context::Driving;
+use crate::context::RunDriver;
 use crate::engine::Engine;
-use crate::error::Halt;
+use crate::error::Interrupted;
 use crate::side_model::{Answered, Question};
 
 /// What a model that finds titles is to do.
@@ -55,9 +55,9 @@ impl Titles {
     }
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Notes that the agentable is to get a title, if it wants one and its user has said enough.
-    pub(crate) async fn request_title(&mut self) -> Result<(), Halt> {
+    pub(crate) async fn request_title(&mut self) -> Result<(), Interrupted> {
         if !self.claimed.title.is_empty() || !self.setup.agent_type.titles {
             return Ok(());
         }

@@ -12,12 +12,12 @@ use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_store::history::KnownCall;
-use houston_store::step::{Step, Then};
+use houston_store::step::{Step, RunTransition};
 use houston_tools::{CallContext, Happened, Plan};
 
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 use crate::turn::returned;
 
 /// A call at work, on its way to its id and response.
@@ -46,7 +46,7 @@ pub(crate) enum Work {
     Check,
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     pub(crate) fn call_context(&self, call: &ToolCall) -> CallContext {
         let claimed = &self.claimed;
         CallContext {
@@ -62,7 +62,7 @@ impl Driving<'_> {
     }
 
     /// Goes on with the open calls of a run that was taken over, each by its class.
-    pub(crate) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Result<ControlFlow<Driven>, Halt> {
+    pub(crate) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         let run = self.claimed.run;
         let known = self.retrying(|store| Box::pin(async move { store.known_calls(run).await })).await?;
         let (mut responses, mut external) = (Vec::new(), Vec::new());
@@ -113,9 +113,9 @@ impl Driving<'_> {
         &mut self,
         external: Vec<External>,
         mut responses: Vec<(String, ToolResponse)>,
-    ) -> Result<ControlFlow<Driven>, Halt> {
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         if !(self.holder.trusted)() {
-            return Err(Halt::Lost);
+            return Err(Interrupted::Lost);
         }
         let mut open: Vec<Open> = external.iter().map(|external| self.open(external)).collect();
         let cells: Vec<(String, MessageId)> = external
@@ -134,7 +134,7 @@ impl Driving<'_> {
             }
             let back = tokio::select! {
                 biased;
-                () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+                () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
                 () = self.entered.live.cancel.cancelled() => Err(RunStatus::Cancelled),
                 () = tokio::time::sleep_until(self.watchdog) => Err(RunStatus::MaxDuration),
                 back = running.next() => Ok(back),
@@ -154,7 +154,7 @@ impl Driving<'_> {
                     return ended.map(ControlFlow::Break);
                 }
             };
-            let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+            let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
             houston_faults::fault!("C10")?;
             if let Some((call, response)) = back {
                 open.retain(|open| open.call != call);
@@ -176,13 +176,13 @@ impl Driving<'_> {
         &mut self,
         mut step: Step,
         responses: Vec<(String, ToolResponse)>,
-    ) -> Result<ControlFlow<Driven>, Halt> {
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         self.close_turn(&mut step, responses);
-        let status = self.ending_status(&step.then);
+        let status = self.ending_status(&step.transition);
         let done = self.commit(step).await?;
         houston_faults::fault!("C12")?;
         Ok(match status {
-            Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
+            Some(status) if !done.went_on => ControlFlow::Break(DriveOutcome::Ended(status)),
             _ => ControlFlow::Continue(()),
         })
     }
@@ -203,7 +203,7 @@ impl Driving<'_> {
         patience: Duration,
         responses: &mut Vec<(String, ToolResponse)>,
         cells: &[(String, MessageId)],
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Interrupted> {
         // The watchdog stops tools as well as whoever cancels.
         self.entered.live.cancel.cancel();
         if patience.is_zero() {
@@ -213,11 +213,11 @@ impl Driving<'_> {
         loop {
             let back = tokio::select! {
                 biased;
-                () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+                () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
                 back = tokio::time::timeout_at(until, running.next()) => back,
             };
             let Ok(Some((call, response))) = back else { return Ok(()) };
-            let mut step = self.step(Usage::default(), Then::GoOn { read: false, event: None });
+            let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
             let response = self.kept(&mut step, &call, response);
             answered(&mut step, &call, &response, cells);
             responses.push((call, response));

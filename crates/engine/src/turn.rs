@@ -11,14 +11,14 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_store::step::{Intent, NewMessage, Step, Then};
+use houston_store::step::{Intent, NewMessage, Step, RunTransition};
 use houston_tools::Plan;
 use serde_json::{Value, json};
 
 use crate::commit::{Recorded, send, succeeded};
-use crate::context::Driving;
-use crate::drive::Driven;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::drive::DriveOutcome;
+use crate::error::Interrupted;
 use crate::task::tasks_started;
 use crate::tool_call::{External, Work};
 
@@ -35,7 +35,7 @@ struct Plans {
     messages: Vec<(String, String)>,
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Commits a turn together with all of its tools that need nothing but Postgres, and executes the others.
     pub(crate) async fn commit_turn(
         &mut self,
@@ -43,8 +43,8 @@ impl Driving<'_> {
         reasoning: String,
         streamed: String,
         usage: Usage,
-    ) -> Result<ControlFlow<Driven>, Halt> {
-        let mut step = self.step(usage, Then::GoOn { read: false, event: None });
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
+        let mut step = self.step(usage, RunTransition::Continue { read: false, event: None });
         step.entries.extend(turn.entry);
         if !reasoning.trim().is_empty() {
             step.events.push(Event::Thought { text: reasoning });
@@ -156,7 +156,7 @@ impl Driving<'_> {
         plans: Plans,
         calls: &[ToolCall],
         cells: &[(String, MessageId)],
-    ) -> Result<ControlFlow<Driven>, Halt> {
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         let mut responses = plans.answered;
         let tx = if plans.recorded.is_empty() {
             None
@@ -175,13 +175,13 @@ impl Driving<'_> {
             }
         }
         self.close_turn(&mut step, responses);
-        let status = self.ending_status(&step.then);
+        let status = self.ending_status(&step.transition);
         let done = match tx {
             Some((tx, succeeded)) => self.commit_recorded(tx, &plans.recorded, &succeeded, step).await?,
             None => self.commit(step).await?,
         };
         Ok(match status {
-            Some(status) if !done.went_on => ControlFlow::Break(Driven::Ended(status)),
+            Some(status) if !done.went_on => ControlFlow::Break(DriveOutcome::Ended(status)),
             _ => ControlFlow::Continue(()),
         })
     }
@@ -193,7 +193,7 @@ impl Driving<'_> {
         plans: Plans,
         calls: &[ToolCall],
         cells: &[(String, MessageId)],
-    ) -> Result<ControlFlow<Driven>, Halt> {
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         for call in calls {
             let cell = cells.iter().find(|(id, _)| *id == call.id).map(|(_, cell)| *cell);
             let external = plans.external.iter().find(|external| external.call.id == call.id);
@@ -248,7 +248,7 @@ impl Driving<'_> {
         }
         match self.run.next(self.now()) {
             Next::CallModel => {
-                step.then = Then::GoOn { read: true, event: Some(self.step_finished()) };
+                step.transition = RunTransition::Continue { read: true, event: Some(self.step_finished()) };
             }
             Next::Done(status) => self.ending(step, status),
             Next::CallTools(_) => {}

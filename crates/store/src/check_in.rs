@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 use crate::record::{FencedTx, Owner};
-use crate::tell::{Telling, tell};
+use crate::system_message::{NewSystemMessage, post_system_message};
 
 /// A check-in that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -365,7 +365,7 @@ impl Store {
         .await?;
         let Some(due) = due else { return Ok(Begun::Gone) };
         let content = check_in_message(&config.prompt, zone(&due.time_zone), due.wanted_at, &due.reason);
-        let telling = Telling {
+        let message = NewSystemMessage {
             agentable: AgentableId(due.agentable_id),
             message,
             run,
@@ -373,9 +373,9 @@ impl Store {
             content: &content,
             metadata: &json!({"type": Mode::AgentCheckIn, "check_in_id": id}),
         };
-        if tell(&mut tx, &telling, self.fairness).await? {
+        if post_system_message(&mut tx, &message, self.fairness).await? {
             tx.commit().await?;
-            return Ok(Begun::Told(telling.agentable));
+            return Ok(Begun::Told(message.agentable));
         }
         tx.rollback().await?;
         sqlx::query!(

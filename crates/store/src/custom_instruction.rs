@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::known::Known;
+use crate::knowledge_item::KnowledgeItem;
 
 /// A custom instruction about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +69,7 @@ pub(crate) async fn all(
     Ok(rows.into_iter().map(|row| (CustomInstructionId(row.id), row.content)).collect())
 }
 
-impl Known for CustomInstruction {
+impl KnowledgeItem for CustomInstruction {
     type Id = CustomInstructionId;
     type Owner = UserId;
     type New<'a> = NewCustomInstruction<'a>;

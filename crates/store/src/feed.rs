@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::pool::Store;
-use crate::tell::{Telling, tell};
+use crate::system_message::{NewSystemMessage, post_system_message};
 
 /// What became of a feed that was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,7 +190,7 @@ async fn begin(
         return Ok(Begun::NothingHappened);
     }
     let content = feed_message(&config.prompt, zone, from, to, &happened);
-    let telling = Telling {
+    let message = NewSystemMessage {
         agentable,
         message: ids.message,
         run: ids.run,
@@ -198,7 +198,7 @@ async fn begin(
         content: &content,
         metadata: &json!({"type": Mode::FeedGeneration}),
     };
-    if !tell(&mut *connection, &telling, fairness).await? {
+    if !post_system_message(&mut *connection, &message, fairness).await? {
         // It has begun something this instant: the next look finds it busy.
         return Ok(Begun::NotDue);
     }

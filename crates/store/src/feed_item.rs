@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::known::Known;
+use crate::knowledge_item::KnowledgeItem;
 
 /// A feed item about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -165,7 +165,7 @@ pub(crate) async fn find(
     Ok(row.map(|row| feed_item!(row)))
 }
 
-impl Known for FeedItem {
+impl KnowledgeItem for FeedItem {
     type Id = FeedItemId;
     type Owner = UserId;
     type New<'a> = NewFeedItem<'a>;

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::known::Known;
+use crate::knowledge_item::KnowledgeItem;
 
 /// A learning about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -152,7 +152,7 @@ pub(crate) async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-impl Known for Learning {
+impl KnowledgeItem for Learning {
     type Id = LearningId;
     type Owner = AgentableId;
     type New<'a> = NewLearning<'a>;

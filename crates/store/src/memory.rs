@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::known::Known;
+use crate::knowledge_item::KnowledgeItem;
 
 /// A memory about to be saved.
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +186,7 @@ pub(crate) async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-impl Known for Memory {
+impl KnowledgeItem for Memory {
     type Id = MemoryId;
     type Owner = UserId;
     type New<'a> = NewMemory<'a>;

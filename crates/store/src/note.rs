@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::known::Known;
+use crate::knowledge_item::KnowledgeItem;
 
 /// A note about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -208,7 +208,7 @@ pub(crate) async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-impl Known for Note {
+impl KnowledgeItem for Note {
     type Id = NoteId;
     type Owner = AgentableId;
     type New<'a> = NewNote<'a>;

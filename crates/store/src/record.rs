@@ -171,8 +171,8 @@ impl FencedTx {
     /// # Errors
     /// As [`Store::commit`]. Nothing was recorded when the step had landed before.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
-        if !step.aside.is_empty() {
-            tool_result::insert(&mut self.tx, self.fence.agentable, step.run, &step.aside).await?;
+        if !step.large_results.is_empty() {
+            tool_result::insert(&mut self.tx, self.fence.agentable, step.run, &step.large_results).await?;
         }
         let done = commit(&mut self.tx, &self.fence, step, self.fairness).await?;
         match done {

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
 use houston_domain::run::RunStatus;
-use houston_domain::standing::{Failure, Holder, OpenRun, Session, Standing};
+use houston_domain::runtime_state::{Failure, Holder, OpenRun, Session, RuntimeState};
 use uuid::Uuid;
 
 use crate::agentable::Agentable;
@@ -49,7 +49,7 @@ struct StandingRow {
 }
 
 impl StandingRow {
-    fn standing(self) -> Standing {
+    fn state(self) -> RuntimeState {
         let holder = self.holder.map(|holder| Holder {
             worker: WorkerId(holder),
             name: self.worker_name,
@@ -72,7 +72,7 @@ impl StandingRow {
             message: self.error_message.unwrap_or_default(),
             at: self.failed_at,
         });
-        Standing {
+        RuntimeState {
             at: self.now,
             epoch: self.epoch,
             holder,
@@ -102,7 +102,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn standing(&self, tenant: TenantId, agentable: AgentableId) -> Result<Standing> {
+    pub async fn state(&self, tenant: TenantId, agentable: AgentableId) -> Result<RuntimeState> {
         let row = sqlx::query_as!(
             StandingRow,
             r#"-- store::state::get
@@ -134,7 +134,7 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok(row.standing())
+        Ok(row.state())
     }
 
     /// An agentable of whatever tenant, for operators.

@@ -54,9 +54,9 @@ pub struct Intent {
 
 /// What happens to the lock.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Then {
+pub enum RunTransition {
     /// Keep it. `read`: take unread messages into the history; `event`: the iteration is over.
-    GoOn {
+    Continue {
         /// Whether new messages may enter now (not while tool calls are open).
         read: bool,
         /// The `StepFinished` event, at the end of an iteration.
@@ -64,7 +64,7 @@ pub enum Then {
     },
     /// End the run, unless messages came that it has not read: then go on and read them. One that somebody asked
     /// to cancel ends as cancelled instead, and reads nothing more; so with `End`.
-    Finish {
+    Complete {
         /// The `RunFinished` event.
         event: Event,
         /// The `StepFinished` event for going on.
@@ -73,7 +73,7 @@ pub enum Then {
         ending: Ending,
     },
     /// End the run whatever came; unread messages open the next one.
-    End {
+    Terminate {
         /// The `RunFinished` event.
         event: Event,
         /// How it ends.
@@ -91,7 +91,7 @@ pub enum Then {
         ending: Ending,
     },
     /// Let go now; another worker goes on.
-    HandOver {
+    Release {
         /// The `HandedOver` event.
         event: Event,
     },
@@ -128,7 +128,7 @@ pub struct Step {
     /// Responses of calls whose intent was committed.
     pub responses: Vec<(String, ToolResponse)>,
     /// Long results, of which the entries and events have the beginning.
-    pub aside: Vec<crate::tool_result::Aside>,
+    pub large_results: Vec<crate::tool_result::LargeResult>,
     /// What changes in the metadata of tool cells.
     pub cells: Vec<(MessageId, Value)>,
     /// Iterations of the run so far.
@@ -140,7 +140,7 @@ pub struct Step {
     /// The model call whose answer it takes.
     pub call: Option<ModelCall>,
     /// What happens to the lock.
-    pub then: Then,
+    pub transition: RunTransition,
 }
 
 /// What a commit found.
@@ -180,7 +180,7 @@ struct Parts<'a> {
     retry_at: Option<DateTime<Utc>>,
 }
 
-impl Then {
+impl RunTransition {
     fn parts(&self) -> Parts<'_> {
         let mut parts = Parts {
             then: "go_on",
@@ -192,17 +192,17 @@ impl Then {
             retry_at: None,
         };
         match self {
-            Self::GoOn { read, event } => {
+            Self::Continue { read, event } => {
                 parts.read = *read;
                 parts.go_on = event.as_ref();
             }
-            Self::Finish { event, go_on, ending } => {
+            Self::Complete { event, go_on, ending } => {
                 parts.then = "finish";
                 parts.last = Some(event);
                 parts.go_on = Some(go_on);
                 parts.ending = Some(ending);
             }
-            Self::End { event, ending } => {
+            Self::Terminate { event, ending } => {
                 parts.then = "end";
                 parts.last = Some(event);
                 parts.ending = Some(ending);
@@ -213,7 +213,7 @@ impl Then {
                 parts.ending = Some(ending);
                 parts.retry_at = Some(*at);
             }
-            Self::HandOver { event } => {
+            Self::Release { event } => {
                 parts.then = "hand_over";
                 parts.last = Some(event);
                 parts.status = Some(RunStatus::Queued.as_str());
@@ -233,7 +233,7 @@ impl Store {
     /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let done = self.commit_whole(fence, step).await?;
-        if matches!(step.then, Then::Finish { .. } | Then::End { .. }) {
+        if matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. }) {
             houston_faults::fault!("C14")?;
         }
         Ok(done)
@@ -248,7 +248,7 @@ pub(crate) async fn commit(
     step: &Step,
     fairness: Fairness,
 ) -> Result<Commit> {
-    let parts = step.then.parts();
+    let parts = step.transition.parts();
     let roles: Vec<&str> = step.entries.iter().map(|entry| entry.role.as_str()).collect();
     let contents: Vec<_> = step.entries.iter().map(|entry| Json(&entry.content)).collect();
     let events: Vec<_> = step.events.iter().map(Json).collect();
@@ -365,7 +365,7 @@ fn committed(
     (went_on, opened): (bool, bool),
     cancelled_by: Option<String>,
 ) -> Vec<Committed> {
-    let parts = step.then.parts();
+    let parts = step.transition.parts();
     let last = if went_on || parts.last.is_none() { parts.go_on } else { parts.last };
     let mut events: Vec<Committed> = step
         .events

@@ -14,7 +14,7 @@ use crate::step::{Commit, Step, commit};
 
 /// A result whose beginning alone enters the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aside {
+pub struct LargeResult {
     /// Its id.
     pub id: ResultId,
     /// The call it answers.
@@ -30,7 +30,7 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     agentable: AgentableId,
     run: RunId,
-    results: &[Aside],
+    results: &[LargeResult],
 ) -> Result<()> {
     let ids: Vec<_> = results.iter().map(|result| result.id.0).collect();
     let calls: Vec<&str> = results.iter().map(|result| result.call.as_str()).collect();
@@ -58,7 +58,7 @@ pub(crate) async fn insert(
 impl Store {
     /// Commits a step with its long results, if it has some: then in a transaction of its own.
     pub(crate) async fn commit_whole(&self, fence: &Fence, step: &Step) -> Result<Commit> {
-        if step.aside.is_empty() {
+        if step.large_results.is_empty() {
             let mut connection = self.pool.acquire().await?;
             return commit(&mut connection, fence, step, self.fairness).await;
         }

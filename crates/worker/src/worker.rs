@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use houston_domain::id::Ids;
 use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
-use houston_engine::{Driven, Engine};
+use houston_engine::{DriveOutcome, Engine};
 use houston_queue::{
     DeltaBus, Hint, HintBackend, HintSender, Lane, LocalHints, Received, Redis, RedisHealth, run_worker,
 };
@@ -277,8 +277,8 @@ async fn take(engine: &Engine, current: &Current, bell: &Bell, hint: Hint) {
         return;
     }
     match driven {
-        Ok(Driven::Retrying { after, lane }) => bell.ring_after(after, lane, hint),
-        Ok(Driven::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
+        Ok(DriveOutcome::Retrying { after, lane }) => bell.ring_after(after, lane, hint),
+        Ok(DriveOutcome::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
         Ok(driven) => tracing::debug!(agentable = %hint.agentable(), ?driven, "drive ended"),
         Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),
     }

@@ -14,7 +14,7 @@ use crate::agentables::cancel::stop;
 use crate::agentables::response;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -35,7 +35,7 @@ use crate::state::App;
 pub(crate) async fn archive(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     archivable(&app, &place)?;
     let asked = app.store().cancel_agentable(caller.tenant, &place.kind, place.id, true).await?;
@@ -61,14 +61,14 @@ pub(crate) async fn archive(
 pub(crate) async fn unarchive(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     archivable(&app, &place)?;
     app.store().unarchive(caller.tenant, &place.kind, place.id).await?;
     shown(&app, caller, &place).await
 }
 
-fn archivable(app: &App, place: &Place) -> Result<(), ApiError> {
+fn archivable(app: &App, place: &AgentablePath) -> Result<(), ApiError> {
     let kind = app.state.agent_types.get(&place.kind);
     if kind.is_some_and(|kind| kind.statuses.iter().any(|status| status == ARCHIVED)) {
         return Ok(());
@@ -76,7 +76,7 @@ fn archivable(app: &App, place: &Place) -> Result<(), ApiError> {
     Err(ApiError::NotArchivable { kind: place.kind.clone() })
 }
 
-async fn shown(app: &App, caller: Caller, place: &Place) -> Result<Json<AgentableResponse>, ApiError> {
+async fn shown(app: &App, caller: Caller, place: &AgentablePath) -> Result<Json<AgentableResponse>, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
     Ok(Json(response(agentable, app.state.agent_types.get(&place.kind))))
 }

@@ -13,7 +13,7 @@ use houston_store::cancel::Asked;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::{Owner, Place};
+use crate::agentable_path::{Owner, AgentablePath};
 use crate::state::App;
 
 /// Tells the workers that drive these runs to stop, ahead of what Postgres tells them.
@@ -46,7 +46,7 @@ pub(crate) fn stop(app: &App, asked: Vec<Asked>) -> CancelledRunsResponse {
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     let asked = app.store().cancel_agentable(caller.tenant, &place.kind, place.id, false).await?;
     Ok((StatusCode::ACCEPTED, Json(stop(&app, asked))))

@@ -17,7 +17,7 @@ use super::{check_description, response, serving, tools};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -38,7 +38,7 @@ use crate::state::App;
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     // Sent twice, it changes nothing twice: a key has nothing to add.
     Creation { value: body, key: _ }: Creation<UpdateAgentable>,
 ) -> Result<impl IntoResponse, ApiError> {

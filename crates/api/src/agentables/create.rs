@@ -16,7 +16,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, made, stored_body};
-use crate::place::Kind;
+use crate::agentable_path::Kind;
 use crate::state::App;
 
 /// # Errors

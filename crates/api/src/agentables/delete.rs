@@ -13,7 +13,7 @@ use houston_store::erasure::Target;
 use crate::auth::Caller;
 use crate::erasures::request;
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -31,7 +31,7 @@ use crate::state::App;
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<Response, ApiError> {
     request(&app, caller, Target::Agentable(&place.kind, place.id)).await
 }

@@ -11,7 +11,7 @@ use houston_protocol::schema;
 use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -31,7 +31,7 @@ use crate::state::App;
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
     // One in, one out.

@@ -16,7 +16,7 @@ use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Next, PageQuery, rows};
-use crate::place::Kind;
+use crate::agentable_path::Kind;
 use crate::query::Query;
 use crate::state::App;
 

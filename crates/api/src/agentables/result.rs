@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::{Owner, Place};
+use crate::agentable_path::{Owner, AgentablePath};
 use crate::query::Query;
 use crate::state::App;
 
@@ -66,7 +66,7 @@ impl Range {
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     OfPath(id): OfPath,
     Query(range): Query<Range>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -95,9 +95,9 @@ impl<S: Send + Sync> FromRequestParts<S> for OfPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        const NOWHERE: ApiError = ApiError::NotFound { what: "result" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOWHERE)?;
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "result" };
+        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "result_id").and_then(|(_, id)| id.parse().ok());
-        id.map(Self).ok_or(NOWHERE)
+        id.map(Self).ok_or(NOT_FOUND)
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::runs::response;
 use crate::state::App;
@@ -45,7 +45,7 @@ pub(crate) struct Filter {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     Query(Filter { status, limit, cursor }): Query<Filter>,
 ) -> Result<impl IntoResponse, ApiError> {
     let status = status.as_deref().map(named).transpose()?;

@@ -13,7 +13,7 @@ use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Next, PageQuery, rows};
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -36,7 +36,7 @@ use crate::state::App;
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Tasks)?.map(Into::into));

@@ -15,7 +15,7 @@ use super::{name_of_kind, name_taken, response, until_changed};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(

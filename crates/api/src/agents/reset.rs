@@ -14,7 +14,7 @@ use houston_store::agent::AgentChange;
 use super::{name_taken, read_files, response, until_changed};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(

@@ -15,7 +15,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, made, stored_body};
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -38,7 +38,7 @@ use crate::state::App;
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     request: Creation<CreateCheckIn>,
 ) -> Result<Response, ApiError> {
     let Creation { value: CreateCheckIn { at, in_minutes, reason }, key } = request;

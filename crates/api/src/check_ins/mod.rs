@@ -8,7 +8,7 @@ use houston_protocol::check_in::CheckInResponse;
 use houston_protocol::time::Time;
 use houston_store::check_in::CheckIn;
 
-use crate::place::Owner;
+use crate::agentable_path::Owner;
 
 /// The check-in as clients see it.
 fn response(check_in: CheckIn) -> CheckInResponse {

@@ -14,7 +14,7 @@ use houston_store::compression::Compression;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -56,7 +56,7 @@ fn response(compression: Compression) -> CompressionResponse {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Compressions)?.map(CompressionId));

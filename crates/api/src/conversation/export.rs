@@ -12,7 +12,7 @@ use houston_store::conversation::Reading;
 use crate::auth::Caller;
 use crate::documents::{Room, Sent};
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -33,7 +33,7 @@ use crate::state::App;
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;

@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use super::{check_kind, make};
 use crate::auth::Caller;
-use crate::body::{Creation, Wish, check_line};
+use crate::body::{Creation, OptionalBody, check_line};
 use crate::documents::Room;
 use crate::error::ApiError;
-use crate::place::{Kind, Place};
+use crate::agentable_path::{Kind, AgentablePath};
 use crate::state::App;
 
 #[derive(Debug, Deserialize)]
@@ -56,8 +56,8 @@ pub(crate) async fn fork(
     State(app): State<Arc<App>>,
     caller: Caller,
     kind: Kind,
-    place: Place,
-    Wish(request): Wish<Body>,
+    place: AgentablePath,
+    OptionalBody(request): OptionalBody<Body>,
 ) -> Result<Response, ApiError> {
     let Creation { value: Body { position, title, knowledge }, key } = request;
     check_kind(&kind)?;

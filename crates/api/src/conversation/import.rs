@@ -17,7 +17,7 @@ use crate::auth::Caller;
 use crate::body::Creation;
 use crate::documents::Received;
 use crate::error::ApiError;
-use crate::place::Kind;
+use crate::agentable_path::Kind;
 use crate::state::App;
 
 #[derive(Debug, Deserialize)]

@@ -18,7 +18,7 @@ use rust_decimal::Decimal;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, made, stored_body};
-use crate::place::Kind;
+use crate::agentable_path::Kind;
 use crate::state::App;
 
 /// Makes an agentable that goes on where `conversation` ends, and answers with it.

@@ -9,9 +9,9 @@ use houston_protocol::conversation::{ResetConversation, ResetConversationRespons
 use houston_protocol::schema;
 
 use crate::auth::Caller;
-use crate::body::Wish;
+use crate::body::OptionalBody;
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -33,8 +33,8 @@ use crate::state::App;
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
-    Wish(request): Wish<ResetConversation>,
+    place: AgentablePath,
+    OptionalBody(request): OptionalBody<ResetConversation>,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &place).await?;
     let done =

@@ -9,7 +9,7 @@ use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -29,7 +29,7 @@ use crate::state::App;
 pub(crate) async fn stats(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &place).await?;
     let bounds = app.state.config.conversation.bounds();

@@ -12,7 +12,7 @@ use houston_protocol::schema;
 use crate::auth::Caller;
 use crate::erasures::response;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(

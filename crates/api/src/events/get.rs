@@ -17,7 +17,7 @@ use crate::events::cursor::Cursor;
 use crate::events::position::Position;
 use crate::events::stream::{Aborted, EventStream};
 use crate::events::streams::Admitted;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -51,7 +51,7 @@ pub(crate) struct Options {
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     headers: HeaderMap,
     Query(options): Query<Options>,
 ) -> Result<Response, ApiError> {

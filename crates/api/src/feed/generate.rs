@@ -16,10 +16,10 @@ use houston_store::feed::{Asked, Begun, FeedIds};
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Caller;
-use crate::body::{Creation, Wish};
+use crate::body::{Creation, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::{Key, answer, stored_answer};
-use crate::place::{Id, Owner};
+use crate::agentable_path::{Id, Owner};
 use crate::state::App;
 
 /// What became of the request, as it is kept under its key.
@@ -94,7 +94,7 @@ pub(crate) async fn generate(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user): Id<UserId>,
-    Wish(request): Wish<GenerateFeed>,
+    OptionalBody(request): OptionalBody<GenerateFeed>,
 ) -> Result<Response, ApiError> {
     let Creation { value: GenerateFeed {}, key } = request;
     let kinds: Vec<String> = app

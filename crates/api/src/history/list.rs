@@ -13,7 +13,7 @@ use houston_store::history::PlacedEntry;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -47,7 +47,7 @@ pub(crate) fn response(placed: PlacedEntry) -> HistoryEntryResponse {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));

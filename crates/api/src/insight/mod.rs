@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::explain::Question;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 /// The exact prompt, by parts and by sections.
@@ -35,7 +35,7 @@ use crate::state::App;
 pub(crate) async fn prompt(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     answer(&app, caller, &place, Question::Prompt).await
 }
@@ -58,7 +58,7 @@ pub(crate) async fn prompt(
 pub(crate) async fn tools(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     answer(&app, caller, &place, Question::Tools).await
 }
@@ -66,7 +66,7 @@ pub(crate) async fn tools(
 async fn answer(
     app: &App,
     caller: Caller,
-    place: &Place,
+    place: &AgentablePath,
     question: Question,
 ) -> Result<Json<Value>, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;

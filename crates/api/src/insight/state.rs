@@ -9,7 +9,7 @@ use houston_protocol::schema;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -29,15 +29,15 @@ use crate::state::App;
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
 ) -> Result<Response, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    let mut standing = app.store().standing(caller.tenant, place.id).await?;
-    if let Some(holder) = &mut standing.holder {
+    let mut state = app.store().state(caller.tenant, place.id).await?;
+    if let Some(holder) = &mut state.holder {
         // The names of machines are for who runs them.
         holder.name = None;
     }
     let kind = app.state.agent_types.get(&place.kind);
     let status = kind.and_then(|kind| kind.status(agentable.status.as_deref(), agentable.run_status));
-    Ok(Json(standing.shown(&place.kind, place.id, status)).into_response())
+    Ok(Json(state.shown(&place.kind, place.id, status)).into_response())
 }

@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 
-use super::Noun;
+use super::KnowledgeResource;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
-pub(crate) async fn change<N: Noun>(
+pub(crate) async fn change<N: KnowledgeResource>(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<N::Id>,
@@ -21,6 +21,6 @@ pub(crate) async fn change<N: Noun>(
     Creation { value: change, key: _ }: Creation<N::Change>,
 ) -> Result<impl IntoResponse, ApiError> {
     N::check(&change)?;
-    let changed = app.store().change_known::<N::Stored>(caller.tenant, id, N::change(&change)).await?;
+    let changed = app.store().change_item::<N::Stored>(caller.tenant, id, N::change(&change)).await?;
     Ok(Json(N::response(changed)))
 }

@@ -6,14 +6,14 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_protocol::time::Time;
 
-use super::{Noun, Owner};
+use super::{KnowledgeResource, Owner};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, made, stored_body};
 use crate::state::App;
 
-pub(crate) async fn create<N: Noun>(
+pub(crate) async fn create<N: KnowledgeResource>(
     State(app): State<Arc<App>>,
     caller: Caller,
     owner: N::Owner,
@@ -25,7 +25,7 @@ pub(crate) async fn create<N: Noun>(
     let response = stored_body(&item);
     let key = key.as_ref().map(Key::as_stored);
     let new = N::new(&owner, &item);
-    let done = app.store().create_known::<N::Stored>(caller.tenant, &new, key, &response).await?;
+    let done = app.store().create_item::<N::Stored>(caller.tenant, &new, key, &response).await?;
     let (stored, replayed) = made(done)?;
     created(stored, replayed, &format!("/v1/{}", N::PATH))
 }

@@ -4,20 +4,20 @@ use houston_domain::id::{CustomInstructionId, UserId};
 use houston_protocol::knowledge::{CustomInstructionResponse, Sentence};
 use houston_protocol::time::Time;
 use houston_store::custom_instruction::{CustomInstruction, NewCustomInstruction};
-use houston_store::known::Known;
+use houston_store::knowledge_item::KnowledgeItem;
 
-use super::{Noun, Owner, check_sentence};
+use super::{KnowledgeResource, Owner, check_sentence};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place;
+use crate::agentable_path;
 
 /// Rules of a user, which each of their agents follows.
 pub(crate) enum CustomInstructions {}
 
-impl Noun for CustomInstructions {
+impl KnowledgeResource for CustomInstructions {
     type Stored = CustomInstruction;
     type Id = CustomInstructionId;
-    type Owner = place::Id<UserId>;
+    type Owner = agentable_path::Id<UserId>;
     type New = Sentence;
     type Change = Sentence;
     type Response = CustomInstructionResponse;
@@ -56,7 +56,7 @@ impl Noun for CustomInstructions {
         check_sentence(change)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a CustomInstructionResponse) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a CustomInstructionResponse) -> <Self::Stored as KnowledgeItem>::New<'a> {
         NewCustomInstruction {
             id: item.id,
             user: owner.id(),
@@ -65,7 +65,7 @@ impl Noun for CustomInstructions {
         }
     }
 
-    fn change(change: &Sentence) -> <Self::Stored as Known>::Change<'_> {
+    fn change(change: &Sentence) -> <Self::Stored as KnowledgeItem>::Change<'_> {
         &change.content
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::Noun;
+use super::KnowledgeResource;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
-pub(crate) async fn delete<N: Noun>(
+pub(crate) async fn delete<N: KnowledgeResource>(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<N::Id>,
 ) -> Result<StatusCode, ApiError> {
-    app.store().delete_known::<N::Stored>(caller.tenant, id).await?;
+    app.store().delete_item::<N::Stored>(caller.tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

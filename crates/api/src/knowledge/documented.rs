@@ -16,13 +16,13 @@ use utoipa::openapi::{Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::{Noun, Owner, change, create, delete, get as get_one, list};
+use super::{KnowledgeResource, Owner, change, create, delete, get as get_one, list};
 use crate::state::App;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
 /// `GET` and `POST` of a noun's list.
-pub(crate) fn collection<N: Noun>() -> UtoipaMethodRouter<Arc<App>> {
+pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
     add::<N::New>(&mut schemas);
@@ -52,7 +52,7 @@ pub(crate) fn collection<N: Noun>() -> UtoipaMethodRouter<Arc<App>> {
 }
 
 /// `GET`, `PATCH` and `DELETE` of one item of a noun.
-pub(crate) fn item<N: Noun>() -> UtoipaMethodRouter<Arc<App>> {
+pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
     add::<N::Change>(&mut schemas);
@@ -80,14 +80,14 @@ pub(crate) fn item<N: Noun>() -> UtoipaMethodRouter<Arc<App>> {
     (schemas, paths, handlers)
 }
 
-fn operation<N: Noun>(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
+fn operation<N: KnowledgeResource>(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
     OperationBuilder::new()
         .tag("knowledge")
         .operation_id(Some(format!("{verb}_{}", noun.replace(' ', "_"))))
         .summary(Some(summary))
 }
 
-fn owner<N: Noun>(operation: OperationBuilder) -> OperationBuilder {
+fn owner<N: KnowledgeResource>(operation: OperationBuilder) -> OperationBuilder {
     N::Owner::PARAMETERS.iter().fold(operation, |operation, name| {
         operation.parameter(
             ParameterBuilder::new()

@@ -4,20 +4,20 @@ use houston_domain::id::{FeedItemId, UserId};
 use houston_protocol::knowledge::{CreateDocument, FeedItemResponse, UpdateFeedItem};
 use houston_protocol::time::Time;
 use houston_store::feed_item::{FeedItem, FeedItemChange, NewFeedItem};
-use houston_store::known::Known;
+use houston_store::knowledge_item::KnowledgeItem;
 
-use super::{Noun, Owner, check_document, check_title, nothing_changes};
+use super::{KnowledgeResource, Owner, check_document, check_title, nothing_changes};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place;
+use crate::agentable_path;
 
 /// What agents put before a user without being asked.
 pub(crate) enum FeedItems {}
 
-impl Noun for FeedItems {
+impl KnowledgeResource for FeedItems {
     type Stored = FeedItem;
     type Id = FeedItemId;
-    type Owner = place::Id<UserId>;
+    type Owner = agentable_path::Id<UserId>;
     type New = CreateDocument;
     type Change = UpdateFeedItem;
     type Response = FeedItemResponse;
@@ -67,7 +67,7 @@ impl Noun for FeedItems {
         change.content.as_deref().map_or(Ok(()), check_document)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a FeedItemResponse) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a FeedItemResponse) -> <Self::Stored as KnowledgeItem>::New<'a> {
         NewFeedItem {
             id: item.id,
             user: owner.id(),
@@ -78,7 +78,7 @@ impl Noun for FeedItems {
         }
     }
 
-    fn change(change: &UpdateFeedItem) -> <Self::Stored as Known>::Change<'_> {
+    fn change(change: &UpdateFeedItem) -> <Self::Stored as KnowledgeItem>::Change<'_> {
         FeedItemChange {
             title: change.title.as_deref(),
             content: change.content.as_deref(),

@@ -6,16 +6,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 
-use super::Noun;
+use super::KnowledgeResource;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
-pub(crate) async fn get<N: Noun>(
+pub(crate) async fn get<N: KnowledgeResource>(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<N::Id>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(N::response(app.store().known::<N::Stored>(caller.tenant, id).await?)))
+    Ok(Json(N::response(app.store().item::<N::Stored>(caller.tenant, id).await?)))
 }

@@ -3,21 +3,21 @@
 use houston_domain::id::LearningId;
 use houston_protocol::knowledge::{LearningResponse, Sentence};
 use houston_protocol::time::Time;
-use houston_store::known::Known;
+use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::learning::{Learning, NewLearning};
 
-use super::{Noun, Owner, check_sentence};
+use super::{KnowledgeResource, Owner, check_sentence};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place::{self, Place};
+use crate::agentable_path::{self, AgentablePath};
 
 /// What an agent learnt about its user or its aim.
 pub(crate) enum Learnings {}
 
-impl Noun for Learnings {
+impl KnowledgeResource for Learnings {
     type Stored = Learning;
     type Id = LearningId;
-    type Owner = Place;
+    type Owner = AgentablePath;
     type New = Sentence;
     type Change = Sentence;
     type Response = LearningResponse;
@@ -30,7 +30,7 @@ impl Noun for Learnings {
     fn response(item: Learning) -> LearningResponse {
         LearningResponse {
             id: item.id,
-            owner: place::Owner { kind: item.kind, id: item.agentable },
+            owner: agentable_path::Owner { kind: item.kind, id: item.agentable },
             content: item.content,
             created_at: Time(item.created_at),
             updated_at: Time(item.updated_at),
@@ -48,7 +48,7 @@ impl Noun for Learnings {
         at: Time,
     ) -> Result<LearningResponse, ApiError> {
         check_sentence(&new)?;
-        let of = place::Owner { kind: owner.kind.clone(), id: owner.id };
+        let of = agentable_path::Owner { kind: owner.kind.clone(), id: owner.id };
         Ok(LearningResponse { id, owner: of, content: new.content, created_at: at, updated_at: at })
     }
 
@@ -56,7 +56,7 @@ impl Noun for Learnings {
         check_sentence(change)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a LearningResponse) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a LearningResponse) -> <Self::Stored as KnowledgeItem>::New<'a> {
         NewLearning {
             id: item.id,
             agentable: owner.id(),
@@ -65,7 +65,7 @@ impl Noun for Learnings {
         }
     }
 
-    fn change(change: &Sentence) -> <Self::Stored as Known>::Change<'_> {
+    fn change(change: &Sentence) -> <Self::Stored as KnowledgeItem>::Change<'_> {
         &change.content
     }
 }

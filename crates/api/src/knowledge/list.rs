@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 
-use super::{Noun, Owner};
+use super::{KnowledgeResource, Owner};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-pub(crate) async fn list<N: Noun>(
+pub(crate) async fn list<N: KnowledgeResource>(
     State(app): State<Arc<App>>,
     caller: Caller,
     owner: N::Owner,
@@ -21,7 +21,7 @@ pub(crate) async fn list<N: Noun>(
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(N::LIST)?.map(N::Id::from));
     owner.confirm(&app, caller).await?;
-    let items = app.store().list_known::<N::Stored>(caller.tenant, owner.id(), before, rows(limit)).await?;
+    let items = app.store().list_items::<N::Stored>(caller.tenant, owner.id(), before, rows(limit)).await?;
     let items: Vec<N::Response> = items.into_iter().map(N::response).collect();
     let position = |item: &N::Response| -> u128 { N::id(item).into().as_u128() };
     Ok(Json(Page::of(N::LIST, limit, items, position, |item| item)))

@@ -3,21 +3,21 @@
 use houston_domain::id::{MemoryId, UserId};
 use houston_protocol::knowledge::{MemoryResponse, Sentence};
 use houston_protocol::time::Time;
-use houston_store::known::Known;
+use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::memory::{Memory, NewMemory};
 
-use super::{Noun, Owner, check_sentence};
+use super::{KnowledgeResource, Owner, check_sentence};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place;
+use crate::agentable_path;
 
 /// What all agents of a user should still know another day.
 pub(crate) enum Memories {}
 
-impl Noun for Memories {
+impl KnowledgeResource for Memories {
     type Stored = Memory;
     type Id = MemoryId;
-    type Owner = place::Id<UserId>;
+    type Owner = agentable_path::Id<UserId>;
     type New = Sentence;
     type Change = Sentence;
     type Response = MemoryResponse;
@@ -52,7 +52,7 @@ impl Noun for Memories {
         check_sentence(change)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a MemoryResponse) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a MemoryResponse) -> <Self::Stored as KnowledgeItem>::New<'a> {
         NewMemory {
             id: item.id,
             user: owner.id(),
@@ -62,7 +62,7 @@ impl Noun for Memories {
         }
     }
 
-    fn change(change: &Sentence) -> <Self::Stored as Known>::Change<'_> {
+    fn change(change: &Sentence) -> <Self::Stored as KnowledgeItem>::Change<'_> {
         &change.content
     }
 }

@@ -1,9 +1,9 @@
 //! What agents know, as clients list, make, read, change and delete it: `/v1/{kinds}/{id}/notes`, `…/learnings`,
 //! `/v1/users/{id}/memories`, `…/custom-instructions`, `…/feed`, and each item under its own id (`/v1/notes/{id}`).
-//! The five verbs are the same for all; a [`Noun`] says what differs.
+//! The five verbs are the same for all; a [`KnowledgeResource`] says what differs.
 //!
 //! # Add a noun
-//! A file here that implements [`Noun`], its table and [`Known`] in the store, its mark in `page::List`, its two lines in
+//! A file here that implements [`KnowledgeResource`], its table and [`KnowledgeItem`] in the store, its mark in `page::List`, its two lines in
 //! `router`.
 
 pub(crate) mod change;
@@ -26,7 +26,7 @@ use houston_domain::id::{AgentableId, UserId};
 use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
 use houston_protocol::knowledge::Sentence;
 use houston_protocol::time::Time;
-use houston_store::known::Known;
+use houston_store::knowledge_item::KnowledgeItem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
@@ -41,17 +41,17 @@ use crate::auth::Caller;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place::{Id, Place};
+use crate::agentable_path::{Id, AgentablePath};
 use crate::state::App;
 
 /// One sort of what agents know.
-pub(crate) trait Noun: 'static {
+pub(crate) trait KnowledgeResource: 'static {
     /// How the store knows it.
-    type Stored: Known<Id = Self::Id>;
+    type Stored: KnowledgeItem<Id = Self::Id>;
     /// Ids of its items.
     type Id: Copy + Send + From<Uuid> + Into<Uuid> + FromStr + std::fmt::Display;
     /// What a list of them belongs to.
-    type Owner: Owner<Id = <Self::Stored as Known>::Owner>;
+    type Owner: Owner<Id = <Self::Stored as KnowledgeItem>::Owner>;
     /// The body of a POST.
     type New: DeserializeOwned + ToSchema + Send;
     /// The body of a PATCH.
@@ -83,10 +83,10 @@ pub(crate) trait Noun: 'static {
     fn check(change: &Self::Change) -> Result<(), ApiError>;
 
     /// What the store makes of an item that was made here.
-    fn new<'a>(owner: &Self::Owner, item: &'a Self::Response) -> <Self::Stored as Known>::New<'a>;
+    fn new<'a>(owner: &Self::Owner, item: &'a Self::Response) -> <Self::Stored as KnowledgeItem>::New<'a>;
 
     /// What the store changes.
-    fn change(change: &Self::Change) -> <Self::Stored as Known>::Change<'_>;
+    fn change(change: &Self::Change) -> <Self::Stored as KnowledgeItem>::Change<'_>;
 }
 
 /// What a list belongs to, as a path names it.
@@ -107,7 +107,7 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
     fn confirm(&self, app: &App, caller: Caller) -> impl Future<Output = Result<(), ApiError>> + Send;
 }
 
-impl Owner for Place {
+impl Owner for AgentablePath {
     type Id = AgentableId;
 
     const PARAMETERS: &'static [&'static str] = &["kinds", "id"];

@@ -3,21 +3,21 @@
 use houston_domain::id::NoteId;
 use houston_protocol::knowledge::{CreateDocument, NoteResponse, UpdateNote};
 use houston_protocol::time::Time;
-use houston_store::known::Known;
+use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::note::{NewNote, Note, NoteChange};
 
-use super::{Noun, Owner, check_document, check_title, nothing_changes};
+use super::{KnowledgeResource, Owner, check_document, check_title, nothing_changes};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::place::{self, Place};
+use crate::agentable_path::{self, AgentablePath};
 
 /// What an agent, or a person, keeps with an agentable.
 pub(crate) enum Notes {}
 
-impl Noun for Notes {
+impl KnowledgeResource for Notes {
     type Stored = Note;
     type Id = NoteId;
-    type Owner = Place;
+    type Owner = AgentablePath;
     type New = CreateDocument;
     type Change = UpdateNote;
     type Response = NoteResponse;
@@ -30,7 +30,7 @@ impl Noun for Notes {
     fn response(item: Note) -> NoteResponse {
         NoteResponse {
             id: item.id,
-            owner: place::Owner { kind: item.kind, id: item.agentable },
+            owner: agentable_path::Owner { kind: item.kind, id: item.agentable },
             run_id: item.run,
             title: item.title,
             content: item.content,
@@ -51,7 +51,7 @@ impl Noun for Notes {
     ) -> Result<NoteResponse, ApiError> {
         check_title(&new.title)?;
         check_document(&new.content)?;
-        let of = place::Owner { kind: owner.kind.clone(), id: owner.id };
+        let of = agentable_path::Owner { kind: owner.kind.clone(), id: owner.id };
         let CreateDocument { title, content } = new;
         Ok(NoteResponse { id, owner: of, run_id: None, title, content, created_at: at, updated_at: at })
     }
@@ -64,7 +64,7 @@ impl Noun for Notes {
         change.content.as_deref().map_or(Ok(()), check_document)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a NoteResponse) -> <Self::Stored as Known>::New<'a> {
+    fn new<'a>(owner: &Self::Owner, item: &'a NoteResponse) -> <Self::Stored as KnowledgeItem>::New<'a> {
         NewNote {
             id: item.id,
             agentable: owner.id(),
@@ -75,7 +75,7 @@ impl Noun for Notes {
         }
     }
 
-    fn change(change: &UpdateNote) -> <Self::Stored as Known>::Change<'_> {
+    fn change(change: &UpdateNote) -> <Self::Stored as KnowledgeItem>::Change<'_> {
         NoteChange { title: change.title.as_deref(), content: change.content.as_deref() }
     }
 }

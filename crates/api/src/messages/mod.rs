@@ -8,7 +8,7 @@ use houston_protocol::message::MessageResponse;
 use houston_protocol::time::Time;
 use houston_store::message::ThreadMessage;
 
-use crate::place::Owner;
+use crate::agentable_path::Owner;
 /// The message as clients see it.
 fn response(thread: ThreadMessage) -> MessageResponse {
     let ThreadMessage { message, agentable, kind, status, processed_at } = thread;

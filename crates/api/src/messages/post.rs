@@ -31,7 +31,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, check_text};
 use crate::error::ApiError;
 use crate::idempotency::{Key, answer, made};
-use crate::place::{Owner, Place};
+use crate::agentable_path::{Owner, AgentablePath};
 use crate::state::App;
 
 #[utoipa::path(
@@ -55,7 +55,7 @@ use crate::state::App;
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     request: Creation<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
@@ -159,7 +159,7 @@ fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
 }
 
 /// The answer: the same for a replay, whatever became of the message since.
-fn accepted(place: &Place, posted: &Posted, content: String, metadata: Value) -> AcceptedMessageResponse {
+fn accepted(place: &AgentablePath, posted: &Posted, content: String, metadata: Value) -> AcceptedMessageResponse {
     let message = MessageResponse {
         id: posted.id,
         owner: Owner { kind: place.kind.clone(), id: place.id },

@@ -14,7 +14,7 @@ use houston_protocol::user::{ProfileResponse, UpdateProfile};
 use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 /// The lists that are given.

@@ -15,7 +15,7 @@ use houston_store::cost::CountedCall;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 fn response(CountedCall { call, at }: CountedCall) -> ModelCallResponse {

@@ -8,7 +8,7 @@ use houston_protocol::run::{RunError, RunResponse};
 use houston_protocol::time::Time;
 use houston_store::run::Run;
 
-use crate::place::Owner;
+use crate::agentable_path::Owner;
 
 /// The run as clients see it.
 pub(crate) fn response(run: Run) -> RunResponse {

@@ -11,7 +11,7 @@ use houston_protocol::session::SessionResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::sessions::response;
 use crate::state::App;
 

@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::history::list::response;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::query::Query;
 use crate::state::App;
 

@@ -11,7 +11,7 @@ use houston_protocol::session::SessionResponse;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::place::Place;
+use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::sessions::response;
 use crate::state::App;
@@ -35,7 +35,7 @@ use crate::state::App;
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: Place,
+    place: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.position(List::Sessions)?);

@@ -9,7 +9,7 @@ use houston_protocol::session::SessionResponse;
 use houston_protocol::time::Time;
 use houston_store::session::Session;
 
-use crate::place::Owner;
+use crate::agentable_path::Owner;
 
 /// The session as clients see it.
 fn response(session: Session) -> SessionResponse {

@@ -18,7 +18,7 @@ use crate::agents::{name_taken, until_changed};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(

@@ -13,7 +13,7 @@ use houston_store::user::UserChange;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, show};
 

@@ -11,7 +11,7 @@ use houston_protocol::user::{DayCostResponse, UserCostsResponse};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 /// Days that are shown: a month and a day, so that a month can be compared with itself.

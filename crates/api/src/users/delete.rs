@@ -13,7 +13,7 @@ use houston_store::erasure::Target;
 use crate::auth::Caller;
 use crate::erasures::request;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(

@@ -11,7 +11,7 @@ use houston_protocol::user::UserResponse;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::place::Id;
+use crate::agentable_path::Id;
 use crate::state::App;
 use crate::users::show;
 

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::agentable::DoubleTexting;
-use houston_domain::error_message::{Awaited, ErrorMessage};
+use houston_domain::error_message::{PendingRetry, ErrorMessage};
 use houston_domain::event::Part;
 use houston_domain::id::{AgentableId, RunId, parse_prefixed};
 use houston_domain::model::{ModelError, ModelErrorCode};
@@ -16,8 +16,8 @@ use crate::worker::Worker;
 
 fn waiting(run: RunId, attempt: i32) -> ErrorMessage {
     let since = DateTime::<Utc>::UNIX_EPOCH;
-    let awaited = Awaited { attempt, of: 5, retry_at: since + TimeDelta::seconds(10), since };
-    ErrorMessage::waiting(run, &ModelError::new(ModelErrorCode::RateLimited, "acme: slow down"), &awaited)
+    let retry = PendingRetry { attempt, of: 5, retry_at: since + TimeDelta::seconds(10), since };
+    ErrorMessage::waiting(run, &ModelError::new(ModelErrorCode::RateLimited, "acme: slow down"), &retry)
 }
 
 /// The activities a client ends up with, by id.

@@ -12,7 +12,7 @@ use houston_domain::run::RunStatus;
 use houston_store::claim::{Claimed, Crashes};
 use houston_store::cost::ModelCall;
 use houston_store::lease::LeaseConnection;
-use houston_store::step::{Commit, Done, Ending, NewMessage, Step, Then};
+use houston_store::step::{Commit, Done, Ending, NewMessage, Step, RunTransition};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -81,7 +81,7 @@ impl Driven<'_> {
         events: Vec<Event>,
         messages: Vec<NewMessage>,
         entries: Vec<Entry>,
-        then: Then,
+        then: RunTransition,
     ) -> Done {
         let step = Step {
             write: self.app.state.ids.next(),
@@ -92,7 +92,7 @@ impl Driven<'_> {
             intents: vec![],
             responses: vec![],
             cells: vec![],
-            aside: vec![],
+            large_results: vec![],
             iterations: self.iteration,
             usage: usage(),
             model: Some("simulated/fast".into()),
@@ -103,7 +103,7 @@ impl Driven<'_> {
                 usage: Usage { cost: usage().cost.filter(|_| !self.unpriced), ..usage() },
                 reported: true,
             }),
-            then,
+            transition: then,
         };
         match self.app.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
             Commit::Done(done) => {
@@ -155,7 +155,7 @@ impl Driven<'_> {
         let next_message_id = self.app.state.ids.next();
         let finished = Event::StepFinished { iteration: self.iteration, next_message_id };
         let events = vec![Event::Thought { text: thought.into() }, called, returned];
-        self.commit(events, vec![message], entries, Then::GoOn { read: true, event: Some(finished) }).await;
+        self.commit(events, vec![message], entries, RunTransition::Continue { read: true, event: Some(finished) }).await;
         self.iteration += 1;
         self.message = next_message_id;
     }
@@ -178,8 +178,8 @@ impl Driven<'_> {
 
     /// Ends the run without a word.
     pub(crate) async fn end(self, status: RunStatus, error: Option<(&str, &str)>) -> Done {
-        let Then::Finish { event, ending, .. } = self.finish(status, error) else { unreachable!() };
-        self.commit(vec![], vec![], vec![], Then::End { event, ending }).await
+        let RunTransition::Complete { event, ending, .. } = self.finish(status, error) else { unreachable!() };
+        self.commit(vec![], vec![], vec![], RunTransition::Terminate { event, ending }).await
     }
 
     /// Fails; the next attempt is due at once.
@@ -194,9 +194,9 @@ impl Driven<'_> {
             message: error.content.clone(),
             iteration: self.iteration,
         };
-        let Then::Finish { mut ending, .. } = self.finish(RunStatus::Retrying, None) else { unreachable!() };
+        let RunTransition::Complete { mut ending, .. } = self.finish(RunStatus::Retrying, None) else { unreachable!() };
         ending.error_code = Some("RATE_LIMITED".into());
-        let then = Then::Retry { event, at, counts: true, ending };
+        let then = RunTransition::Retry { event, at, counts: true, ending };
         self.commit(vec![error.event()], vec![shown(error)], vec![], then).await;
     }
 
@@ -218,26 +218,26 @@ impl Driven<'_> {
 
     /// Fails for good.
     pub(crate) async fn give_up(self, error: &ErrorMessage) {
-        let Then::Finish { event, ending, .. } = self.finish(RunStatus::Failed, Some(("RATE_LIMITED", "no")))
+        let RunTransition::Complete { event, ending, .. } = self.finish(RunStatus::Failed, Some(("RATE_LIMITED", "no")))
         else {
             unreachable!()
         };
-        let then = Then::End { event, ending };
+        let then = RunTransition::Terminate { event, ending };
         self.commit(vec![error.event()], vec![shown(error)], vec![], then).await;
     }
 
     pub(crate) async fn hand_over(self) {
         let event = Event::HandedOver { iteration: self.iteration };
-        self.commit(vec![], vec![], vec![], Then::HandOver { event }).await;
+        self.commit(vec![], vec![], vec![], RunTransition::Release { event }).await;
     }
 
-    fn finish(&self, status: RunStatus, error: Option<(&str, &str)>) -> Then {
+    fn finish(&self, status: RunStatus, error: Option<(&str, &str)>) -> RunTransition {
         let ids = &self.app.state.ids;
         let (code, message) =
             (error.map(|(code, _)| code.to_owned()), error.map(|(_, text)| text.to_owned()));
         let iteration = Some(self.iteration);
         let go_on = Event::StepFinished { iteration: self.iteration, next_message_id: ids.next() };
-        Then::Finish {
+        RunTransition::Complete {
             event: Event::RunFinished {
                 status,
                 iteration,

@@ -34,7 +34,7 @@ impl History {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.which.with(context, async |found| {
             let (tenant, id) = (found.tenant, found.agentable.id);
-            let session = found.store.standing(tenant, id).await?.session;
+            let session = found.store.state(tenant, id).await?.session;
             let after = self.after.unwrap_or(session.closed_entries);
             let mut entries = found.store.history(tenant, id, after, i64::from(self.limit) + 1).await?;
             let more = entries.len() > usize::from(self.limit);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use houston_domain::standing::Standing;
+use houston_domain::runtime_state::RuntimeState;
 
 use super::agentable::Which;
 use super::{Context, Failure};
@@ -22,8 +22,8 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.which.with(context, async |found| {
-            let standing = found.store.standing(found.tenant, found.agentable.id).await?;
-            let shown = standing.shown(&found.agentable.kind, found.agentable.id, found.status());
+            let state = found.store.state(found.tenant, found.agentable.id).await?;
+            let shown = state.shown(&found.agentable.kind, found.agentable.id, found.status());
             if self.json {
                 print_json(&serde_json::json!(shown));
                 return Ok(ExitCode::SUCCESS);
@@ -34,7 +34,7 @@ impl State {
                 print(&format!("  {told}"));
             }
             print("");
-            for (name, value, meaning) in lines(&standing, &status) {
+            for (name, value, meaning) in lines(&state, &status) {
                 match meaning {
                     "" => print(&format!("{name:<16}  {value}")),
                     meaning => print(&format!("{name:<16}  {value:<24}  ({meaning})")),
@@ -49,37 +49,37 @@ impl State {
 }
 
 /// Name, value and, of words that are Houston's own, what they mean.
-fn lines(standing: &Standing, status: &str) -> Vec<(&'static str, String, &'static str)> {
+fn lines(state: &RuntimeState, status: &str) -> Vec<(&'static str, String, &'static str)> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let none = || "none".to_owned();
-    let holder = standing.holder.as_ref().map_or_else(none, |holder| {
+    let holder = state.holder.as_ref().map_or_else(none, |holder| {
         let name = holder.name.as_deref().unwrap_or("gone");
-        let lease = if standing.holder_lives() { "alive" } else { "dead" };
+        let lease = if state.holder_lives() { "alive" } else { "dead" };
         format!("{} ({name}), {lease}", holder.worker)
     });
-    let run = standing.run.map_or_else(none, |run| {
+    let run = state.run.map_or_else(none, |run| {
         let (attempt, iterations) = (run.attempt, run.iterations);
         format!("{}: {}, attempt {attempt}, {iterations} model calls", run.id, run.status.as_str())
     });
-    let error = standing.last_error.as_ref();
+    let error = state.last_error.as_ref();
     let error =
         error.map_or_else(none, |error| format!("{} in {}: {}", error.code, error.run, error.message));
-    let next = standing.next_attempt_at.map_or_else(none, |next| next.to_rfc3339());
-    let session = standing.session;
-    let last_event = standing
+    let next = state.next_attempt_at.map_or_else(none, |next| next.to_rfc3339());
+    let session = state.session;
+    let last_event = state
         .last_event_at
-        .map_or_else(none, |at| format!("{} at {}", standing.last_seq, at.to_rfc3339()));
+        .map_or_else(none, |at| format!("{} at {}", state.last_seq, at.to_rfc3339()));
     vec![
         ("status", status.to_owned(), ""),
         ("run", run, ""),
-        ("run open", yes(standing.run.is_some_and(|run| run.open)), "whether an answer is still to come"),
+        ("run open", yes(state.run.is_some_and(|run| run.open)), "whether an answer is still to come"),
         ("lock held by", holder, "the worker that drives it; a dead one loses it to another"),
-        ("epoch", standing.epoch.to_string(), "how often a worker has taken that lock"),
-        ("wake", yes(standing.wake), "whether a worker is to look at it"),
-        ("unread messages", standing.unread.to_string(), ""),
-        ("failed attempts", standing.failed_attempts.to_string(), "of the open run"),
+        ("epoch", state.epoch.to_string(), "how often a worker has taken that lock"),
+        ("wake", yes(state.wake), "whether a worker is to look at it"),
+        ("unread messages", state.unread.to_string(), ""),
+        ("failed attempts", state.failed_attempts.to_string(), "of the open run"),
         ("next attempt", next, ""),
-        ("deaths", standing.deaths.to_string(), "workers that died with the run since its last step"),
+        ("deaths", state.deaths.to_string(), "workers that died with the run since its last step"),
         ("last error", error, ""),
         (
             "session",
@@ -87,6 +87,6 @@ fn lines(standing: &Standing, status: &str) -> Vec<(&'static str, String, &'stat
             "what a model is sent of the history",
         ),
         ("last event", last_event, "its position in the stream"),
-        ("workers alive", yes(standing.workers_alive), ""),
+        ("workers alive", yes(state.workers_alive), ""),
     ]
 }

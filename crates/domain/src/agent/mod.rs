@@ -33,7 +33,7 @@ pub struct RunPolicy {
     /// Whether it talks with somebody; it stops after `send_message`.
     pub conversational: bool,
     /// Whether that somebody waits for an answer: not where a mode opened the run, until a message comes.
-    pub awaited: bool,
+    pub expects_reply: bool,
     /// What the user reads.
     pub reply: Reply,
     /// Its bounds.
@@ -89,7 +89,7 @@ impl AgentRun {
             texts += said(entry);
         }
         // The first text is what opened it; whoever wrote another one waits.
-        run.policy.awaited |= texts > 1;
+        run.policy.expects_reply |= texts > 1;
         run.phase = phase_after(history.last());
         run.history = history;
         run
@@ -150,7 +150,7 @@ impl AgentRun {
     /// Whether somebody waits for an answer.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        self.policy.conversational && self.policy.awaited
+        self.policy.conversational && self.policy.expects_reply
     }
 
     /// Whether the user was sent a message since they last wrote.
@@ -246,7 +246,7 @@ impl AgentRun {
         let entry = Entry::user(texts.into_iter().map(Block::text).collect());
         self.message_sent = false;
         self.was_declined = false;
-        self.policy.awaited = true;
+        self.policy.expects_reply = true;
         self.phase = Phase::Ready;
         self.push(entry.clone());
         Some(entry)

@@ -8,7 +8,7 @@ use serde_json::json;
 fn policy(conversational: bool, reply: Reply) -> RunPolicy {
     RunPolicy {
         conversational,
-        awaited: true,
+        expects_reply: true,
         reply,
         limits: Limits {
             max_iterations: 20,
@@ -66,7 +66,7 @@ fn an_answer_that_was_declined_ends_the_run_and_says_so() {
 
 #[test]
 fn where_nobody_waits_silence_is_an_answer_until_somebody_speaks() {
-    let quiet = RunPolicy { awaited: false, ..policy(true, Reply::SendMessage) };
+    let quiet = RunPolicy { expects_reply: false, ..policy(true, Reply::SendMessage) };
     let opened = Entry::user(vec![Block::text("<feed_generation/>")]);
     let begin =
         |history: Vec<Entry>| AgentRun::resume(quiet, history.clone(), history.len(), DateTime::UNIX_EPOCH);

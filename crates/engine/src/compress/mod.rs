@@ -16,10 +16,10 @@ use houston_domain::model::Usage;
 use houston_llm::tokens;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::record::Owner;
-use houston_store::step::{Commit, Done, Step, Then};
+use houston_store::step::{Commit, Done, Step, RunTransition};
 
-use crate::context::Driving;
-use crate::error::Halt;
+use crate::context::RunDriver;
+use crate::error::Interrupted;
 use crate::side_model::{Answered, Question, SideModel};
 
 /// About how many tokens what is put around a summary has.
@@ -51,7 +51,7 @@ fn weigh(entry: &Entry) -> Weight {
     Weight { tokens, tool_results }
 }
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// Whether the history has more tokens than it may; the whole request has about `tokens`.
     pub(crate) fn is_crowded(&mut self, tokens: u64) -> bool {
         let budget = self.setup.tokens;
@@ -104,7 +104,7 @@ impl Driving<'_> {
 
     /// Puts a summary in the place of the history's beginning. Returns whether it did: not when nothing can be taken
     /// away that is worth it, nor when the drive is to end.
-    pub(crate) async fn compress(&mut self, reason: Reason, tokens: u64) -> Result<bool, Halt> {
+    pub(crate) async fn compress(&mut self, reason: Reason, tokens: u64) -> Result<bool, Interrupted> {
         self.sizes.tried = Some(self.open_step);
         let weight = self.weight(tokens);
         let config = self.engine.config.context.compression;
@@ -131,7 +131,7 @@ impl Driving<'_> {
     }
 
     /// What stands for the first `at` entries, and who wrote it, if a model did. `None` when the drive is to end.
-    async fn summarise(&self, at: usize) -> Result<Option<(String, Option<Answered>)>, Halt> {
+    async fn summarise(&self, at: usize) -> Result<Option<(String, Option<Answered>)>, Interrupted> {
         let config = self.engine.config.context.compression;
         let folded = &self.run.history()[..at];
         let question = Question {
@@ -142,7 +142,7 @@ impl Driving<'_> {
         };
         let answered = tokio::select! {
             biased;
-            () = self.holder.lost.cancelled() => return Err(Halt::Lost),
+            () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
             // Whoever asks the model next finds out the same, and ends the drive.
             () = self.entered.live.cancel.cancelled() => return Ok(None),
             () = self.drained() => return Ok(None),
@@ -163,7 +163,7 @@ impl Driving<'_> {
     }
 
     /// Asks `model`; `None` when it cannot be asked, or fails: there is another way.
-    async fn ask(&self, model: Option<&SideModel>, question: Question<'_>) -> Result<Option<Answered>, Halt> {
+    async fn ask(&self, model: Option<&SideModel>, question: Question<'_>) -> Result<Option<Answered>, Interrupted> {
         let Some(model) = model else { return Ok(None) };
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
         let budget = self.engine.config.budget;
@@ -189,7 +189,7 @@ impl Driving<'_> {
         at: usize,
         summary: String,
         answered: Option<Answered>,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Interrupted> {
         let entry = compression::entry(&summary, &self.mark);
         let weight = weigh(&entry);
         let kept = Weight::sum(&self.sizes.weights[at..]).tokens;
@@ -211,7 +211,7 @@ impl Driving<'_> {
             model: answered.as_ref().map(|answered| answered.model()),
             cost: usage.cost,
         };
-        let mut step = self.step(usage, Then::GoOn { read: false, event: None });
+        let mut step = self.step(usage, RunTransition::Continue { read: false, event: None });
         step.model = None;
         step.call = answered.map(|answered| answered.in_iteration(self.open_step));
         step.events.push(Event::ContextCompressed {
@@ -235,19 +235,19 @@ impl Driving<'_> {
     }
 
     /// Commits a step in one transaction with its compression, however often the connection breaks.
-    async fn commit_compression(&mut self, new: &NewCompression, mut step: Step) -> Result<Done, Halt> {
+    async fn commit_compression(&mut self, new: &NewCompression, mut step: Step) -> Result<Done, Interrupted> {
         self.count_iteration(&mut step);
         let mut pause = Duration::from_millis(20);
         loop {
             match self.try_compression(new, &step).await {
                 Ok(Commit::Done(done)) => return Ok(self.committed(&step, done)),
-                Ok(Commit::Landed) => return Err(Halt::Landed),
+                Ok(Commit::Landed) => return Err(Interrupted::Landed),
                 Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
                 Err(error) => return Err(error.into()),
             }
             let (fence, write) = (self.claimed.fence, step.write);
             if self.retrying(|store| Box::pin(async move { store.has_landed(&fence, write).await })).await? {
-                return Err(Halt::Landed);
+                return Err(Interrupted::Landed);
             }
         }
     }

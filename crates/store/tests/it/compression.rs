@@ -13,8 +13,8 @@ use houston_store::claim::Claimed;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::history::RunContext;
 use houston_store::record::Owner;
-use houston_store::step::{Commit, Then};
-use houston_store::tool_result::Aside;
+use houston_store::step::{Commit, RunTransition};
+use houston_store::tool_result::LargeResult;
 
 use crate::fresh::Fresh;
 use crate::step::{answer, done, ending, finished};
@@ -38,7 +38,7 @@ async fn compress(fresh: &Fresh, claimed: &Claimed, summary: &str, kept: usize, 
     };
     let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
     tx.compress(owner(fresh, claimed), &new).await.unwrap();
-    done(tx.commit(&fresh.step(claimed, Then::GoOn { read: false, event: None })).await.unwrap());
+    done(tx.commit(&fresh.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap());
 }
 
 /// A whole run: a message and its answer.
@@ -94,7 +94,7 @@ async fn a_run_that_was_compressed_in_its_middle_still_knows_what_it_did() {
     talk(&fresh, "a").await;
     fresh.post("b").await;
     let claimed = fresh.claim().await.unwrap();
-    let mut step = fresh.step(&claimed, Then::GoOn { read: false, event: None });
+    let mut step = fresh.step(&claimed, RunTransition::Continue { read: false, event: None });
     step.entries = vec![
         Entry::assistant(vec![Block::text("B1")]),
         Entry::user(vec![Block::text("b2")]),
@@ -120,13 +120,13 @@ async fn a_summary_of_what_is_rolled_back_is_rolled_back_with_it() {
     let claimed = fresh.claim().await.unwrap();
     // Of what was before the run, then of the run itself.
     compress(&fresh, &claimed, "they said a", 3, 1).await;
-    let mut step = fresh.step(&claimed, Then::GoOn { read: false, event: None });
+    let mut step = fresh.step(&claimed, RunTransition::Continue { read: false, event: None });
     step.entries = vec![Entry::assistant(vec![Block::text("X")]), Entry::user(vec![Block::text("x")])];
     fresh.store.commit(&claimed.fence, &step).await.unwrap();
     compress(&fresh, &claimed, "they said a, b, forget this", 1, 3).await;
     fresh.try_post_as("c", Rollback, None).await.unwrap();
     let status = RunStatus::Cancelled;
-    let then = Then::End { event: finished(status), ending: ending(&fresh, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
     fresh.store.commit(&claimed.fence, &fresh.step(&claimed, then)).await.unwrap();
     let next = fresh.claim().await.unwrap();
     let seen = context(&fresh, next.run).await;
@@ -139,10 +139,10 @@ async fn a_long_result_is_kept_once_with_its_step_and_read_by_those_who_may() {
     let fresh = Fresh::start().await;
     fresh.post("look").await;
     let claimed = fresh.claim().await.unwrap();
-    let aside =
-        Aside { id: fresh.ids.next(), call: "c1".into(), tool: "look".into(), content: "seen\n".repeat(900) };
+    let large =
+        LargeResult { id: fresh.ids.next(), call: "c1".into(), tool: "look".into(), content: "seen\n".repeat(900) };
     let mut step = answer(&fresh, &claimed, "done");
-    step.aside.push(aside.clone());
+    step.large_results.push(large.clone());
     assert!(!context(&fresh, claimed.run).await.has_results);
     assert!(matches!(fresh.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Done(_)));
     assert_eq!(fresh.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Landed, "sent again");
@@ -152,7 +152,7 @@ async fn a_long_result_is_kept_once_with_its_step_and_read_by_those_who_may() {
     fresh.post("again").await;
     let claimed = fresh.claim().await.unwrap();
     let read = async |owner: Owner| {
-        let record = Record::ReadResult { id: aside.id, reading: Reading::Line(2), most: 600 };
+        let record = Record::ReadResult { id: large.id, reading: Reading::Line(2), most: 600 };
         let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
         tx.record(owner, uuid::Uuid::nil(), &record).await.unwrap()
     };

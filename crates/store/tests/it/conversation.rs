@@ -15,7 +15,7 @@ use houston_domain::session::CompletionReason;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{NewConversation, Reading};
-use houston_store::step::{Commit, Ending, Then};
+use houston_store::step::{Commit, Ending, RunTransition};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -304,11 +304,11 @@ async fn end(fresh: &Fresh) -> i64 {
     let (iteration, message, code) = (Some(1), None, None);
     let event = Event::RunFinished { status, iteration, usage: Usage::default(), message, code };
     let ending = Ending { status, next_run: fresh.ids.next(), error_code: None, error_message: None };
-    let step = fresh.step(&claimed, Then::End { event, ending });
+    let step = fresh.step(&claimed, RunTransition::Terminate { event, ending });
     let Commit::Done(_) = fresh.store.commit(&claimed.fence, &step).await.unwrap() else {
         panic!("not ended")
     };
-    fresh.store.standing(fresh.tenant, fresh.goal).await.unwrap().session.entries
+    fresh.store.state(fresh.tenant, fresh.goal).await.unwrap().session.entries
 }
 
 #[tokio::test]
@@ -332,8 +332,8 @@ async fn a_message_that_races_resets_is_never_lost_and_begins_the_new_session() 
             }
         }
         closed += emptied;
-        let standing = fresh.store.standing(fresh.tenant, fresh.goal).await.unwrap();
-        assert_eq!(standing.unread, 1, "round {round}");
+        let state = fresh.store.state(fresh.tenant, fresh.goal).await.unwrap();
+        assert_eq!(state.unread, 1, "round {round}");
         let entries = end(&fresh).await;
         assert!(entries >= 1, "round {round}: what was posted is in the session that is open");
         let done = fresh.store.reset(fresh.tenant, fresh.goal, false, fresh.ids.next()).await.unwrap();

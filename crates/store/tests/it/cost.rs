@@ -3,7 +3,7 @@ use houston_domain::id::UserId;
 use houston_domain::model::Usage;
 use houston_store::Error;
 use houston_store::cost::{Cost, ModelCall};
-use houston_store::step::{Commit, Step, Then};
+use houston_store::step::{Commit, Step, RunTransition};
 
 use crate::fresh::Fresh;
 use crate::step::{answer, done};
@@ -70,7 +70,7 @@ async fn what_nobody_knows_is_counted_beside_the_sum_and_never_shown_as_nothing(
     let fresh = Fresh::start().await;
     fresh.post("hi").await;
     let claimed = fresh.claim().await.unwrap();
-    let go_on = || Then::GoOn { read: false, event: None };
+    let go_on = || RunTransition::Continue { read: false, event: None };
     let unknown = Step { call: call(None), ..fresh.step(&claimed, go_on()) };
     done(fresh.store.commit(&claimed.fence, &unknown).await.unwrap());
     assert_eq!(fresh.costs(claimed.run).await, [Cost { known: None, unpriced_calls: 1 }; 3]);
@@ -121,7 +121,7 @@ async fn a_call_comes_and_goes_with_the_transaction_of_its_records() {
     fresh.post("hi").await;
     let claimed = fresh.claim().await.unwrap();
     let step =
-        Step { call: call(Some("1")), ..fresh.step(&claimed, Then::GoOn { read: false, event: None }) };
+        Step { call: call(Some("1")), ..fresh.step(&claimed, RunTransition::Continue { read: false, event: None }) };
     drop(fresh.store.begin_fenced(&claimed.fence).await.unwrap());
     assert_eq!(fresh.costs(claimed.run).await, [Cost::NOTHING; 3]);
     let tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();

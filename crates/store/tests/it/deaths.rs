@@ -6,7 +6,7 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, RunToken, WorkerId};
 use houston_store::claim::{Claimed, Crashes};
 use houston_store::lease::LeaseConnection;
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 
 use crate::fairness::{goals_of, post_to};
 use crate::fresh::Fresh;
@@ -49,7 +49,7 @@ impl Fresh {
     }
 
     async fn commit(&self, claimed: &Claimed, is_progress: bool) {
-        let mut step = self.step(claimed, Then::GoOn { read: true, event: None });
+        let mut step = self.step(claimed, RunTransition::Continue { read: true, event: None });
         if is_progress {
             step.entries.push(Entry::assistant(vec![Block::text("hm")]));
         }

@@ -11,7 +11,7 @@ use houston_store::erasure::sweep::Swept;
 use houston_store::erasure::{Requested, Target};
 use houston_store::idempotency::Created;
 use houston_store::serving::ServedBy;
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 use serde_json::Value;
 
 use crate::fresh::{Fresh, goal};
@@ -113,7 +113,7 @@ async fn an_erased_user_is_named_in_no_table() {
     missing(fresh.store.run(fresh.tenant, claimed.run).await.unwrap_err());
     missing(fresh.try_post("again", None).await.unwrap_err());
     let end =
-        Then::End { event: finished(RunStatus::Completed), ending: ending(&fresh, RunStatus::Completed) };
+        RunTransition::Terminate { event: finished(RunStatus::Completed), ending: ending(&fresh, RunStatus::Completed) };
     let zombie = fresh.store.commit(&claimed.fence, &fresh.step(&claimed, end)).await;
     assert!(matches!(zombie, Err(Error::Fenced)), "{zombie:?}");
     assert_eq!(request(&fresh, Target::User(user)).await.erasure.id, requested.erasure.id, "asked once");
@@ -276,7 +276,7 @@ async fn whoever_races_with_an_erasure_leaves_nothing_behind() {
         let new =
             NewConversation { agentable: copy, conversation: &conversation, run: fresh.ids.next(), origin };
         let end =
-            Then::End { event: finished(RunStatus::Completed), ending: ending(&fresh, RunStatus::Completed) };
+            RunTransition::Terminate { event: finished(RunStatus::Completed), ending: ending(&fresh, RunStatus::Completed) };
         let step = fresh.step(&claimed, end);
         let pause = |micros| tokio::time::sleep(std::time::Duration::from_micros(micros));
         let target = if round % 2 == 0 { Target::User(user) } else { Target::Agentable("goal", goal) };

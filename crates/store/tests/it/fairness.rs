@@ -8,7 +8,7 @@ use houston_store::claim::{Claimed, Crashes};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
-use houston_store::step::{Commit, Done, Then};
+use houston_store::step::{Commit, Done, RunTransition};
 use houston_store::{Error, Fairness};
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ async fn claim(fresh: &Fresh, goal: AgentableId) -> Option<Claimed> {
 
 async fn end(fresh: &Fresh, claimed: &Claimed) -> Done {
     let status = RunStatus::Failed;
-    let then = Then::End { event: finished(status), ending: ending(fresh, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) };
     match fresh.store.commit(&claimed.fence, &fresh.step(claimed, then)).await.unwrap() {
         Commit::Done(done) => done,
         Commit::Landed => panic!("it landed before"),
@@ -174,7 +174,7 @@ async fn the_sweep_goes_from_user_to_user_page_by_page() {
     let run = claim(&fresh, one).await.unwrap();
     let at = fresh.ids.clock().now() + chrono::TimeDelta::hours(1);
     let event = houston_domain::event::Event::HandedOver { iteration: 1 };
-    let then = Then::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
+    let then = RunTransition::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
     fresh.store.commit(&run.fence, &fresh.step(&run, then)).await.unwrap();
     assert!(!due(&fresh).await.contains(&one));
     fresh.store.cancel_run(fresh.tenant, run.run).await.unwrap();

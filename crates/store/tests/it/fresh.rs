@@ -12,7 +12,7 @@ use houston_store::claim::{Claimed, Crashes};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
-use houston_store::step::{Step, Then};
+use houston_store::step::{Step, RunTransition};
 use houston_store::user::User;
 use houston_store::{Config, Result, Store};
 use houston_testkit::database::TestDatabase;
@@ -112,7 +112,7 @@ impl Fresh {
             .unwrap()
     }
 
-    pub(crate) fn step(&self, claimed: &Claimed, then: Then) -> Step {
+    pub(crate) fn step(&self, claimed: &Claimed, then: RunTransition) -> Step {
         Step {
             write: self.ids.next(),
             run: claimed.run,
@@ -122,12 +122,12 @@ impl Fresh {
             intents: vec![],
             responses: vec![],
             cells: vec![],
-            aside: vec![],
+            large_results: vec![],
             iterations: 1,
             usage: Usage::default(),
             model: None,
             call: None,
-            then,
+            transition: then,
         }
     }
 }

@@ -7,7 +7,7 @@ use houston_domain::knowledge::{
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use houston_store::claim::Claimed;
 use houston_store::record::Owner;
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 use uuid::Uuid;
 
 use crate::fresh::{Fresh, goal};
@@ -38,7 +38,7 @@ impl Tools {
         for record in records {
             answers.push(tx.record(owner, self.fresh.ids.next(), record).await.unwrap());
         }
-        let step = self.fresh.step(&self.claimed, Then::GoOn { read: false, event: None });
+        let step = self.fresh.step(&self.claimed, RunTransition::Continue { read: false, event: None });
         tx.commit(&step).await.unwrap();
         answers
     }

@@ -6,7 +6,7 @@ use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
 use houston_store::Fairness;
 use houston_store::claim::Claimed;
-use houston_store::step::{Commit, Then};
+use houston_store::step::{Commit, RunTransition};
 
 use crate::fresh::{Fresh, goal};
 use crate::step::{ending, finished};
@@ -35,19 +35,19 @@ fn texts(entry: &Entry) -> Vec<String> {
 async fn walk(fresh: &Fresh, claimed: &Claimed, kind: u64) -> bool {
     let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
     let then = match kind {
-        0 => Then::GoOn { read: false, event: None },
-        1 | 2 => Then::GoOn { read: true, event: None },
-        3 => Then::HandOver { event: Event::HandedOver { iteration: 1 } },
+        0 => RunTransition::Continue { read: false, event: None },
+        1 | 2 => RunTransition::Continue { read: true, event: None },
+        3 => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
         4 | 5 => {
             let status = RunStatus::MaxIterations;
-            Then::End { event: finished(status), ending: ending(fresh, status) }
+            RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) }
         }
         _ => {
             let status = RunStatus::Completed;
-            Then::Finish { event: finished(status), go_on, ending: ending(fresh, status) }
+            RunTransition::Complete { event: finished(status), go_on, ending: ending(fresh, status) }
         }
     };
-    let leaves = matches!(then, Then::HandOver { .. } | Then::End { .. } | Then::Finish { .. });
+    let leaves = matches!(then, RunTransition::Release { .. } | RunTransition::Terminate { .. } | RunTransition::Complete { .. });
     match fresh.store.commit(&claimed.fence, &fresh.step(claimed, then)).await.unwrap() {
         Commit::Done(done) => !leaves || done.went_on,
         Commit::Landed => panic!("it landed before"),
@@ -130,7 +130,7 @@ async fn a_cancelled_run_takes_along_what_was_posted_before_however_much_it_is()
     fresh.store.cancel_run(fresh.tenant, run.run).await.unwrap();
     let after = fresh.post("after").await;
     let status = RunStatus::Cancelled;
-    let then = Then::End { event: finished(status), ending: ending(&fresh, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
     fresh.store.commit(&run.fence, &fresh.step(&run, then)).await.unwrap();
     let last = fresh.claim().await.unwrap();
     let status = async |id| fresh.store.message(fresh.tenant, id).await.unwrap();

@@ -8,7 +8,7 @@ use houston_store::claim::Claimed;
 use houston_store::record::Owner;
 use houston_store::session::Closed;
 use houston_store::session_summary::NewSummary;
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 
 use crate::fresh::Fresh;
 use crate::sessions::{archiving, exchange, two_hours_pass};
@@ -30,7 +30,7 @@ async fn ask(fresh: &Fresh, claimed: &Claimed, query: HistoryQuery) -> ToolRespo
     let owner = Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run };
     let mut tx = fresh.store.begin_fenced(fence).await.unwrap();
     let answer = tx.record(owner, fresh.ids.next(), &Record::SessionHistory(query)).await.unwrap();
-    tx.commit(&fresh.step(claimed, Then::GoOn { read: false, event: None })).await.unwrap();
+    tx.commit(&fresh.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
     answer
 }
 

@@ -9,7 +9,7 @@ use houston_domain::tool_call::Record;
 use houston_store::Error;
 use houston_store::claim::Claimed;
 use houston_store::record::Owner;
-use houston_store::step::{Commit, Done, Ending, NewMessage, Step, Then};
+use houston_store::step::{Commit, Done, Ending, NewMessage, Step, RunTransition};
 use serde_json::json;
 
 use crate::fresh::Fresh;
@@ -27,7 +27,7 @@ pub(crate) fn answer(fresh: &Fresh, claimed: &Claimed, text: &str) -> Step {
     let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
     let status = RunStatus::Completed;
     let mut step =
-        fresh.step(claimed, Then::Finish { event: finished(status), go_on, ending: ending(fresh, status) });
+        fresh.step(claimed, RunTransition::Complete { event: finished(status), go_on, ending: ending(fresh, status) });
     step.entries.push(Entry::assistant(vec![Block::text(text)]));
     step.events.push(Event::MessageSent { message_id: claimed.next_message });
     step.messages.push(NewMessage {
@@ -106,7 +106,7 @@ async fn a_run_that_fails_leaves_unread_messages_to_the_next_and_a_cancelled_one
     let claimed = fresh.claim().await.unwrap();
     let unread = fresh.post("two").await;
     let status = RunStatus::Failed;
-    let end = Then::End { event: finished(status), ending: ending(&fresh, status) };
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
     let failed = done(fresh.store.commit(&claimed.fence, &fresh.step(&claimed, end)).await.unwrap());
     assert!(failed.opened);
     assert!(matches!(failed.events.last().unwrap().event, Event::RunQueued {}));
@@ -118,7 +118,7 @@ async fn a_run_that_fails_leaves_unread_messages_to_the_next_and_a_cancelled_one
     fresh.store.cancel_run(fresh.tenant, next.run).await.unwrap().unwrap();
     let fourth = fresh.post("four").await;
     let status = RunStatus::Cancelled;
-    let end = Then::End { event: finished(status), ending: ending(&fresh, status) };
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
     let cancelled = done(fresh.store.commit(&next.fence, &fresh.step(&next, end)).await.unwrap());
     assert!(cancelled.opened, "what was posted after the cancel is for the next run");
     let last = fresh.claim().await.unwrap();
@@ -133,14 +133,14 @@ async fn a_run_that_fails_leaves_unread_messages_to_the_next_and_a_cancelled_one
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_posted_after_a_cancel_is_never_taken_along_however_the_run_ends() {
     let fresh = Fresh::start().await;
-    let end = |status| Then::End { event: finished(status), ending: ending(&fresh, status) };
+    let end = |status| RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
     // While somebody drives the run: no step of it reads the message, not even the last.
     let steps = || {
         let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
         let status = RunStatus::MessageSent;
         [
-            Then::GoOn { read: true, event: None },
-            Then::Finish { event: finished(status), go_on, ending: ending(&fresh, status) },
+            RunTransition::Continue { read: true, event: None },
+            RunTransition::Complete { event: finished(status), go_on, ending: ending(&fresh, status) },
         ]
     };
     for then in steps() {
@@ -148,7 +148,7 @@ async fn a_message_posted_after_a_cancel_is_never_taken_along_however_the_run_en
         let claimed = fresh.claim().await.unwrap();
         fresh.store.cancel_run(fresh.tenant, claimed.run).await.unwrap().unwrap();
         let later = fresh.post("later").await;
-        let over = matches!(then, Then::Finish { .. });
+        let over = matches!(then, RunTransition::Complete { .. });
         let mut last = done(fresh.store.commit(&claimed.fence, &fresh.step(&claimed, then)).await.unwrap());
         assert!(last.read.is_empty() && !last.went_on && last.cancel_seq.is_some());
         if !over {
@@ -182,7 +182,7 @@ async fn answered_by_the_next_run(fresh: &Fresh, cancelled: RunId, message: Mess
     let context = fresh.store.run_context(fresh.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "later");
     let status = RunStatus::Failed;
-    let end = Then::End { event: finished(status), ending: ending(fresh, status) };
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) };
     assert!(!done(fresh.store.commit(&next.fence, &fresh.step(&next, end)).await.unwrap()).opened);
 }
 
@@ -198,7 +198,7 @@ async fn records_are_committed_with_their_step_or_not_at_all() {
     drop(abandoned);
     let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
     assert!(tx.record(owner, fresh.ids.next(), &note).await.unwrap().is_success());
-    let step = fresh.step(&claimed, Then::GoOn { read: true, event: None });
+    let step = fresh.step(&claimed, RunTransition::Continue { read: true, event: None });
     done(tx.commit(&step).await.unwrap());
     let context =
         fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();

@@ -15,7 +15,7 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
 use houston_store::claim::Claimed;
 use houston_store::history::RunContext;
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 
 use crate::fresh::Fresh;
 use crate::step::{answer, done, ending, finished};
@@ -34,7 +34,7 @@ fn tell(fresh: &Fresh, content: &str, kind: &str) -> String {
 }
 
 async fn end(fresh: &Fresh, claimed: &Claimed, status: RunStatus) {
-    let then = Then::End { event: finished(status), ending: ending(fresh, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) };
     done(fresh.store.commit(&claimed.fence, &fresh.step(claimed, then)).await.unwrap());
 }
 

@@ -10,7 +10,7 @@ use houston_domain::task::TaskLimits;
 use houston_store::claim::{Claimed, Crashes};
 use houston_store::erasure::Target;
 use houston_store::record::Owner;
-use houston_store::step::{Ending, Then};
+use houston_store::step::{Ending, RunTransition};
 use houston_store::task::NewTask;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ async fn create(fresh: &Fresh, claimed: &Claimed) -> houston_store::Result<Optio
     };
     let mut tx = fresh.store.begin_fenced(&claimed.fence).await?;
     let made = tx.create_task(owner(claimed), &task, &MANY).await?;
-    tx.commit(&fresh.step(claimed, Then::GoOn { read: false, event: None })).await?;
+    tx.commit(&fresh.step(claimed, RunTransition::Continue { read: false, event: None })).await?;
     Ok(made.is_success().then_some(task))
 }
 
@@ -55,7 +55,7 @@ async fn claim(fresh: &Fresh, agentable: AgentableId) -> Option<Claimed> {
 }
 
 async fn end(fresh: &Fresh, claimed: &Claimed, status: RunStatus) -> houston_store::Result<()> {
-    let then = Then::End { event: finished(status), ending: ending(fresh, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) };
     fresh.store.commit(&claimed.fence, &fresh.step(claimed, then)).await.map(drop)
 }
 
@@ -128,7 +128,7 @@ async fn an_interrupt_takes_no_report_of_a_task_along() {
 
 /// Commits an answer of the model: a text, and a call with its result.
 async fn commit_text_and_call(fresh: &Fresh, working: &Claimed, text: &str) {
-    let mut step = fresh.step(working, Then::GoOn { read: false, event: None });
+    let mut step = fresh.step(working, RunTransition::Continue { read: false, event: None });
     let call = Block::ToolUse { id: "a".into(), name: "list_notes".into(), input: json!({}), raw: None };
     let answer = Block::ToolResult { tool_use_id: "a".into(), content: "none".into(), is_error: false };
     step.entries.push(Entry::assistant(vec![Block::text(text), call]));
@@ -165,7 +165,7 @@ async fn a_task_that_was_cut_off_says_so_with_what_it_had() {
             error_message: code.map(|_| "why & how".to_owned()),
             ..ending(&fresh, status)
         };
-        let step = fresh.step(&working, Then::End { event: finished(status), ending });
+        let step = fresh.step(&working, RunTransition::Terminate { event: finished(status), ending });
         fresh.store.commit(&working.fence, &step).await.unwrap();
         let told = fresh.sql(&format!(
             "select content from houston.messages where metadata ->> 'task_id' = '{}'",
@@ -202,7 +202,7 @@ async fn what_is_put_away_sets_no_check_in_any_more() {
     let set = async || {
         let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
         let told = tx.schedule_check_in(owner(&claimed), fresh.ids.next(), &wanted, &limits).await.unwrap();
-        tx.commit(&fresh.step(&claimed, Then::GoOn { read: false, event: None })).await.unwrap();
+        tx.commit(&fresh.step(&claimed, RunTransition::Continue { read: false, event: None })).await.unwrap();
         told
     };
     assert!(set().await.is_success());

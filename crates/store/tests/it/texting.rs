@@ -8,7 +8,7 @@ use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::listen::Notification;
 use houston_store::message::{Posted, ThreadMessage};
-use houston_store::step::Then;
+use houston_store::step::RunTransition;
 
 use crate::fresh::Fresh;
 use crate::step::{answer, done, ending, finished};
@@ -36,9 +36,9 @@ async fn seen(fresh: &Fresh) -> Vec<String> {
 }
 
 /// Of a step that ends as cancelled.
-fn cancelled(fresh: &Fresh) -> Then {
+fn cancelled(fresh: &Fresh) -> RunTransition {
     let status = RunStatus::Cancelled;
-    Then::End { event: finished(status), ending: ending(fresh, status) }
+    RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) }
 }
 
 fn code(event: &Committed) -> (RunStatus, Option<&str>) {
@@ -110,7 +110,7 @@ async fn a_run_that_waits_for_its_next_attempt_is_interrupted_now_and_reads_noth
         message: "slow down".into(),
         iteration: 1,
     };
-    let retry = Then::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
+    let retry = RunTransition::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
     fresh.store.commit(&claimed.fence, &fresh.step(&claimed, retry.clone())).await.unwrap();
     let second = post(&fresh, Enqueue, "two").await;
     assert!(fresh.claim().await.is_none() && fresh.store.due(None, 10).await.unwrap().due.is_empty());
@@ -119,7 +119,7 @@ async fn a_run_that_waits_for_its_next_attempt_is_interrupted_now_and_reads_noth
     let again = fresh.claim().await.unwrap();
     assert_eq!((again.run, again.cancel_seq), (first.run, Some(third.seq - 1)));
     // A driver that has not looked yet wants to read, and a model that failed wants to wait: neither is had.
-    let read = fresh.step(&again, Then::GoOn { read: true, event: None });
+    let read = fresh.step(&again, RunTransition::Continue { read: true, event: None });
     let read = done(fresh.store.commit(&again.fence, &read).await.unwrap());
     assert_eq!((read.read.len(), read.cancel_seq), (0, Some(third.seq - 1)));
     fresh.store.commit(&again.fence, &fresh.step(&again, retry)).await.unwrap();

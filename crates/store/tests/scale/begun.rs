@@ -117,7 +117,7 @@ fn looked_for() -> Vec<Case> {
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
     let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10"];
     vec![
-        case("store::tell::tell", "to one with nothing to do", &told, &[], [20, 200]),
+        case("store::system_message::post_system_message", "to one with nothing to do", &told, &[], [20, 200]),
         case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "notes_by_agentable"], [20, 40]),
         case("store::task::insert", "", &task, &["run_locks_pkey", "runs_pkey"], [20, 200]),
         case(

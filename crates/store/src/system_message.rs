@@ -11,7 +11,7 @@ use crate::fairness::Fairness;
 
 /// What an agent is told, in a run of its own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Telling<'a> {
+pub(crate) struct NewSystemMessage<'a> {
     /// Whom.
     pub(crate) agentable: AgentableId,
     /// The id of the message.
@@ -28,20 +28,20 @@ pub(crate) struct Telling<'a> {
 
 /// Tells it, in the caller's transaction; a worker hears of it at commit. `false`, and nothing happened: a run of the
 /// agentable is open.
-pub(crate) async fn tell(
+pub(crate) async fn post_system_message(
     connection: &mut PgConnection,
-    telling: &Telling<'_>,
+    message: &NewSystemMessage<'_>,
     fairness: Fairness,
 ) -> Result<bool> {
     let told = sqlx::query!(
-        "-- store::tell::tell
+        "-- store::system_message::post_system_message
         select run_id from houston.tell($1, $2, $3, $4, $5, null, $6, $7)",
-        telling.agentable.0,
-        telling.message.0,
-        telling.run.0,
-        telling.content,
-        telling.metadata,
-        telling.mode.as_str(),
+        message.agentable.0,
+        message.message.0,
+        message.run.0,
+        message.content,
+        message.metadata,
+        message.mode.as_str(),
         fairness.running()
     )
     .fetch_optional(connection)

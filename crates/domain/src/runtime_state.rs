@@ -11,7 +11,7 @@ const QUIET_S: i64 = 120;
 
 /// How an agentable stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct RuntimeState {
     /// When this was so, by the database's clock.
     pub at: DateTime<Utc>,
     /// Counts the claims of its lock.
@@ -51,18 +51,18 @@ pub struct Standing {
 
 /// The same for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shown<'s> {
+pub struct RuntimeStateView<'s> {
     /// Whose state it is, as shown.
     pub id: String,
     /// How it stands, by its kind.
     pub status: Option<String>,
-    /// See [`Standing::diagnosis`].
+    /// See [`RuntimeState::diagnosis`].
     pub diagnosis: Vec<String>,
     /// Of which conversation it is a copy.
     pub forked_from: Option<String>,
     /// The rest.
     #[serde(flatten)]
-    pub standing: &'s Standing,
+    pub state: &'s RuntimeState,
 }
 
 /// Who holds a lock.
@@ -121,16 +121,16 @@ pub struct Session {
     pub closed_entries: i64,
 }
 
-impl Standing {
+impl RuntimeState {
     /// The state of `id`, an agentable of `kind`, for people.
     #[must_use]
-    pub fn shown(&self, kind: &str, id: AgentableId, status: Option<String>) -> Shown<'_> {
-        Shown {
+    pub fn shown(&self, kind: &str, id: AgentableId, status: Option<String>) -> RuntimeStateView<'_> {
+        RuntimeStateView {
             id: id.shown(kind),
             status,
             diagnosis: self.diagnosis(),
             forked_from: self.forked_from.map(|origin| origin.shown(kind)),
-            standing: self,
+            state: self,
         }
     }
 
@@ -219,8 +219,8 @@ mod tests {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(second)
     }
 
-    fn standing() -> Standing {
-        Standing {
+    fn state() -> RuntimeState {
+        RuntimeState {
             at: at(1_000),
             epoch: 1,
             holder: None,
@@ -254,25 +254,25 @@ mod tests {
     #[test]
     fn each_way_to_be_stuck_is_told_with_what_to_do() {
         let holder = |until| Some(Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: until });
-        let held = Standing { holder: holder(Some(at(1_010))), ..standing() };
-        for (standing, words) in [
-            (standing(), "waited for a worker for 10 s"),
-            (Standing { workers_alive: false, ..standing() }, "houston work"),
-            (Standing { wake: false, ..standing() }, "houston monitor --now"),
+        let held = RuntimeState { holder: holder(Some(at(1_010))), ..state() };
+        for (state, words) in [
+            (state(), "waited for a worker for 10 s"),
+            (RuntimeState { workers_alive: false, ..state() }, "houston work"),
+            (RuntimeState { wake: false, ..state() }, "houston monitor --now"),
             (
-                Standing { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..standing() },
+                RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state() },
                 "again in 30 s",
             ),
             (held.clone(), "A worker drives it."),
-            (Standing { last_event_at: Some(at(700)), ..held.clone() }, "for 300 s"),
-            (Standing { holder: holder(Some(at(990))), ..held.clone() }, "worker is dead"),
-            (Standing { holder: holder(None), ..held }, "worker is dead"),
-            (Standing { run: None, ..standing() }, "when a message comes"),
+            (RuntimeState { last_event_at: Some(at(700)), ..held.clone() }, "for 300 s"),
+            (RuntimeState { holder: holder(Some(at(990))), ..held.clone() }, "worker is dead"),
+            (RuntimeState { holder: holder(None), ..held }, "worker is dead"),
+            (RuntimeState { run: None, ..state() }, "when a message comes"),
         ] {
-            let told = standing.diagnosis().join(" ");
+            let told = state.diagnosis().join(" ");
             assert!(told.contains(words), "`{told}` does not say `{words}`");
         }
-        let dying = Standing { deaths: 2, ..standing() };
+        let dying = RuntimeState { deaths: 2, ..state() };
         assert!(dying.diagnosis()[1].contains("2 workers died"));
     }
 }

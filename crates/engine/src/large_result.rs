@@ -4,13 +4,13 @@ use houston_domain::history::{Block, Role};
 use houston_domain::tool_call::{Record, ToolResponse};
 use houston_domain::tool_result::beginning;
 use houston_store::step::Step;
-use houston_store::tool_result::Aside;
+use houston_store::tool_result::LargeResult;
 use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;
 
-use crate::context::Driving;
+use crate::context::RunDriver;
 
-impl Driving<'_> {
+impl RunDriver<'_> {
     /// The tools that may be called now.
     pub(crate) fn offer(&self) -> &Offer {
         if self.has_results { &self.offer_with_results } else { &self.offer }
@@ -25,14 +25,14 @@ impl Driving<'_> {
         if response.text().len() <= limits.aside_bytes || !can_read_on {
             return response;
         }
-        let aside = Aside {
+        let large = LargeResult {
             id: self.engine.ids.next(),
             call: call.to_owned(),
             tool: self.tool_of(call),
             content: response.text().to_owned(),
         };
-        let shown = beginning(&response, aside.id, limits.beginning_bytes);
-        step.aside.push(aside);
+        let shown = beginning(&response, large.id, limits.beginning_bytes);
+        step.large_results.push(large);
         self.has_results = true;
         shown
     }

@@ -16,7 +16,7 @@ use crate::state::App;
 
 /// An agentable as a path names it. Whether it exists, and for this caller, only Postgres knows.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct AgentablePath {
     pub(crate) kind: String,
     pub(crate) id: AgentableId,
     pub(crate) urgency: Urgency,
@@ -26,7 +26,7 @@ pub(crate) struct Place {
     pub(crate) double_texting: DoubleTexting,
 }
 
-impl Place {
+impl AgentablePath {
     fn find(types: &BTreeMap<String, AgentType>, kinds: &str, id: &str) -> Option<Self> {
         let kind = types.get(kinds.strip_suffix('s')?)?;
         let id = parse_prefixed(&kind.kind, id).ok()?.into();
@@ -45,14 +45,14 @@ impl Place {
     }
 }
 
-impl FromRequestParts<Arc<App>> for Place {
+impl FromRequestParts<Arc<App>> for AgentablePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        const NOWHERE: ApiError = ApiError::NotFound { what: "agentable" };
-        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOWHERE)?;
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
+        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?;
         let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
-        Self::find(&app.state.agent_types, param("kinds"), param("id")).ok_or(NOWHERE)
+        Self::find(&app.state.agent_types, param("kinds"), param("id")).ok_or(NOT_FOUND)
     }
 }
 
@@ -71,10 +71,10 @@ impl FromRequestParts<Arc<App>> for Kind {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        const NOWHERE: ApiError = ApiError::NotFound { what: "route" };
-        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOWHERE)?;
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "route" };
+        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?;
         let kinds = params.iter().find(|(name, _)| *name == "kinds").map_or("", |(_, value)| value);
-        let kind = kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOWHERE)?;
+        let kind = kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOT_FOUND)?;
         Ok(Self {
             name: kind.kind.clone(),
             initial_status: kind.initial_status().map(str::to_owned),
@@ -88,14 +88,14 @@ impl FromRequestParts<Arc<App>> for Kind {
 /// Agentables that were there a moment ago, for those who post: Postgres says in the same statement whether they still
 /// are. Of what kind an agentable is and whose, never changes.
 #[derive(Debug, Default)]
-pub(crate) struct KnownPlaces(Mutex<HashMap<AgentableId, (TenantId, String)>>);
+pub(crate) struct AgentableCache(Mutex<HashMap<AgentableId, (TenantId, String)>>);
 
 /// How many places are remembered; one more, and all are looked up anew.
 const MOST_PLACES: usize = 50_000;
 
-impl KnownPlaces {
+impl AgentableCache {
     /// Whether the caller has such an agentable, of that kind.
-    pub(crate) async fn confirm(&self, store: &Store, caller: Caller, place: &Place) -> Result<(), ApiError> {
+    pub(crate) async fn confirm(&self, store: &Store, caller: Caller, place: &AgentablePath) -> Result<(), ApiError> {
         let known = self.lock().get(&place.id).is_some_and(|(tenant, kind)| {
             // An agentable of somebody else, or under another kind's name, is looked up and not found.
             *tenant == caller.tenant && *kind == place.kind
@@ -129,9 +129,9 @@ impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        const NOWHERE: ApiError = ApiError::NotFound { what: "resource" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOWHERE)?;
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| id.parse().ok());
-        id.map(Self).ok_or(NOWHERE)
+        id.map(Self).ok_or(NOT_FOUND)
     }
 }

@@ -12,7 +12,7 @@ use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 
 /// A noun of what agents know: one row of it.
-pub trait Known: Sized + Send + 'static {
+pub trait KnowledgeItem: Sized + Send + 'static {
     /// Ids of its rows.
     type Id: Copy + Send + Into<Uuid>;
     /// What a row belongs to.
@@ -90,7 +90,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when that has too many.
-    pub async fn create_known<K: Known>(
+    pub async fn create_item<K: KnowledgeItem>(
         &self,
         tenant: TenantId,
         new: &K::New<'_>,
@@ -111,7 +111,7 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn list_known<K: Known>(
+    pub async fn list_items<K: KnowledgeItem>(
         &self,
         tenant: TenantId,
         owner: K::Owner,
@@ -125,7 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn known<K: Known>(&self, tenant: TenantId, id: K::Id) -> Result<K> {
+    pub async fn item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<K> {
         let found = K::find(&mut *self.pool.acquire().await?, tenant, id).await?;
         found.ok_or(Error::NotFound { what: K::NAME })
     }
@@ -134,7 +134,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn change_known<K: Known>(
+    pub async fn change_item<K: KnowledgeItem>(
         &self,
         tenant: TenantId,
         id: K::Id,
@@ -148,7 +148,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn delete_known<K: Known>(&self, tenant: TenantId, id: K::Id) -> Result<()> {
+    pub async fn delete_item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<()> {
         let done = K::delete(&mut *self.pool.acquire().await?, tenant, id).await?;
         if done { Ok(()) } else { Err(Error::NotFound { what: K::NAME }) }
     }
