@@ -31,6 +31,55 @@ const WORN_OUT: [(&str, usize); 19] = [
     ("stands", 221),
 ];
 
+/// Sentences of documentation that say nothing. None may come back.
+const EMPTY: [&str; 7] = [
+    "What the database says.",
+    "/// Its id.",
+    "/// Which one.",
+    "/// Whose it is.",
+    "/// One line.",
+    "/// All of them.",
+    "/// The same.",
+];
+
+/// The characters a test's name may have: it is a filter of `cargo xtask test`, too.
+const TEST_NAME: usize = 60;
+
+#[test]
+fn documentation_says_something() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !source.path.ends_with("architecture/words.rs")) {
+        for (number, line) in source.text.lines().enumerate() {
+            let line = line.trim();
+            if EMPTY.iter().any(|empty| line == *empty || line.ends_with(&format!("/// {empty}"))) {
+                wrong.push(format!("{}:{}: `{line}`: say which, of what, or when", source.path, number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn test_names_are_short() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for source in sources() {
+        for (at, attribute) in source.text.match_indices("test]") {
+            if !source.text[..at].ends_with("#[") && !source.text[..at].ends_with("#[tokio::") {
+                continue;
+            }
+            let rest = &source.text[at + attribute.len()..];
+            let Some((_, rest)) = rest.split_once("fn ") else { continue };
+            let name = rest.split('(').next().unwrap_or_default();
+            count += 1;
+            if name.len() > TEST_NAME {
+                wrong.push(format!("{}: `{name}` has {} characters", source.path, name.len()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "a test's name has at most {TEST_NAME} characters: {wrong:#?}");
+    assert!(count > 500, "this test finds only {count} tests");
+}
+
 #[test]
 fn worn_out_words_only_shrink() {
     let texts = texts();
