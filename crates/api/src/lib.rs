@@ -27,14 +27,14 @@
 //! | description of a goal | 32 KiB | 422 `invalid_request` |
 //! | note, feed item | 64 KiB | 422 `invalid_request` |
 //! | learning, memory, custom instruction | 2,000 bytes | 422 `invalid_request` |
-//! | list of a profile, entry of it | 50 entries, 500 bytes | 422 `invalid_request` |
-//! | notes, learnings of an agentable | 1,000; 500 | 409 `full` |
-//! | memories, custom instructions, feed items of a user | 1,000; 50; 10,000 | 409 `full` |
+//! | list of a profile, entry of it | `knowledge.max_profile_entries`, 50; 500 bytes | 422 `invalid_request` |
+//! | notes, learnings of an agentable | `knowledge.max_notes`, 1,000; `max_learnings`, 500 | 409 `full` |
+//! | memories, custom instructions, feed items of a user | `knowledge.max_memories`, 1,000; `max_custom_instructions`, 50; `max_feed_items`, 10,000 | 409 `full` |
 //! | name of an agent or team; its description | 100 characters; 2,000 bytes | 422 `invalid_request` |
 //! | role, guidelines of an agent | 6,000 characters each | 422 `invalid_request` |
 //! | limits of an agent | those of its kind | 422 `invalid_request` |
-//! | agents, teams of a tenant | 1,000; 200 | 409 `full` |
-//! | agents, rules of a team; a pattern | 20, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
+//! | agents, teams of a tenant | `teams.limits.agents_per_tenant`, 1,000; `teams_per_tenant`, 200 | 409 `full` |
+//! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
 //! | `Idempotency-Key` | 255 visible ASCII characters | 422 `invalid_idempotency_key` |
 //! | conversation that is exported, imported, forked | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
@@ -70,6 +70,7 @@
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, a line in the script of the
 //! cursor's property test.
 
+mod agentable_path;
 mod agentables;
 mod agents;
 mod auth;
@@ -93,12 +94,12 @@ mod idempotency;
 mod insight;
 mod keys;
 mod knowledge;
+mod log_throttle;
 mod messages;
 mod offload;
 mod openapi;
 mod page;
 mod peers;
-mod agentable_path;
 mod problem;
 mod profile;
 mod query;
@@ -107,7 +108,6 @@ mod runs;
 mod serve;
 mod sessions;
 mod state;
-mod summary;
 mod teams;
 mod users;
 
@@ -115,7 +115,7 @@ pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;
 pub use config::{ClientsConfig, Config, ConversationConfig};
 pub use error::ApiError;
-pub use explain::{Explain, Question, Unexplained};
+pub use explain::{Explain, ExplainError, ExplainTopic};
 pub use router::router;
 pub use serve::serve;
 pub use state::State;

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
+use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::session::SessionArchive;
 use houston_engine::config::TeamsConfig;
@@ -32,7 +33,7 @@ pub(crate) use self::folder::of_user;
 pub(crate) use self::kinds::Kind;
 pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::providers::ProviderSettings;
-pub(crate) use self::use_case::{AUTO, Models, Routed, USE_CASES, Wanted};
+pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
 /// Files of `jobs/`: the key they stand under, and their text.
 const FILES: &[(&str, &str)] = &[
@@ -42,6 +43,7 @@ const FILES: &[(&str, &str)] = &[
     ("session_archive", include_str!("../../../jobs/session_archive.toml")),
     ("feed_generation", include_str!("../../../jobs/feed_generation.toml")),
     ("agent_check_in", include_str!("../../../jobs/agent_check_in.toml")),
+    ("knowledge", include_str!("../../../jobs/knowledge.toml")),
     ("models", include_str!("../../../jobs/models.toml")),
     ("providers", include_str!("../../../jobs/providers.toml")),
     ("teams", include_str!("../../../jobs/teams.toml")),
@@ -94,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) feed_generation: FeedConfig,
     /// `jobs/agent_check_in.toml`.
     pub(crate) agent_check_in: CheckInConfig,
+    /// `jobs/knowledge.toml`.
+    pub(crate) knowledge: KnowledgeLimits,
     /// `jobs/models.toml`.
     pub(crate) models: Models,
     /// `jobs/providers.toml`.
@@ -129,7 +133,7 @@ pub(crate) enum ConfigError {
     /// An agent type's file.
     #[error("{}: line {line}, column {column}: {reason}", .path.display())]
     AgentType {
-        /// Which file.
+        /// AgentArg file.
         path: PathBuf,
         /// From 1.
         line: usize,
@@ -140,8 +144,8 @@ pub(crate) enum ConfigError {
     },
     /// A file or folder among the settings that is none of them.
     #[error("{}: nothing reads this; there are: {known}{like}", .path.display())]
-    Name {
-        /// Which one.
+    UnknownFile {
+        /// AgentArg one.
         path: PathBuf,
         /// What would be read.
         known: String,
@@ -153,7 +157,7 @@ pub(crate) enum ConfigError {
         "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()
     )]
     Folder {
-        /// Which one.
+        /// AgentArg one.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -185,8 +189,11 @@ pub(crate) fn load<'f>(
     let folders: Vec<PathBuf> = folders.into_iter().map(Path::to_owned).collect();
     let mut figment = Figment::new();
     for (name, text) in FILES {
-        figment =
-            figment.merge(Named { name, inner: Toml::string(text), shown: format!("jobs/{name}.toml") });
+        figment = figment.merge(NamedSource {
+            name,
+            inner: Toml::string(text),
+            shown: format!("jobs/{name}.toml"),
+        });
     }
     for folder in &folders {
         folder::check(folder)?;
@@ -194,7 +201,7 @@ pub(crate) fn load<'f>(
             let path = folder.join(format!("{name}.toml"));
             if path.is_file() {
                 let shown = path.display().to_string();
-                figment = figment.merge(Named { name, inner: Toml::file_exact(path), shown });
+                figment = figment.merge(NamedSource { name, inner: Toml::file_exact(path), shown });
             }
         }
     }
@@ -213,13 +220,13 @@ fn environment() -> Env {
 }
 
 /// A TOML source under the key of its file.
-struct Named<'n, P> {
+struct NamedSource<'n, P> {
     name: &'n str,
     inner: P,
     shown: String,
 }
 
-impl<P: figment::Provider> figment::Provider for Named<'_, P> {
+impl<P: figment::Provider> figment::Provider for NamedSource<'_, P> {
     fn metadata(&self) -> figment::Metadata {
         figment::Metadata::named(self.shown.clone())
     }
@@ -278,7 +285,7 @@ impl Loaded {
     #[must_use]
     pub(crate) fn first_kind(&self) -> Option<&AgentType> {
         let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
-        built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.begun_by_people())
+        built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.user_creatable())
     }
 }
 
@@ -299,7 +306,9 @@ fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, S
 mod tests {
     use houston_domain::agent::token_budget::TokenBudget;
     use houston_domain::knowledge::PromptLimits;
+    use houston_domain::team::TeamLimits;
     use houston_domain::tool_result::ResultLimits;
+    use houston_engine::config::TitleConfig;
     use houston_store::Fairness;
 
     use super::*;
@@ -318,12 +327,19 @@ mod tests {
         assert_eq!(context.prompt, PromptLimits::default());
         assert_eq!(context.budget_tokens, TokenBudget::default());
         assert_eq!(context.results, ResultLimits::default());
+        assert_eq!(context.titles, TitleConfig::default());
+        assert_eq!(loaded.settings.teams.limits, TeamLimits::default());
+        assert_eq!(loaded.settings.knowledge, KnowledgeLimits::default());
         for (kind, Kind { agent_type, .. }) in &loaded.kinds {
-            assert_eq!(context.budget_tokens.with(agent_type.budget_tokens).too_much(), None, "{kind}");
+            assert_eq!(
+                context.budget_tokens.with(agent_type.budget_tokens).oversized_share(),
+                None,
+                "{kind}"
+            );
         }
         // What an application that posts by SQL alone is bound by.
         assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
-        assert!(loaded.shown().iter().any(|(key, value, origin)| {
+        assert!(loaded.entries().iter().any(|(key, value, origin)| {
             key == "orchestrator.lease.ttl_s" && value == "30" && origin == "jobs/orchestrator.toml"
         }));
     }
@@ -355,7 +371,7 @@ mod tests {
         std::fs::write(&file, &text).unwrap();
         let loaded = load(Some(folder.path()), &tools()).unwrap();
         let origin = file.display().to_string();
-        assert!(loaded.shown().contains(&("agents.project.conversational".into(), "true".into(), origin)));
+        assert!(loaded.entries().contains(&("agents.project.conversational".into(), "true".into(), origin)));
         assert_eq!(
             loaded.first_kind().unwrap().kind,
             "goal",

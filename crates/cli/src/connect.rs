@@ -1,4 +1,4 @@
-//! Finding Postgres and Redis: by their variables, or embedded.
+//! Finds Postgres and Redis: by environment variables, or embedded.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,32 +11,33 @@ use serde::{Deserialize, Serialize};
 use crate::commands::Failure;
 use crate::config::Settings;
 use crate::models::environment;
-use crate::output::tell;
+use crate::output::print_stderr;
 
-/// How long Postgres may take to answer one try at the start.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// The time limit of one attempt to reach Postgres.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Waiting for Postgres at the start, in seconds.
+/// `[startup]`: how long to wait for Postgres at the start.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Startup {
-    /// How long, before the process gives up.
+    /// After this many seconds the process gives up.
     pub(crate) wait_s: u64,
-    /// How often it says so and tries again.
+    /// Seconds between two attempts; each failed one prints a line.
     pub(crate) retry_s: u64,
 }
 
-/// Where the servers are. Embedded ones live as long as this.
+/// Addresses of the servers. Embedded servers live as long as this value.
 pub(crate) struct Addresses {
     pub(crate) database_url: String,
     pub(crate) redis_url: String,
     pub(crate) embedded: Option<Servers>,
 }
 
-/// What the environment says, and embedded servers for the rest, which are made when there are none.
+/// The servers that the environment names; with `embed`, embedded servers in place of missing ones.
 ///
 /// # Errors
-/// When something is not set and may not be embedded, or cannot be started.
+/// [`Failure::Usage`] when a variable is not set and `embed` is false, [`Failure::Other`] when a server cannot be
+/// started.
 pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Addresses, Failure> {
     let database_url = environment("DATABASE_URL");
     let redis_url = settings.redis_url.clone().filter(|url| !url.is_empty());
@@ -62,7 +63,7 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
         installers: Installer::ALL.to_vec(),
         ..EmbeddedConfig::new(folder)
     };
-    let servers = start(&config, &mut |line| tell(line))?;
+    let servers = start(&config, &mut |line| print_stderr(line))?;
     let url =
         |set: Option<String>, own: Option<&str>| set.or_else(|| own.map(str::to_owned)).unwrap_or_default();
     Ok(Addresses {
@@ -75,74 +76,76 @@ pub(crate) fn find(settings: &Settings, folder: &Path, embed: bool) -> Result<Ad
 fn start(config: &EmbeddedConfig, progress: &mut dyn FnMut(&str)) -> Result<Servers, Failure> {
     let started = Servers::start(config, progress);
     let folder = config.folder.display();
-    Ok(started.with_context(|| format!("the embedded servers in {folder} could not be started"))?)
+    Ok(started.with_context(|| format!("cannot start the embedded servers in {folder}"))?)
 }
 
-/// A pool whose database answers: waits up to a minute for one that starts, with a line each 5 s (`[startup]`).
+/// Connects to Postgres. Waits for it as `[startup]` says: 60 s, with an attempt and a line every 5 s.
 ///
 /// # Errors
-/// When it does not answer by then: where it was looked for, and why not.
+/// [`Failure::Other`] when Postgres does not answer in time: its address and the cause.
 pub(crate) async fn store(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
     let store = open(settings, database_url)?;
-    let target = houston_store::pool::shown_target(database_url);
+    let target = houston_store::pool::display_target(database_url);
     let (wait_s, pause) = {
         let startup = settings.orchestrator.startup;
         (startup.wait_s, Duration::from_secs(startup.retry_s))
     };
     let started = tokio::time::Instant::now();
     loop {
-        let Err(error) = answers(database_url).await else { return Ok(store) };
+        let Err(error) = probe(database_url).await else { return Ok(store) };
         if started.elapsed() >= Duration::from_secs(wait_s) {
             return Err(Failure::Other(anyhow!(
                 "postgres at {target} did not answer for {wait_s} s: {error}"
             )));
         }
-        tell(&format!("waiting for postgres at {target}: {error}"));
+        print_stderr(&format!("waiting for postgres at {target}: {error}"));
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Whether the database answers; if not, why.
+/// Connects to Postgres once.
 ///
 /// # Errors
-/// The cause, for a person.
-pub(crate) async fn answers(database_url: &str) -> Result<(), String> {
-    match tokio::time::timeout(ANSWERS_WITHIN, houston_store::pool::probe(database_url)).await {
+/// The cause, as text for a person.
+pub(crate) async fn probe(database_url: &str) -> Result<(), String> {
+    match tokio::time::timeout(PROBE_TIMEOUT, houston_store::pool::probe(database_url)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", ANSWERS_WITHIN.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", PROBE_TIMEOUT.as_secs())),
     }
 }
 
-/// A pool that has not connected yet.
+/// A pool that connects with its first query.
 ///
 /// # Errors
-/// When the URL cannot be read.
+/// [`Failure::Usage`] when the URL cannot be parsed.
 pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
     let config = StoreConfig {
         url: database_url.to_owned(),
         max_connections: settings.orchestrator.worker.database_connections,
-        // A request that finds every connection busy for so long is answered 503 and comes again.
+        // A request that gets no connection within this time is answered 503, and the client repeats it.
         acquire_timeout: Duration::from_secs(2),
     };
     Ok(Store::open(&config)
-        .map_err(|error| Failure::Usage(anyhow!("DATABASE_URL cannot be read: {error}")))?
-        .with_fairness(settings.orchestrator.fairness))
+        .map_err(|error| Failure::Usage(anyhow!("DATABASE_URL cannot be parsed: {error}")))?
+        .with_fairness(settings.orchestrator.fairness)
+        .with_knowledge_limits(settings.knowledge)
+        .with_team_limits(settings.teams.limits))
 }
 
-/// The database of a command: that of DATABASE_URL, else the one that a `houston dev` runs, or left, in `folder`. Makes
-/// none and installs nothing.
+/// The database of a command: that of DATABASE_URL, else the database of `houston dev` in `folder`, which is started if it
+/// does not run. Creates and installs nothing.
 ///
 /// # Errors
-/// When there is neither: what to do.
+/// [`Failure::Usage`] when there is neither.
 pub(crate) fn database(folder: &Path) -> Result<Addresses, Failure> {
     existing(folder, false)
 }
 
-/// The same, and the Redis beside it where no HOUSTON_REDIS_URL is set and one runs.
+/// Like [`database`], with Redis: that of HOUSTON_REDIS_URL, else the embedded one.
 ///
 /// # Errors
-/// As [`database`].
+/// As for [`database`].
 pub(crate) fn database_and_redis(settings: &Settings, folder: &Path) -> Result<Addresses, Failure> {
     let configured = settings.redis_url.clone().filter(|url| !url.is_empty());
     let mut addresses = existing(folder, configured.is_none())?;
@@ -162,10 +165,10 @@ fn existing(folder: &Path, redis: bool) -> Result<Addresses, Failure> {
         )));
     }
     let config = EmbeddedConfig { redis, path: std::env::var_os("PATH"), ..EmbeddedConfig::new(folder) };
-    // Whose servers these are is no news to whoever works beside them; that some are started is.
+    // Servers of a running `dev` are not worth a line; servers started for this command are.
     let servers = start(&config, &mut |line| {
         if !line.starts_with("using ") {
-            tell(line);
+            print_stderr(line);
         }
     })?;
     let url = |own: Option<&str>| own.unwrap_or_default().to_owned();
@@ -176,11 +179,10 @@ fn existing(folder: &Path, redis: bool) -> Result<Addresses, Failure> {
     })
 }
 
-/// Migrates an embedded database, and checks the schema of any other; then gives it the numbers of `jobs/` that its
-/// functions need.
+/// Migrates an embedded database, or checks the schema of any other. Then stores the settings that SQL functions read.
 ///
 /// # Errors
-/// When the schema is older or newer than this binary: what to do.
+/// When the schema is older or newer than this binary, or Postgres fails.
 pub(crate) async fn prepare_schema(
     store: &Store,
     settings: &Settings,
@@ -196,10 +198,10 @@ pub(crate) async fn prepare_schema(
     Ok(())
 }
 
-/// Binds the address.
+/// Binds a TCP address, e.g. `127.0.0.1:8080`.
 ///
 /// # Errors
-/// When it is taken or no address: which one, and what to do.
+/// When the address cannot be parsed or is in use.
 pub(crate) async fn listen(address: &str) -> Result<tokio::net::TcpListener, Failure> {
     tokio::net::TcpListener::bind(address).await.map_err(|error| {
         Failure::Other(anyhow!(

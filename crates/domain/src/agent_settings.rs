@@ -19,8 +19,6 @@ pub const MAX_AGENT_DESCRIPTION_BYTES: usize = 2_000;
 pub const MAX_INSTRUCTIONS_CHARS: usize = 6_000;
 /// Characters of the name of a model.
 pub const MAX_MODEL_CHARS: usize = 200;
-/// Agents of one tenant, the default ones included. A bound, not a quota.
-pub const MAX_AGENTS: i64 = 1_000;
 
 /// What an agent is, beside its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,9 @@
 //! user. The first of them stand in each prompt, shortened; tools read the rest.
 //!
 //! # Bounds
-//! What may be stored is a constant here, the same for the API and for tools; what enters a prompt is
-//! [`PromptLimits`], from `jobs/orchestrator.toml`.
+//! How long one item may be is a constant here, the same for the API and for tools. How many there may be is
+//! [`KnowledgeLimits`], from `jobs/knowledge.toml`; what enters a prompt is [`PromptLimits`], from
+//! `jobs/orchestrator.toml`.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +18,43 @@ pub const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 pub const MAX_SENTENCE_BYTES: usize = 2_000;
 /// Bytes of one entry of a profile.
 pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
-/// Entries of each list of a profile.
-pub const MAX_PROFILE_ENTRIES: usize = 50;
 /// Characters of what a search looks for.
 pub const MAX_QUERY_CHARS: usize = 500;
-/// Notes of one agentable. A bound, not a quota: who creates several at once may pass it by some.
-pub const MAX_NOTES: i64 = 1_000;
-/// Learnings of one agentable.
-pub const MAX_LEARNINGS: i64 = 500;
-/// Memories of one user: a search looks at all of them.
-pub const MAX_MEMORIES: i64 = 1_000;
-/// Custom instructions of one user: all are to be followed at once.
-pub const MAX_CUSTOM_INSTRUCTIONS: i64 = 50;
-/// Feed items of one user.
-pub const MAX_FEED_ITEMS: i64 = 10_000;
+
+/// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list shows. All processes should have
+/// the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnowledgeLimits {
+    /// Notes of one agentable. Calls that create notes at the same moment may exceed it by a few.
+    pub max_notes: u32,
+    /// Learnings of one agentable.
+    pub max_learnings: u32,
+    /// Memories of one user.
+    pub max_memories: u32,
+    /// Custom instructions of one user.
+    pub max_custom_instructions: u32,
+    /// Feed items of one user.
+    pub max_feed_items: u32,
+    /// Entries of each of the five lists of a profile.
+    pub max_profile_entries: u32,
+    /// Characters of each text in a list that a tool returns; other tools read the whole text.
+    pub excerpt_chars: i32,
+}
+
+impl Default for KnowledgeLimits {
+    fn default() -> Self {
+        Self {
+            max_notes: 1_000,
+            max_learnings: 500,
+            max_memories: 1_000,
+            max_custom_instructions: 50,
+            max_feed_items: 10_000,
+            max_profile_entries: 50,
+            excerpt_chars: 200,
+        }
+    }
+}
 
 /// What stands in every prompt of a user's agents: how many of each, and how many characters of one. What is longer
 /// or beyond is fetched by tool.
@@ -140,25 +164,31 @@ impl Profile {
         }
     }
 
-    /// Makes a change.
+    /// Changes one list, which may have `max_entries` entries.
     ///
     /// # Errors
-    /// [`CannotChange`]; then nothing is changed.
-    pub fn change(&mut self, list: ProfileList, change: &ProfileChange) -> Result<(), CannotChange> {
+    /// [`ProfileChangeError`] when the list is full or has no such entry; then nothing is changed.
+    pub fn change(
+        &mut self,
+        list: ProfileList,
+        change: &ProfileChange,
+        max_entries: u32,
+    ) -> Result<(), ProfileChangeError> {
+        let max = max_entries as usize;
         let entries = self.list_mut(list);
         let place = |entry: &String| entries.iter().position(|known| known.trim() == entry.trim());
         match change {
             ProfileChange::Add(entry) if place(entry).is_some() => {}
-            ProfileChange::Add(_) if entries.len() >= MAX_PROFILE_ENTRIES => {
-                return Err(CannotChange::Full { list: list.as_str() });
+            ProfileChange::Add(_) if entries.len() >= max => {
+                return Err(ProfileChangeError::Full { list: list.as_str(), max });
             }
             ProfileChange::Add(entry) => entries.push(entry.clone()),
             ProfileChange::Replace { old, new } => {
-                let at = place(old).ok_or(CannotChange::NotThere { list: list.as_str() })?;
+                let at = place(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
                 entries[at].clone_from(new);
             }
             ProfileChange::Remove(old) => {
-                let at = place(old).ok_or(CannotChange::NotThere { list: list.as_str() })?;
+                let at = place(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
                 entries.remove(at);
             }
         }
@@ -184,24 +214,26 @@ pub enum ProfileChange {
 
 /// A change of a profile that cannot be made; the model reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CannotChange {
+pub enum ProfileChangeError {
     /// No such entry.
     #[error("`{list}` has no such entry: `old` must be an entry to the letter, as read_profile shows it")]
-    NotThere {
+    NoSuchEntry {
         /// Of which list.
         list: &'static str,
     },
     /// No room.
-    #[error("`{list}` has {MAX_PROFILE_ENTRIES} entries, and more are not allowed: replace or remove one")]
+    #[error("`{list}` has {max} entries, and more are not allowed: replace or remove one")]
     Full {
         /// Which list.
         list: &'static str,
+        /// How many entries it may have.
+        max: usize,
     },
 }
 
 /// One page of a list that a tool reads, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing<Id> {
+pub struct ListQuery<Id> {
     /// Only what has these words, or some like them.
     pub query: Option<String>,
     /// How many at most.
@@ -214,7 +246,7 @@ pub struct Listing<Id> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Knowledge {
     /// Titles and beginnings of notes.
-    ListNotes(Listing<NoteId>),
+    ListNotes(ListQuery<NoteId>),
     /// One note in full.
     ReadNote(NoteId),
     /// Changes a note: what is given.
@@ -229,7 +261,7 @@ pub enum Knowledge {
     /// Deletes a note.
     DeleteNote(NoteId),
     /// Learnings in full: they are short.
-    ListLearnings(Listing<LearningId>),
+    ListLearnings(ListQuery<LearningId>),
     /// The whole profile.
     ReadProfile,
     /// Changes one list of the profile.
@@ -267,7 +299,7 @@ pub enum Knowledge {
         content: String,
     },
     /// Titles and beginnings of feed items.
-    ListFeedItems(Listing<FeedItemId>),
+    ListFeedItems(ListQuery<FeedItemId>),
     /// One feed item in full.
     ReadFeedItem(FeedItemId),
 }
@@ -281,23 +313,36 @@ mod tests {
         let mut profile = Profile::default();
         let add = |text: &str| ProfileChange::Add(text.to_owned());
         for list in ProfileList::ALL {
-            profile.change(list, &add(list.as_str())).unwrap();
-            profile.change(list, &add(list.as_str())).unwrap();
+            profile.change(list, &add(list.as_str()), 50).unwrap();
+            profile.change(list, &add(list.as_str()), 50).unwrap();
             assert_eq!(profile.list(list), &[list.as_str().to_owned()], "added once");
         }
         let facts = ProfileList::Facts;
         let replace = |old: &str| ProfileChange::Replace { old: old.into(), new: "lives in Graz".into() };
-        profile.change(facts, &replace(" facts ")).unwrap();
+        profile.change(facts, &replace(" facts "), 50).unwrap();
         assert_eq!(profile.facts, ["lives in Graz"]);
         for wrong in [replace("facts"), ProfileChange::Remove("facts".into())] {
-            assert_eq!(profile.change(facts, &wrong), Err(CannotChange::NotThere { list: "facts" }));
+            assert_eq!(
+                profile.change(facts, &wrong, 50),
+                Err(ProfileChangeError::NoSuchEntry { list: "facts" })
+            );
         }
-        profile.change(facts, &ProfileChange::Remove("lives in Graz".into())).unwrap();
+        profile.change(facts, &ProfileChange::Remove("lives in Graz".into()), 50).unwrap();
         assert!(profile.facts.is_empty());
-        for nth in 0..MAX_PROFILE_ENTRIES {
-            profile.change(facts, &add(&nth.to_string())).unwrap();
+        for nth in 0..50 {
+            profile.change(facts, &add(&nth.to_string()), 50).unwrap();
         }
-        assert_eq!(profile.change(facts, &add("more")), Err(CannotChange::Full { list: "facts" }));
-        assert_eq!(profile.facts.len(), MAX_PROFILE_ENTRIES);
+        assert_eq!(
+            profile.change(facts, &add("more"), 50),
+            Err(ProfileChangeError::Full { list: "facts", max: 50 })
+        );
+        assert_eq!(profile.facts.len(), 50);
+        assert_eq!(profile.change(facts, &add("more"), 51), Ok(()), "the limit is the caller's");
+    }
+
+    #[test]
+    fn defaults_equal_the_shipped_knowledge_limits() {
+        let shipped: KnowledgeLimits = toml::from_str(include_str!("../../../jobs/knowledge.toml")).unwrap();
+        assert_eq!(shipped, KnowledgeLimits::default());
     }
 }

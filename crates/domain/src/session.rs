@@ -1,7 +1,7 @@
 //! Sessions: stretches of the LLM history between two closings. A closed session with its summary is the agent's
 //! history, its episodic memory.
 
-mod searched;
+mod search_text;
 
 use std::time::Duration;
 
@@ -10,10 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::SessionId;
 
-pub use self::searched::Searched;
-
-/// Sessions a search finds at most.
-pub const MAX_FOUND_SESSIONS: u32 = 5;
+pub use self::search_text::SearchText;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and what is made of them. All processes should have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,10 +38,18 @@ pub struct SessionArchive {
     pub extract_texts: i32,
     /// Characters of each.
     pub extract_chars: i32,
+    /// Characters of each tool input and result that a summary is made from.
+    pub summary_tool_chars: usize,
     /// Summaries in each prompt.
     pub prompt_summaries: i32,
     /// Characters of each.
     pub prompt_summary_chars: i32,
+    /// Sessions that one search by the tool `search_agent_history` finds.
+    pub search_sessions: i32,
+    /// Entries of a session that one call of that tool reads.
+    pub read_entries: u32,
+    /// Characters of each text in them.
+    pub read_chars: usize,
 }
 
 impl Default for SessionArchive {
@@ -61,8 +66,12 @@ impl Default for SessionArchive {
             extract_entries: 40,
             extract_texts: 5,
             extract_chars: 200,
+            summary_tool_chars: 300,
             prompt_summaries: 5,
             prompt_summary_chars: 1_000,
+            search_sessions: 5,
+            read_entries: 20,
+            read_chars: 1_000,
         }
     }
 }
@@ -100,7 +109,7 @@ impl CompletionReason {
 
     /// The reason of that name; a timeout for a name nobody knows.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         let all = [Self::SessionTimeout, Self::FeedGenerationComplete, Self::Reset];
         all.into_iter().find(|reason| reason.as_str() == name).unwrap_or(Self::SessionTimeout)
     }
@@ -178,7 +187,7 @@ mod tests {
             CompletionReason::Reset,
         ] {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
-            assert_eq!(CompletionReason::named(reason.as_str()), reason);
+            assert_eq!(CompletionReason::from_name(reason.as_str()), reason);
         }
     }
 

@@ -6,17 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 
-/// Agents of one team: a router that is a model reads about all of them.
-pub const MAX_TEAM_AGENTS: usize = 20;
-/// Rules of one router.
-pub const MAX_RULES: usize = 50;
 /// Characters of one pattern.
 pub const MAX_PATTERN_CHARS: usize = 500;
-/// Teams of one tenant. A bound, not a quota.
-pub const MAX_TEAMS: i64 = 200;
 
 /// How deep the groups of a regular expression may nest.
 const MAX_REGEX_DEPTH: u32 = 50;
+
+/// `[limits]` of `jobs/teams.toml`: how many agents and teams there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TeamLimits {
+    /// Agents of one tenant.
+    pub agents_per_tenant: u32,
+    /// Teams of one tenant.
+    pub teams_per_tenant: u32,
+    /// Agents of one team.
+    pub agents_per_team: usize,
+    /// Rules of one router.
+    pub rules_per_team: usize,
+}
+
+impl Default for TeamLimits {
+    fn default() -> Self {
+        Self { agents_per_tenant: 1_000, teams_per_tenant: 200, agents_per_team: 20, rules_per_team: 50 }
+    }
+}
 
 /// `[rules]` of `jobs/teams.toml`: what trying the rules of one message may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,29 +1,26 @@
 //! Titles that nobody gave: short, one line.
 
-/// Characters of such a title.
-pub const MAX_CHARS: usize = 50;
-
 /// Marks that models put around a title although nobody asked for them.
 const AROUND: [char; 9] = ['"', '\'', '`', '*', '#', '“', '”', '„', '«'];
 
 /// A title out of what a model answered: its first line that says something, without marks around it, cut between two
 /// words. `None` when there is none.
 #[must_use]
-pub fn from_answer(answer: &str) -> Option<String> {
+pub fn from_answer(answer: &str, max_chars: usize) -> Option<String> {
     let line = answer.lines().map(bare).find(|line| !line.is_empty())?;
     let line = match line.split_once(':') {
         Some((label, rest)) if label.eq_ignore_ascii_case("title") => bare(rest),
         _ => line,
     };
-    from_words(line.trim_end_matches('.'))
+    from_words(line.trim_end_matches('.'), max_chars)
 }
 
 /// A title out of the first words of a text. `None` when it has none.
 #[must_use]
-pub fn from_words(text: &str) -> Option<String> {
+pub fn from_words(text: &str, max_chars: usize) -> Option<String> {
     let mut title = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        let room = MAX_CHARS - title.chars().count();
+        let room = max_chars.saturating_sub(title.chars().count());
         if title.is_empty() {
             // A word longer than a title is cut in itself.
             title.extend(word.chars().take(room));
@@ -60,22 +57,23 @@ mod tests {
             (" \n ", None),
             ("Tokyo: where to stay", Some("Tokyo: where to stay")),
         ] {
-            assert_eq!(from_answer(answer).as_deref(), title, "{answer}");
+            assert_eq!(from_answer(answer, 50).as_deref(), title, "{answer}");
         }
     }
 
     #[test]
     fn a_long_text_is_cut_between_words_and_says_so() {
         let text = "Where shall we stay when we are in Tokyo in the spring of next year?";
-        assert_eq!(from_words(text).unwrap(), "Where shall we stay when we are in Tokyo in the…");
-        assert_eq!(from_words(&"ä".repeat(60)).unwrap(), "ä".repeat(50));
+        assert_eq!(from_words(text, 50).unwrap(), "Where shall we stay when we are in Tokyo in the…");
+        assert_eq!(from_words(text, 20).unwrap(), "Where shall we stay…");
+        assert_eq!(from_words(&"ä".repeat(60), 50).unwrap(), "ä".repeat(50));
     }
 
     proptest! {
         #[test]
         fn a_title_is_one_line_of_fifty_characters_at_most(text in "\\PC{0,200}|[a-z\n\t ]{0,200}") {
-            for title in [from_answer(&text), from_words(&text)].into_iter().flatten() {
-                prop_assert!(title.chars().count() <= MAX_CHARS, "{}", title);
+            for title in [from_answer(&text, 50), from_words(&text, 50)].into_iter().flatten() {
+                prop_assert!(title.chars().count() <= 50, "{}", title);
                 prop_assert!(!title.contains('\n') && !title.trim().is_empty());
             }
         }

@@ -71,7 +71,8 @@ impl Engine {
 
     async fn summarise(&self, one: &Unsummarised) -> houston_store::Result<()> {
         let settings = self.store.archiving().settings;
-        let conversation = self.read_conversation(one, settings.summary_input_tokens).await?;
+        let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
+        let conversation = self.read_conversation(one, conversation).await?;
         let answer = match &self.summaries {
             Some(model) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
                 self.ask_for_summary(model, one, &conversation).await
@@ -96,10 +97,10 @@ impl Engine {
     async fn read_conversation(
         &self,
         one: &Unsummarised,
-        most_tokens: u64,
+        mut conversation: Conversation,
     ) -> houston_store::Result<Conversation> {
         let (first, last) = one.positions;
-        let (mut conversation, mut after) = (Conversation::new(most_tokens), first - 1);
+        let mut after = first - 1;
         loop {
             let entries = self.store.history(one.tenant, one.agentable, after, PAGE).await?;
             let full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);

@@ -7,7 +7,7 @@ use houston_domain::check_in::CheckInLimits;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
-use houston_domain::team::RuleLimits;
+use houston_domain::team::{RuleLimits, TeamLimits};
 use houston_domain::tool_result::ResultLimits;
 use serde::{Deserialize, Serialize};
 
@@ -46,10 +46,16 @@ pub struct Config {
 pub struct TeamsConfig {
     /// Characters of a message that rules and the router's model look at; regular expressions look at fewer.
     pub message_chars: usize,
+    /// Texts of the conversation before that message which the router's model reads, the last ones.
+    pub earlier_texts: usize,
+    /// Characters of each of these texts, and of a role that stands in for a missing description.
+    pub earlier_chars: usize,
     /// How long the model may take to pick, in ms.
     pub timeout_ms: u64,
     /// Tokens it may write.
     pub max_output_tokens: u32,
+    /// How many agents, teams and rules there may be.
+    pub limits: TeamLimits,
     /// What rules may cost.
     pub rules: RuleLimits,
 }
@@ -114,6 +120,8 @@ impl Default for CompressionConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TitleConfig {
+    /// Characters of a title that Houston writes.
+    pub max_chars: usize,
     /// Messages of the user after which there is one.
     pub after_messages: u32,
     /// Messages of the thread that whoever finds a title reads, the first ones.
@@ -133,6 +141,7 @@ pub struct TitleConfig {
 impl Default for TitleConfig {
     fn default() -> Self {
         Self {
+            max_chars: 50,
             after_messages: 3,
             read_messages: 6,
             read_chars: 600,

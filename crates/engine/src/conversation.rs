@@ -4,13 +4,11 @@ use std::collections::VecDeque;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::session::Searched;
+use houston_domain::session::SearchText;
 use houston_llm::tokens;
 
 use houston_domain::frame::escape;
 
-/// Characters of what a tool was given, or answered, that a summary is made of.
-const SUMMARISED_TOOL_CHARS: usize = 300;
 /// Characters of a token, for the part that is kept: few, so that it is rather too short.
 const CHARS_PER_TOKEN: u64 = 3;
 
@@ -21,8 +19,10 @@ pub(crate) struct Conversation {
     pub(crate) messages: i32,
     /// Of all entries, about.
     pub(crate) tokens: i64,
-    searched: Searched,
-    /// How many characters there is room for.
+    searched: SearchText,
+    /// Characters of each tool input and result that the text keeps.
+    tool_chars: usize,
+    /// Characters that the text may have.
     room: usize,
     /// The first lines and the last ones, each up to its share of the room.
     head: String,
@@ -33,9 +33,9 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(most_tokens: u64) -> Self {
+    pub(crate) fn new(most_tokens: u64, tool_chars: usize) -> Self {
         let room = usize::try_from(most_tokens.saturating_mul(CHARS_PER_TOKEN)).unwrap_or(usize::MAX);
-        Self { room, ..Self::default() }
+        Self { room, tool_chars, ..Self::default() }
     }
 
     /// The next entry.
@@ -70,7 +70,7 @@ impl Conversation {
     }
 
     fn work(&mut self, what: &str, text: &str) {
-        self.keep(format!("({what}: {})\n", escape(beginning(text, SUMMARISED_TOOL_CHARS))));
+        self.keep(format!("({what}: {})\n", escape(beginning(text, self.tool_chars))));
     }
 
     /// Keeps a line: a third of the room is for the first ones, the rest for the last.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_was_said_is_counted_and_what_was_only_thought_is_not() {
-        let mut conversation = Conversation::new(1000);
+        let mut conversation = Conversation::new(1000, 300);
         for entry in [
             Entry::user(vec![Block::text("Where to?")]),
             Entry::assistant(vec![Block::text("I look it up."), call("fetch", json!({"url": "x"}))]),
@@ -158,7 +158,7 @@ mod tests {
         fn a_long_conversation_keeps_its_beginning_and_its_end(
             texts in proptest::collection::vec("[a-zä ]{1,80}", 1..200), most in 100..1000u64
         ) {
-            let mut conversation = Conversation::new(most);
+            let mut conversation = Conversation::new(most, 300);
             for (nth, text) in texts.iter().enumerate() {
                 conversation.add(&Entry::user(vec![Block::text(format!("{nth} {text}"))]));
             }

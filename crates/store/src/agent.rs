@@ -1,8 +1,8 @@
-//! Agents: named configurations of a tenant's, each of a kind. The default one of each kind says what the kind's file
-//! says until somebody changes it; it is made when the tenant first asks for its agents.
+//! Agents: named configurations of a tenant, each for one kind. Each kind has a default agent, which is created
+//! when the tenant first lists its agents and follows the kind's file until it is changed over the API.
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent_settings::{AgentSettings, MAX_AGENTS};
+use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
 use serde_json::Value;
 use sqlx::types::Json;
@@ -17,60 +17,60 @@ mod defaults;
 
 pub use self::defaults::{DefaultAgent, Synced};
 
-/// Users of an agent or a team that are named when it cannot be deleted.
+/// How many users of an agent or a team are listed when it cannot be deleted.
 const NAMED_USERS: i64 = 5;
 
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its id.
+    /// The agent's id.
     pub id: AgentId,
-    /// The kind it is of.
+    /// The kind it is for.
     pub kind: String,
-    /// What people and routers call it: no other of the tenant's is called so.
+    /// What people and routers call it; unique within the tenant.
     pub name: String,
-    /// Whether it is the default one of its kind.
+    /// Whether it is the default agent of its kind.
     pub is_default: bool,
-    /// Whether somebody changed what its kind's file says (of name, description and being enabled no file says
-    /// anything); of one that is no default, true.
+    /// Whether it differs from its kind's file, which sets neither name, description nor `enabled`. Always true
+    /// unless `is_default`.
     pub changed: bool,
     /// Whether it may answer.
     pub enabled: bool,
-    /// What it is.
+    /// Its configuration: role, guidelines, tools, model, limits.
     pub settings: AgentSettings,
-    /// Rises with each change.
+    /// Counts its changes.
     pub version: i64,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What changes of an agent; `None` stays.
+/// A change of an agent; `None` leaves the value as it is.
 #[derive(Debug, Clone, Default)]
 pub struct AgentChange<'a> {
-    /// What it is called.
+    /// The new name.
     pub name: Option<&'a str>,
     /// Whether it may answer.
     pub enabled: Option<bool>,
-    /// All of what it is.
+    /// The whole new configuration.
     pub settings: Option<&'a AgentSettings>,
-    /// Whether it differs from its kind's file afterwards.
+    /// Whether the agent differs from its kind's file afterwards.
     pub changed: bool,
-    /// Only if it is of this version.
+    /// The version it must have (optimistic locking); `None`: any.
     pub version: Option<i64>,
 }
 
-/// What became of a change.
+/// The result of a change with optimistic locking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed<T> {
-    /// It is in.
+    /// The change was made.
     Done(T),
-    /// It was changed meanwhile: this is the version it has.
+    /// The row has this other version: it was changed in the meantime.
     Stale(i64),
 }
 
-/// What uses an agent or a team.
+/// A user of an agent or a team.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsedBy {
     /// An agentable of this kind.
@@ -79,12 +79,12 @@ pub enum UsedBy {
     Team(TeamId),
 }
 
-/// What became of something that was to be deleted.
+/// The result of deleting an agent or a team.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Deleted {
-    /// It is gone.
-    Gone,
-    /// These use it, and perhaps others.
+pub enum Deletion {
+    /// It was deleted.
+    Deleted,
+    /// It is used by these, and possibly others.
     InUse(Vec<UsedBy>),
 }
 
@@ -106,16 +106,16 @@ macro_rules! agent {
     }};
 }
 
-/// What a unique index says when a name is taken; a foreign key, when something is in use.
+/// Maps the violation of a unique index (SQLSTATE 23505) to [`Error::Exists`].
 pub(crate) fn exists(error: Error, what: &'static str) -> Error {
     if error.sqlstate().as_deref() == Some("23505") { Error::Exists { what, existing: None } } else { error }
 }
 
 impl Store {
-    /// The id of the tenant's `agent` or `team` of that name, as the API shows it.
+    /// The id of the tenant's `agent` or `team` with that name, as the API writes it.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres does not answer or refuses.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn id_of_name(
         &self,
         tenant: TenantId,
@@ -137,7 +137,7 @@ impl Store {
         Ok(id)
     }
 
-    /// The same outcome; one that found its name taken says by whom.
+    /// Adds the id of the existing row to an [`Error::Exists`].
     pub(crate) async fn name_holder<T>(&self, tenant: TenantId, name: &str, done: Result<T>) -> Result<T> {
         match done {
             Err(Error::Exists { what, .. }) => {
@@ -147,10 +147,11 @@ impl Store {
         }
     }
 
-    /// Makes an agent. `response` is what the client is answered, kept under the idempotency key.
+    /// Creates an agent. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when another is called so, [`Error::Full`] when the tenant has too many.
+    /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of agents,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create_agent(
         &self,
         tenant: TenantId,
@@ -186,13 +187,16 @@ impl Store {
             agent.enabled,
             Json(&agent.settings) as _,
             agent.created_at,
-            MAX_AGENTS
+            i64::from(self.team_limits.agents_per_tenant)
         )
         .execute(&mut *tx)
         .await
         .map_err(|error| exists(error.into(), "agent"))?;
         if done.rows_affected() == 0 {
-            return Err(Error::Full { what: "agents of a tenant", limit: MAX_AGENTS });
+            return Err(Error::Full {
+                what: "agents of a tenant",
+                limit: self.team_limits.agents_per_tenant.into(),
+            });
         }
         tx.commit().await?;
         Ok(Created::New(response.clone()))
@@ -201,7 +205,7 @@ impl Store {
     /// Agents of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agents(&self, tenant: TenantId, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
         let rows = sqlx::query!(
             r#"-- store::agent::list
@@ -218,10 +222,10 @@ impl Store {
         Ok(rows.into_iter().map(|row| agent!(row)).collect())
     }
 
-    /// Those of the agents with these ids that the tenant has.
+    /// The agents of the tenant among those with these ids.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agents_among(&self, tenant: TenantId, ids: &[AgentId]) -> Result<Vec<Agent>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query!(
@@ -237,7 +241,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| agent!(row)).collect())
     }
 
-    /// An agent of the tenant.
+    /// Reads an agent of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -248,7 +252,8 @@ impl Store {
     /// Changes an agent of the tenant, and returns it.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Exists`] when another is called so.
+    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Exists`] when the name is taken,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn change_agent(
         &self,
         tenant: TenantId,
@@ -280,11 +285,12 @@ impl Store {
         }
     }
 
-    /// Deletes an agent of the tenant that is no default and that nothing uses.
+    /// Deletes an agent of the tenant, unless it is in use.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also for a default one.
-    pub async fn delete_agent(&self, tenant: TenantId, id: AgentId) -> Result<Deleted> {
+    /// [`Error::NotFound`] when the tenant has no such agent or it is a default agent, [`Error::Database`] when
+    /// Postgres cannot be reached or refuses the statement.
+    pub async fn delete_agent(&self, tenant: TenantId, id: AgentId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::agent::delete
             delete from houston.agents where tenant_id = $1 and id = $2 and not is_default",
@@ -296,9 +302,9 @@ impl Store {
         .map_err(Error::from);
         match done {
             Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "agent" }),
-            Ok(_) => Ok(Deleted::Gone),
+            Ok(_) => Ok(Deletion::Deleted),
             Err(error) if error.sqlstate().as_deref() == Some("23503") => {
-                Ok(Deleted::InUse(self.users_of_agent(tenant, id).await?))
+                Ok(Deletion::InUse(self.users_of_agent(tenant, id).await?))
             }
             Err(error) => Err(error),
         }

@@ -1,37 +1,37 @@
-//! Custom instructions: rules of a user for all their agents. Only the API writes them.
+//! Custom instructions: rules of a user for all agents. Only the API writes them.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{CustomInstructionId, TenantId, UserId};
-use houston_domain::knowledge::MAX_CUSTOM_INSTRUCTIONS;
+use houston_domain::knowledge::KnowledgeLimits;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::knowledge_item::KnowledgeItem;
 
-/// A custom instruction about to be made.
+/// A custom instruction to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCustomInstruction<'a> {
-    /// Its id.
+    /// The custom instruction's id.
     pub id: CustomInstructionId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: UserId,
-    /// The rule.
+    /// The rule's text.
     pub content: &'a str,
-    /// When.
+    /// When it is created.
     pub created_at: DateTime<Utc>,
 }
 
 /// A custom instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomInstruction {
-    /// Its id.
+    /// The custom instruction's id.
     pub id: CustomInstructionId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: UserId,
-    /// The rule.
+    /// The rule's text.
     pub content: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
@@ -50,11 +50,12 @@ macro_rules! instruction {
     }};
 }
 
-/// All of a user, oldest first.
+/// All custom instructions of a user, oldest first.
 pub(crate) async fn all(
     connection: &mut PgConnection,
     tenant: TenantId,
     user: UserId,
+    limits: &KnowledgeLimits,
 ) -> Result<Vec<(CustomInstructionId, String)>> {
     let rows = sqlx::query!(
         "-- store::custom_instruction::all
@@ -62,7 +63,7 @@ pub(crate) async fn all(
          where tenant_id = $1 and user_id = $2 order by id limit $3",
         tenant.0,
         user.0,
-        MAX_CUSTOM_INSTRUCTIONS
+        i64::from(limits.max_custom_instructions)
     )
     .fetch_all(connection)
     .await?;
@@ -85,7 +86,12 @@ impl KnowledgeItem for CustomInstruction {
         new.user.0
     }
 
-    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
+    async fn insert(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        new: &Self::New<'_>,
+        limits: &KnowledgeLimits,
+    ) -> Result<()> {
         let done = sqlx::query!(
             r#"-- store::custom_instruction::insert
             with owner as (select id, tenant_id from houston.users where tenant_id = $2 and id = $3),
@@ -100,12 +106,12 @@ impl KnowledgeItem for CustomInstruction {
             new.user.0,
             new.content,
             new.created_at,
-            MAX_CUSTOM_INSTRUCTIONS
+            i64::from(limits.max_custom_instructions)
         )
         .fetch_one(connection)
         .await?;
         let what = "custom instructions of a user";
-        Error::unless_made("user", what, MAX_CUSTOM_INSTRUCTIONS, done.found, done.made)
+        Error::check_inserted("user", what, limits.max_custom_instructions, done.found, done.made)
     }
 
     async fn list(

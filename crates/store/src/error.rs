@@ -1,88 +1,88 @@
-//! What can go wrong with Postgres, and who acts next.
+//! Errors of the store, and which of them a caller may retry.
 
 use houston_domain::check_in::InvalidMoment;
 use houston_domain::id::RunId;
 use sqlx::postgres::PgDatabaseError;
 
-/// A failure of the store.
+/// An error of a store function.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The driver or the server refused.
+    /// Postgres cannot be reached, refused a statement, or did not answer within its time-outs.
     #[error("postgres: {0}")]
     Database(#[from] sqlx::Error),
-    /// The caller no longer holds the lock: it must stop and write nothing.
+    /// Another worker has claimed the agentable since: the caller must stop and write nothing.
     #[error("the run's lock was taken over")]
     Fenced,
-    /// No such row for this tenant.
+    /// The tenant has no such row, or it was erased.
     #[error("{what} not found")]
     NotFound {
-        /// `goal`, `message`, …
+        /// What was looked for: `goal`, `message`, …
         what: &'static str,
     },
-    /// A row that must not be there twice.
-    #[error("{what} exists already")]
+    /// A unique value is already taken, such as an agent's name or a user's external id.
+    #[error("{what} already exists")]
     Exists {
-        /// `user`, `agent`, …
+        /// What exists: `user`, `agent`, …
         what: &'static str,
-        /// The id of the row that is there, as the API shows it; `None` when it was deleted an instant later.
+        /// The id of the existing row as the API writes it; `None` when it was deleted in the meantime.
         existing: Option<String>,
     },
-    /// There are as many as may be.
-    #[error("there may be {limit} {what}, and there are: delete one first")]
+    /// The owner already has the maximum number of these rows.
+    #[error("limit reached: at most {limit} {what}; delete one first")]
     Full {
-        /// `notes of an agentable`, …
+        /// Rows and owner in the plural: `notes of an agentable`, …
         what: &'static str,
-        /// How many there may be.
+        /// The maximum.
         limit: i64,
     },
-    /// It is more than may be read, or made, in one piece.
-    #[error("the {what} has more than {limit} bytes")]
+    /// The data exceeds the size that is read or written at once.
+    #[error("the {what} is larger than the limit of {limit} bytes")]
     TooLarge {
-        /// `conversation`, …
+        /// What is too large: `conversation`, …
         what: &'static str,
-        /// How many it may have.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The history has no entry at that position.
     #[error("the history has no entry at position {position}; the last one before it is at {last}")]
     NoSuchPosition {
-        /// As given.
+        /// The position that was asked for.
         position: i64,
-        /// Where the last entry up to there is; 0 when there is none.
+        /// The position of the last entry before it; 0 when there is none.
         last: i64,
     },
-    /// A call of the entry at that position, or before it, is answered behind it.
-    #[error("position {position} lies between a tool call and its result; the turn before ends at {before}")]
+    /// The history would end between a tool call and its result.
+    #[error("position {position} lies between a tool call and its result; the last complete turn ends at {before}")]
     InsideTurn {
-        /// As given.
+        /// The position that was asked for.
         position: i64,
-        /// Where the last complete turn ends; 0 when there is none.
+        /// The position at which the last complete turn ends; 0 when there is none.
         before: i64,
     },
-    /// The message was to be stored only if no run is open, and one is.
+    /// The request requires that no run is open, but one is.
     #[error("{run} is open")]
     RunInProgress {
-        /// Which one.
+        /// The open run.
         run: RunId,
     },
-    /// Too many messages of one user wait unread.
-    #[error("{pending} messages of this user wait unread; {limit} may")]
+    /// The user has too many unread messages.
+    #[error("this user has {pending} unread messages; the limit is {limit}")]
     TooManyPending {
-        /// How many wait, over all their agentables.
+        /// Unread messages of the user, over all their agentables.
         pending: u32,
-        /// How many may.
+        /// The limit, [`Fairness::max_pending`](crate::Fairness::max_pending).
         limit: u32,
     },
-    /// It is archived: only a person wakes it.
-    #[error("it is archived")]
+    /// The agentable is archived: only a message of its user starts a run.
+    #[error("the agentable is archived")]
     Archived,
-    /// Others change it again and again: nothing was done.
-    #[error("the {what} is being changed by others")]
+    /// Concurrent changes of the same rows interrupted every attempt; nothing was changed. Retry.
+    #[error("the {what} is being changed by other requests; try again")]
     Busy {
         /// `user`, or the kind of an agentable.
         what: String,
     },
-    /// No check-in can be then.
+    /// The requested time of a check-in is not allowed.
     #[error(transparent)]
     InvalidMoment(#[from] InvalidMoment),
     /// The database was migrated by a newer Houston.
@@ -91,12 +91,12 @@ pub enum Error {
          Houston, or point DATABASE_URL at another database"
     )]
     SchemaNewer {
-        /// The newest migration applied.
+        /// Version of the newest migration that was applied.
         found: i64,
-        /// The newest this binary has.
+        /// Version of the newest migration of this binary.
         known: i64,
     },
-    /// The database lacks migrations.
+    /// Migrations of this binary have not been applied.
     #[error("the database schema lacks {missing} migrations: run `houston migrate`")]
     SchemaOlder {
         /// How many.
@@ -105,21 +105,18 @@ pub enum Error {
     /// A migration failed.
     #[error("migration: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
-    /// A row holds what the code does not expect.
+    /// A stored value cannot be decoded.
     #[error("{table}.{column} of {row} cannot be read: {source}")]
     Inconsistent {
-        /// Which table.
         table: &'static str,
-        /// Which column.
         column: &'static str,
-        /// Which row.
+        /// The id of the row.
         row: String,
-        /// Why.
         source: serde_json::Error,
     },
 }
 
-/// As if the connection to Postgres had broken there.
+/// Injected faults look like a broken connection.
 impl From<houston_faults::Broken> for Error {
     fn from(_: houston_faults::Broken) -> Self {
         Self::Database(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
@@ -130,8 +127,9 @@ impl From<houston_faults::Broken> for Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether the same call may succeed in a moment: the connection broke, the server restarts, a lock was
-    /// busy. The write may or may not have happened; its write id tells.
+    /// Whether the same call may succeed a moment later: the connection broke, the server restarts, a lock was
+    /// busy. The write may or may not have happened; repeat it with the same
+    /// [`WriteId`](houston_domain::id::WriteId).
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -143,7 +141,8 @@ impl Error {
                 | sqlx::Error::WorkerCrashed,
             ) => true,
             Self::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
-                // connection failures, resources, operator intervention, serialisation, busy locks
+                // classes: connection failures, resources, operator intervention; codes: serialisation, deadlock,
+                // busy locks
                 ["08", "53", "57"].iter().any(|class| code.starts_with(class))
                     || ["40001", "40P01", "55P03", "25P03"].contains(&code.as_ref())
             }),
@@ -152,28 +151,28 @@ impl Error {
         }
     }
 
-    /// What came of a row that is made only if its `owner` is there and has room for one more.
-    pub(crate) fn unless_made(
+    /// Maps the result of an insert that requires an existing `owner` with room for one more row.
+    pub(crate) fn check_inserted(
         owner: &'static str,
         what: &'static str,
-        limit: i64,
+        limit: u32,
         found: bool,
         made: bool,
     ) -> Result<()> {
         match (found, made) {
             (_, true) => Ok(()),
-            (true, false) => Err(Self::Full { what, limit }),
+            (true, false) => Err(Self::Full { what, limit: limit.into() }),
             (false, false) => Err(Self::NotFound { what: owner }),
         }
     }
 
-    /// Whether Postgres lacks something it needs to go on: room on its disk, memory, connections.
+    /// Whether Postgres ran out of a resource: disk space, memory or connections (SQLSTATE class 53).
     #[must_use]
     pub fn is_out_of_resources(&self) -> bool {
         self.sqlstate().is_some_and(|code| code.starts_with("53"))
     }
 
-    /// The SQLSTATE, when the server sent one.
+    /// The SQLSTATE code, when the server sent one.
     #[must_use]
     pub fn sqlstate(&self) -> Option<String> {
         match self {
@@ -182,7 +181,7 @@ impl Error {
         }
     }
 
-    /// What the server said in detail, if anything.
+    /// The `DETAIL` of the server's error, if any.
     pub(crate) fn detail(&self) -> Option<&str> {
         match self {
             Self::Database(sqlx::Error::Database(error)) => {

@@ -1,8 +1,8 @@
-//! Feed items: what agents put before a user without being asked.
+//! Feed items: what agents report to a user unasked.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, FeedItemId, RunId, TenantId, UserId};
-use houston_domain::knowledge::{Listing, MAX_FEED_ITEMS};
+use houston_domain::knowledge::{KnowledgeLimits, ListQuery};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -10,50 +10,50 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::knowledge_item::KnowledgeItem;
 
-/// A feed item about to be made.
+/// A feed item to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewFeedItem<'a> {
-    /// Its id.
+    /// The feed item's id.
     pub id: FeedItemId,
-    /// Whose feed it is for.
+    /// The user whose feed it is in.
     pub user: UserId,
-    /// The agentable and the run that make it, if they do.
+    /// The agentable and the run that create it; `None`: the API does.
     pub author: Option<(AgentableId, RunId)>,
-    /// One line.
+    /// Its title, one line.
     pub title: &'a str,
-    /// Markdown.
+    /// Its text, Markdown.
     pub content: &'a str,
-    /// When; the database's time if not given.
+    /// When it is created; `None`: now, by the database's clock.
     pub created_at: Option<DateTime<Utc>>,
 }
 
 /// A feed item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedItem {
-    /// Its id.
+    /// The feed item's id.
     pub id: FeedItemId,
-    /// Whose feed it is in.
+    /// The user whose feed it is in.
     pub user: UserId,
-    /// The run that made it, if one did.
+    /// The run that created it; `None`: the API did.
     pub run: Option<RunId>,
-    /// One line.
+    /// Its title, one line.
     pub title: String,
-    /// Markdown.
+    /// Its text, Markdown.
     pub content: String,
     /// When the user read it.
     pub read_at: Option<DateTime<Utc>>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed; to read it changes nothing.
+    /// When it was last changed; reading it is not a change.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What changes in a feed item.
+/// A change of a feed item; `None` leaves the value as it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FeedItemChange<'a> {
-    /// Another title.
+    /// The new title.
     pub title: Option<&'a str>,
-    /// Another content.
+    /// The new text.
     pub content: Option<&'a str>,
     /// Whether the user has read it.
     pub read: Option<bool>,
@@ -76,11 +76,13 @@ macro_rules! feed_item {
 }
 
 /// # Errors
-/// [`Error::NotFound`] when there is no such user, [`Error::Full`] when they have too many.
+/// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have the maximum number of feed
+/// items.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     item: &NewFeedItem<'_>,
+    limits: &KnowledgeLimits,
 ) -> Result<()> {
     let done = sqlx::query!(
         r#"-- store::feed_item::insert
@@ -101,19 +103,19 @@ pub(crate) async fn insert(
         item.title,
         item.content,
         item.created_at,
-        MAX_FEED_ITEMS
+        i64::from(limits.max_feed_items)
     )
     .fetch_one(connection)
     .await?;
-    Error::unless_made("user", "feed items of a user", MAX_FEED_ITEMS, done.found, done.made)
+    Error::check_inserted("user", "feed items of a user", limits.max_feed_items, done.found, done.made)
 }
 
-/// Titles and beginnings, newest first.
+/// Titles and beginnings, newest first: one row more than `listing` asks for, if there are more.
 pub(crate) async fn excerpts(
     connection: &mut PgConnection,
     tenant: TenantId,
     user: UserId,
-    listing: &Listing<FeedItemId>,
+    listing: &ListQuery<FeedItemId>,
     chars: i32,
 ) -> Result<Vec<Excerpt>> {
     let rows = sqlx::query!(
@@ -144,7 +146,7 @@ pub(crate) async fn excerpts(
         .collect())
 }
 
-/// A feed item of the tenant, of `within` if given.
+/// A feed item of the tenant; with `within`, only if it belongs to that user.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -181,8 +183,13 @@ impl KnowledgeItem for FeedItem {
         new.user.0
     }
 
-    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
-        insert(connection, tenant, new).await
+    async fn insert(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        new: &Self::New<'_>,
+        limits: &KnowledgeLimits,
+    ) -> Result<()> {
+        insert(connection, tenant, new, limits).await
     }
 
     async fn list(

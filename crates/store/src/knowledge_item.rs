@@ -1,7 +1,8 @@
-//! What agents know: notes, learnings, memories, custom instructions, feed items. The files of these nouns have their
-//! queries; what is done with all of them alike is here.
+//! Operations shared by the knowledge resources: notes, learnings, memories, custom instructions, feed items. Each
+//! has a file of its own with its queries, and implements [`KnowledgeItem`].
 
 use houston_domain::id::TenantId;
+use houston_domain::knowledge::KnowledgeLimits;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -11,40 +12,42 @@ use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 
-/// A noun of what agents know: one row of it.
+/// A row of one knowledge resource.
 pub trait KnowledgeItem: Sized + Send + 'static {
-    /// Ids of its rows.
+    /// The id of a row.
     type Id: Copy + Send + Into<Uuid>;
-    /// What a row belongs to.
+    /// The id of the owner: an agentable or a user.
     type Owner: Copy + Send;
-    /// A row about to be made.
+    /// A row to insert.
     type New<'a>: Send + Sync;
-    /// What changes in a row.
+    /// A partial change of a row.
     type Change<'a>: Send;
 
-    /// What it is called.
+    /// The resource's name in errors: `note`, `learning`, …
     const NAME: &'static str;
 
-    /// The id of a row about to be made.
+    /// The id of a new row.
     fn id(new: &Self::New<'_>) -> Self::Id;
 
-    /// The id of the owner of a row about to be made.
+    /// The id of the new row's owner.
     fn owner(new: &Self::New<'_>) -> Uuid;
 
-    /// Makes one.
+    /// Inserts a row.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when that has too many.
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number
+    /// of rows, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     fn insert(
         connection: &mut PgConnection,
         tenant: TenantId,
         new: &Self::New<'_>,
+        limits: &KnowledgeLimits,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Those of an owner of the tenant, newest first, older than `before` if given.
+    /// Rows of an owner of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     fn list(
         connection: &mut PgConnection,
         tenant: TenantId,
@@ -53,20 +56,20 @@ pub trait KnowledgeItem: Sized + Send + 'static {
         limit: i64,
     ) -> impl Future<Output = Result<Vec<Self>>> + Send;
 
-    /// One of the tenant.
+    /// The row with this id, if the tenant has it.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     fn find(
         connection: &mut PgConnection,
         tenant: TenantId,
         id: Self::Id,
     ) -> impl Future<Output = Result<Option<Self>>> + Send;
 
-    /// Changes what is given of one of the tenant.
+    /// Applies a partial change and returns the changed row; `None` when the tenant has no such row.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     fn change(
         connection: &mut PgConnection,
         tenant: TenantId,
@@ -74,10 +77,10 @@ pub trait KnowledgeItem: Sized + Send + 'static {
         change: Self::Change<'_>,
     ) -> impl Future<Output = Result<Option<Self>>> + Send;
 
-    /// Deletes one of the tenant. Returns whether it was there.
+    /// Deletes a row of the tenant. Returns whether it existed.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     fn delete(
         connection: &mut PgConnection,
         tenant: TenantId,
@@ -86,10 +89,10 @@ pub trait KnowledgeItem: Sized + Send + 'static {
 }
 
 impl Store {
-    /// Makes a row. `response` is what the client is answered, kept under the idempotency key.
+    /// Inserts a row. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when that has too many.
+    /// As [`KnowledgeItem::insert`].
     pub async fn create_item<K: KnowledgeItem>(
         &self,
         tenant: TenantId,
@@ -102,7 +105,7 @@ impl Store {
             return Ok(earlier);
         }
         bound::lock(&mut tx, K::NAME, K::owner(new)).await?;
-        K::insert(&mut tx, tenant, new).await?;
+        K::insert(&mut tx, tenant, new, &self.knowledge_limits).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
@@ -110,7 +113,7 @@ impl Store {
     /// Rows of an owner of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_items<K: KnowledgeItem>(
         &self,
         tenant: TenantId,
@@ -123,14 +126,14 @@ impl Store {
 
     /// A row of the tenant.
     ///
-    /// # Errors
+    /// Reads a row of the tenant.
     /// [`Error::NotFound`].
     pub async fn item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<K> {
         let found = K::find(&mut *self.pool.acquire().await?, tenant, id).await?;
         found.ok_or(Error::NotFound { what: K::NAME })
     }
 
-    /// Changes what is given of a row of the tenant, and returns it.
+    /// Applies a partial change to a row of the tenant, and returns the changed row.
     ///
     /// # Errors
     /// [`Error::NotFound`].

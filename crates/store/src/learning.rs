@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, LearningId, TenantId};
-use houston_domain::knowledge::{Listing, MAX_LEARNINGS};
+use houston_domain::knowledge::{KnowledgeLimits, ListQuery};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -59,6 +59,7 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     learning: &NewLearning<'_>,
+    limits: &KnowledgeLimits,
 ) -> Result<()> {
     let done = sqlx::query!(
         r#"-- store::learning::insert
@@ -74,11 +75,17 @@ pub(crate) async fn insert(
         learning.agentable.0,
         learning.content,
         learning.created_at,
-        MAX_LEARNINGS
+        i64::from(limits.max_learnings)
     )
     .fetch_one(connection)
     .await?;
-    Error::unless_made("agentable", "learnings of an agentable", MAX_LEARNINGS, done.found, done.made)
+    Error::check_inserted(
+        "agentable",
+        "learnings of an agentable",
+        limits.max_learnings,
+        done.found,
+        done.made,
+    )
 }
 
 /// Ids and texts, newest first.
@@ -86,7 +93,7 @@ pub(crate) async fn listed(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
-    listing: &Listing<LearningId>,
+    listing: &ListQuery<LearningId>,
 ) -> Result<Vec<(LearningId, String)>> {
     let rows = sqlx::query!(
         "-- store::learning::listed
@@ -168,8 +175,13 @@ impl KnowledgeItem for Learning {
         new.agentable.0
     }
 
-    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
-        insert(connection, tenant, new).await
+    async fn insert(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        new: &Self::New<'_>,
+        limits: &KnowledgeLimits,
+    ) -> Result<()> {
+        insert(connection, tenant, new, limits).await
     }
 
     async fn list(

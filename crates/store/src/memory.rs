@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{MemoryId, RunId, TenantId, UserId};
-use houston_domain::knowledge::MAX_MEMORIES;
+use houston_domain::knowledge::KnowledgeLimits;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -62,6 +62,7 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     memory: &NewMemory<'_>,
+    limits: &KnowledgeLimits,
 ) -> Result<()> {
     let done = sqlx::query!(
         r#"-- store::memory::insert
@@ -78,11 +79,11 @@ pub(crate) async fn insert(
         memory.run.map(|run| run.0),
         memory.content,
         memory.created_at,
-        MAX_MEMORIES
+        i64::from(limits.max_memories)
     )
     .fetch_one(connection)
     .await?;
-    Error::unless_made("user", "memories of a user", MAX_MEMORIES, done.found, done.made)
+    Error::check_inserted("user", "memories of a user", limits.max_memories, done.found, done.made)
 }
 
 /// Beginnings of the memories that fit `query` best: they have some of its words, or words like them.
@@ -202,8 +203,13 @@ impl KnowledgeItem for Memory {
         new.user.0
     }
 
-    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
-        insert(connection, tenant, new).await
+    async fn insert(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        new: &Self::New<'_>,
+        limits: &KnowledgeLimits,
+    ) -> Result<()> {
+        insert(connection, tenant, new, limits).await
     }
 
     async fn list(

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, NoteId, RunId, TenantId};
-use houston_domain::knowledge::{Listing, MAX_NOTES};
+use houston_domain::knowledge::{KnowledgeLimits, ListQuery};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -79,6 +79,7 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     note: &NewNote<'_>,
+    limits: &KnowledgeLimits,
 ) -> Result<()> {
     let done = sqlx::query!(
         r#"-- store::note::insert
@@ -96,11 +97,11 @@ pub(crate) async fn insert(
         note.title,
         note.content,
         note.created_at,
-        MAX_NOTES
+        i64::from(limits.max_notes)
     )
     .fetch_one(connection)
     .await?;
-    Error::unless_made("agentable", "notes of an agentable", MAX_NOTES, done.found, done.made)
+    Error::check_inserted("agentable", "notes of an agentable", limits.max_notes, done.found, done.made)
 }
 
 /// Titles and beginnings, newest first.
@@ -108,7 +109,7 @@ pub(crate) async fn excerpts(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
-    listing: &Listing<NoteId>,
+    listing: &ListQuery<NoteId>,
     chars: i32,
 ) -> Result<Vec<Excerpt>> {
     let rows = sqlx::query!(
@@ -224,8 +225,13 @@ impl KnowledgeItem for Note {
         new.agentable.0
     }
 
-    async fn insert(connection: &mut PgConnection, tenant: TenantId, new: &Self::New<'_>) -> Result<()> {
-        insert(connection, tenant, new).await
+    async fn insert(
+        connection: &mut PgConnection,
+        tenant: TenantId,
+        new: &Self::New<'_>,
+        limits: &KnowledgeLimits,
+    ) -> Result<()> {
+        insert(connection, tenant, new, limits).await
     }
 
     async fn list(

@@ -1,4 +1,4 @@
-//! The connection pool and the settings every session runs under.
+//! The connection pool and the settings of its database sessions.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,6 +7,9 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
+use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::team::TeamLimits;
+
 use crate::error::Result;
 use crate::fairness::Fairness;
 use crate::session::Archiving;
@@ -14,11 +17,11 @@ use crate::session::Archiving;
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// `postgres://…`.
+    /// Connection URL, as in `postgres://houston:secret@localhost:5432/houston`.
     pub url: String,
-    /// Connections at most.
+    /// Maximum number of connections.
     pub max_connections: u32,
-    /// How long a caller waits for a free one.
+    /// How long a caller waits for a free connection before [`sqlx::Error::PoolTimedOut`].
     pub acquire_timeout: Duration,
 }
 
@@ -28,16 +31,18 @@ impl std::fmt::Debug for Config {
     }
 }
 
-/// The handle to Postgres; cheap to clone.
+/// A handle to Postgres, cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) fairness: Fairness,
     pub(crate) archiving: Arc<Archiving>,
+    pub(crate) knowledge_limits: KnowledgeLimits,
+    pub(crate) team_limits: TeamLimits,
 }
 
-/// Connect options with the time-outs that are part of the fence: a worker paused inside a transaction must
-/// not block the takeover for as long as it sleeps.
+/// Connect options. The time-outs are part of the fence: a worker that is paused inside a transaction must not
+/// block the takeover of its runs for as long as it is paused.
 pub(crate) fn connect_options(url: &str, name: &str) -> Result<PgConnectOptions> {
     Ok(PgConnectOptions::from_str(url)?.application_name(name).options([
         ("statement_timeout", "5s"),
@@ -48,67 +53,97 @@ pub(crate) fn connect_options(url: &str, name: &str) -> Result<PgConnectOptions>
 }
 
 impl Store {
-    /// A pool that connects when it is first used.
+    /// Creates a pool that connects at its first use.
     ///
     /// # Errors
-    /// When the URL cannot be parsed.
+    /// [`Error::Database`](crate::Error::Database) when the URL cannot be parsed.
     pub fn open(config: &Config) -> Result<Self> {
         let pool = PgPoolOptions::new()
             .max_connections(config.max_connections)
             .acquire_timeout(config.acquire_timeout)
-            // A dead connection shows itself at its next use, and that use is retried: no ping per query.
+            // No ping before each query: using a broken connection fails, and callers retry.
             .test_before_acquire(false)
             .connect_lazy_with(connect_options(&config.url, "houston")?);
-        Ok(Self::over(pool))
+        Ok(Self::from_pool(pool))
     }
 
-    /// The same under other shares than those Houston comes with.
+    /// Replaces the default [`Fairness`] limits.
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
         Self { fairness, ..self }
     }
 
-    /// The same with sessions that are closed; without it none is.
+    /// Sets which sessions are closed, and when. By default none is.
     #[must_use]
     pub fn with_archiving(self, archiving: Archiving) -> Self {
         Self { archiving: Arc::new(archiving), ..self }
     }
 
-    /// When sessions are closed, and of which kinds.
+    /// The same store with other limits on what agents may store.
+    #[must_use]
+    pub fn with_knowledge_limits(self, knowledge_limits: KnowledgeLimits) -> Self {
+        Self { knowledge_limits, ..self }
+    }
+
+    /// How many notes, learnings, memories and so on may be stored.
+    #[must_use]
+    pub fn knowledge_limits(&self) -> KnowledgeLimits {
+        self.knowledge_limits
+    }
+
+    /// The same store with other limits on agents and teams.
+    #[must_use]
+    pub fn with_team_limits(self, team_limits: TeamLimits) -> Self {
+        Self { team_limits, ..self }
+    }
+
+    /// How many agents and teams a tenant may have, and how large a team may be.
+    #[must_use]
+    pub fn team_limits(&self) -> TeamLimits {
+        self.team_limits
+    }
+
+    /// Which sessions are closed, and when.
     #[must_use]
     pub fn archiving(&self) -> &Archiving {
         &self.archiving
     }
 
-    /// The shares users have.
+    /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
         self.fairness
     }
 
-    /// The store over a pool that exists, for tests.
+    /// A store on an existing pool, with default limits; for tests.
     #[must_use]
-    pub fn over(pool: PgPool) -> Self {
-        Self { pool, fairness: Fairness::default(), archiving: Arc::default() }
+    pub fn from_pool(pool: PgPool) -> Self {
+        Self {
+            pool,
+            fairness: Fairness::default(),
+            archiving: Arc::default(),
+            knowledge_limits: KnowledgeLimits::default(),
+            team_limits: TeamLimits::default(),
+        }
     }
 
-    /// Whether Postgres answers.
+    /// Checks that Postgres answers.
     ///
     /// # Errors
-    /// When it does not.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached.
     pub async fn ping(&self) -> Result<()> {
         sqlx::query!("-- store::pool::ping\nselect 1 as one").fetch_one(&self.pool).await?;
         Ok(())
     }
 
-    /// Whether Postgres has room to write: it writes some 2 MB to a temporary file, where its data is, and deletes them.
-    /// Nothing is committed, so that a full disk is not filled further, and no row of a table could hide in room that is
-    /// left on its pages.
+    /// Checks that Postgres has room to write, by writing about 2 MB to a temporary file in its data directory.
+    /// Nothing is committed: a full disk is not filled further. A temporary file is used because a table row could
+    /// still fit on a page that is already allocated.
     ///
     /// # Errors
-    /// With the SQLSTATE 53100 when the disk is full, 53400 when Postgres is set to write no such files; or why it
-    /// cannot be asked.
-    pub async fn check_room(&self) -> Result<()> {
+    /// [`Error::Database`](crate::Error::Database), with SQLSTATE 53100 when the disk is full, 53400 when Postgres
+    /// is configured to write no temporary files, or another cause when Postgres cannot be reached.
+    pub async fn check_disk_space(&self) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         sqlx::query!("-- store::pool::small_memory\nselect set_config('work_mem', '64kB', true)")
             .fetch_one(&mut *tx)
@@ -120,33 +155,32 @@ impl Store {
         Ok(())
     }
 
-    /// Closes every connection.
+    /// Closes all connections.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Connects once, without a pool: a pool that cannot connect tries on in silence, and says only that it had no
-/// connection to give.
+/// Connects once, without the pool: the pool retries silently and would only report that it timed out.
 ///
 /// # Errors
-/// Why it cannot be connected to.
+/// [`Error::Database`](crate::Error::Database) with the reason why the connection failed.
 pub async fn probe(url: &str) -> Result<()> {
     connect_options(url, "houston")?.connect().await?.close().await?;
     Ok(())
 }
 
-/// Host, port and database of a URL, without user and password, for messages.
+/// Host, port and database of a connection URL for messages, without user and password: `localhost:5432/houston`.
 #[must_use]
-pub fn shown_target(url: &str) -> String {
+pub fn display_target(url: &str) -> String {
     PgConnectOptions::from_str(url).map_or_else(
-        |_| "an address that cannot be parsed".to_owned(),
+        |_| "an invalid URL".to_owned(),
         |options| {
-            let place = options.get_socket().map_or_else(
+            let address = options.get_socket().map_or_else(
                 || format!("{}:{}", options.get_host(), options.get_port()),
                 |p| p.display().to_string(),
             );
-            format!("{place}/{}", options.get_database().unwrap_or("postgres"))
+            format!("{address}/{}", options.get_database().unwrap_or("postgres"))
         },
     )
 }

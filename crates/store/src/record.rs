@@ -1,6 +1,8 @@
 //! Rows a tool writes into Houston's own tables, inside the fenced transaction of its step.
 
 use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId, UserId};
+use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::session::SessionArchive;
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use sqlx::{PgConnection, Postgres, Transaction};
 
@@ -23,6 +25,8 @@ pub struct FencedTx {
     tx: Transaction<'static, Postgres>,
     fence: Fence,
     fairness: Fairness,
+    pub(crate) knowledge_limits: KnowledgeLimits,
+    session_settings: SessionArchive,
 }
 
 /// Whose rows, written by which run.
@@ -56,7 +60,13 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::Fenced)?;
-        Ok(FencedTx { tx, fence: *fence, fairness: self.fairness })
+        Ok(FencedTx {
+            tx,
+            fence: *fence,
+            fairness: self.fairness,
+            knowledge_limits: self.knowledge_limits,
+            session_settings: self.archiving.settings,
+        })
     }
 
     /// Whether the last step committed under this fence was `write`: what a transaction that broke at its
@@ -64,7 +74,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Fenced`] when another worker has taken over.
-    pub async fn has_landed(&self, fence: &Fence, write: houston_domain::id::WriteId) -> Result<bool> {
+    pub async fn was_committed(&self, fence: &Fence, write: houston_domain::id::WriteId) -> Result<bool> {
         let landed = sqlx::query_scalar!(
             r#"-- store::record::has_landed
             select last_write_id is not distinct from $4 as "landed!" from houston.run_locks
@@ -82,7 +92,7 @@ impl Store {
     /// Whether the lock is still held under this fence.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn is_held(&self, fence: &Fence) -> Result<bool> {
         let held = sqlx::query_scalar!(
             r#"-- store::record::is_held
@@ -102,7 +112,7 @@ impl Store {
     /// death of a worker; else nothing is held against it.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn abandon(&self, agentable: AgentableId, token: RunToken, broke_down: bool) -> Result<()> {
         sqlx::query!(
             "-- store::record::abandon
@@ -134,10 +144,10 @@ impl FencedTx {
             // Its row is a thread message, committed with the step.
             Record::SendMessage { .. } => Ok(ToolResponse::success("Message sent.")),
             Record::CreateNote { title, content } => {
-                create_note(&mut self.tx, owner, NoteId(id), title, content).await
+                create_note(&mut self.tx, owner, NoteId(id), (title, content), &self.knowledge_limits).await
             }
             Record::AddLearning { content } => {
-                add_learning(&mut self.tx, owner, LearningId(id), content).await
+                add_learning(&mut self.tx, owner, LearningId(id), content, &self.knowledge_limits).await
             }
             Record::UpdateLearning { id, content } => {
                 let within = Some(owner.agentable);
@@ -152,11 +162,15 @@ impl FencedTx {
                 let gone = learning::delete(&mut self.tx, owner.tenant, Some(owner.agentable), *id).await?;
                 Ok(if gone { ToolResponse::success(format!("Forgot {id}.")) } else { no_learning(*id) })
             }
-            Record::SessionHistory(query) => session_search::answer(&mut self.tx, owner, query).await,
+            Record::SessionHistory(query) => {
+                session_search::answer(&mut self.tx, owner, query, &self.session_settings).await
+            }
             Record::ReadResult { id, reading, most } => {
                 tool_result::read(&mut self.tx, owner, *id, reading, *most).await
             }
-            Record::Knowledge(knowledge) => knowledge::work(&mut self.tx, owner, id, knowledge).await,
+            Record::Knowledge(knowledge) => {
+                knowledge::work(&mut self.tx, owner, id, knowledge, &self.knowledge_limits).await
+            }
             Record::ListCheckIns => check_in::told(&mut self.tx, owner).await,
             Record::CancelCheckIn { id } => check_in::cancel(&mut self.tx, owner, *id).await,
             // The engine, which knows the limits, makes these: see `create_task` and `schedule_check_in`.
@@ -177,7 +191,7 @@ impl FencedTx {
         let done = commit(&mut self.tx, &self.fence, step, self.fairness).await?;
         match done {
             Commit::Done(_) => self.tx.commit().await?,
-            Commit::Landed => self.tx.rollback().await?,
+            Commit::AlreadyCommitted => self.tx.rollback().await?,
         }
         Ok(done)
     }
@@ -187,12 +201,12 @@ async fn create_note(
     connection: &mut PgConnection,
     owner: Owner,
     id: NoteId,
-    title: &str,
-    content: &str,
+    (title, content): (&str, &str),
+    limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let (agentable, run) = (owner.agentable, Some(owner.run));
     let note = NewNote { id, agentable, run, title, content, created_at: None };
-    made(note::insert(connection, owner.tenant, &note).await, || format!("Created {id}: {title}"))
+    made(note::insert(connection, owner.tenant, &note, limits).await, || format!("Created {id}: {title}"))
 }
 
 async fn add_learning(
@@ -200,9 +214,12 @@ async fn add_learning(
     owner: Owner,
     id: LearningId,
     content: &str,
+    limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let learning = NewLearning { id, agentable: owner.agentable, content, created_at: None };
-    made(learning::insert(connection, owner.tenant, &learning).await, || format!("Remembered as {id}."))
+    made(learning::insert(connection, owner.tenant, &learning, limits).await, || {
+        format!("Remembered as {id}.")
+    })
 }
 
 /// What the model reads of a row that was to be made; when there is no room, nothing was written.

@@ -1,8 +1,8 @@
 //! Searching closed sessions, and reading one of them, as a tool does.
 
 use houston_domain::history::{Block, Role};
-use houston_domain::id::{AgentableId, SessionId, TenantId};
-use houston_domain::session::{HistoryQuery, MAX_FOUND_SESSIONS};
+use houston_domain::id::SessionId;
+use houston_domain::session::{HistoryQuery, SessionArchive};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -10,26 +10,25 @@ use sqlx::types::Json;
 use crate::error::Result;
 use crate::record::Owner;
 
-/// Entries of a session that one reading shows.
-const PAGE: i64 = 20;
-/// Characters of each of its texts.
-const SHOWN_CHARS: usize = 1_000;
-
 /// Answers what an agent wants to know of its closed sessions.
 pub(crate) async fn answer(
     connection: &mut PgConnection,
     owner: Owner,
     query: &HistoryQuery,
+    settings: &SessionArchive,
 ) -> Result<ToolResponse> {
     match query {
-        HistoryQuery::Search { .. } => search(connection, owner, query).await,
-        HistoryQuery::Read { session, after } => {
-            read(connection, owner.tenant, owner.agentable, *session, *after).await
-        }
+        HistoryQuery::Search { .. } => search(connection, owner, query, settings).await,
+        HistoryQuery::Read { session, after } => read(connection, owner, *session, *after, settings).await,
     }
 }
 
-async fn search(connection: &mut PgConnection, owner: Owner, query: &HistoryQuery) -> Result<ToolResponse> {
+async fn search(
+    connection: &mut PgConnection,
+    owner: Owner,
+    query: &HistoryQuery,
+    settings: &SessionArchive,
+) -> Result<ToolResponse> {
     let HistoryQuery::Search { query, timeframe, from, to } = query else {
         return Ok(ToolResponse::failure(ToolErrorCode::Unknown, "this cannot be done here"));
     };
@@ -51,7 +50,7 @@ async fn search(connection: &mut PgConnection, owner: Owner, query: &HistoryQuer
         timeframe.map(|timeframe| timeframe.as_str()),
         *from,
         *to,
-        i32::try_from(MAX_FOUND_SESSIONS).unwrap_or(i32::MAX),
+        settings.search_sessions,
         owner.tenant.0
     )
     .fetch_all(connection)
@@ -72,10 +71,10 @@ async fn search(connection: &mut PgConnection, owner: Owner, query: &HistoryQuer
 
 async fn read(
     connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
+    owner: Owner,
     session: SessionId,
     after: i64,
+    settings: &SessionArchive,
 ) -> Result<ToolResponse> {
     let mut rows = sqlx::query!(
         r#"-- store::session_search::read
@@ -84,16 +83,16 @@ async fn read(
           join houston.history h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
          where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
          order by h.position limit $5"#,
-        tenant.0,
-        agentable.0,
+        owner.tenant.0,
+        owner.agentable.0,
         session.0,
         after,
         // One more than is shown: what was rolled back is no more of it.
-        PAGE + 1
+        i64::from(settings.read_entries) + 1
     )
     .fetch_all(connection)
     .await?;
-    let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let page = settings.read_entries as usize;
     let is_more = rows.len() > page;
     rows.truncate(page);
     let Some(last) = rows.last().map(|row| row.position) else {
@@ -105,7 +104,7 @@ async fn read(
     let mut said = Vec::new();
     for row in rows {
         let role = if row.role == "assistant" { Role::Assistant } else { Role::User };
-        said.extend(row.content.0.iter().filter_map(|block| line(role, block)));
+        said.extend(row.content.0.iter().filter_map(|block| line(role, block, settings.read_chars)));
     }
     if is_more {
         said.push(format!("There is more: ask again with `after` set to {last}."));
@@ -114,20 +113,20 @@ async fn read(
 }
 
 /// What somebody said, or did; nothing of what was only thought.
-fn line(role: Role, block: &Block) -> Option<String> {
+fn line(role: Role, block: &Block, most_chars: usize) -> Option<String> {
     let who = if role == Role::User { "user" } else { "you" };
     match block {
-        Block::Text { text, .. } => Some(format!("{who}: {}", shortened(text))),
+        Block::Text { text, .. } => Some(format!("{who}: {}", shortened(text, most_chars))),
         Block::ToolUse { name, input, .. } => {
-            Some(format!("{who} called {name}: {}", shortened(&input.to_string())))
+            Some(format!("{who} called {name}: {}", shortened(&input.to_string(), most_chars)))
         }
-        Block::ToolResult { content, .. } => Some(format!("it answered: {}", shortened(content))),
+        Block::ToolResult { content, .. } => Some(format!("it answered: {}", shortened(content, most_chars))),
         Block::Thinking { .. } | Block::Opaque { .. } => None,
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
+fn shortened(text: &str, most_chars: usize) -> String {
+    match text.char_indices().nth(most_chars) {
         Some((end, _)) => format!("{}… [{} characters]", &text[..end], text.chars().count()),
         None => text.to_owned(),
     }

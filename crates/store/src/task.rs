@@ -3,7 +3,6 @@
 //! its run.
 
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
-use houston_domain::knowledge::MAX_NOTES;
 use houston_domain::run::RunStatus;
 use houston_domain::task::TaskLimits;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
@@ -48,7 +47,7 @@ struct Above {
 
 impl Above {
     /// Why there may not, and what the model can do.
-    fn refusal(&self, limits: &TaskLimits) -> Option<ToolResponse> {
+    fn refusal(&self, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
         let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
         let full = |told: String| Some(ToolResponse::failure(ToolErrorCode::RateLimited, told));
         if self.is_cancelled {
@@ -76,9 +75,9 @@ impl Above {
                 self.of_this_run
             ));
         }
-        if self.notes >= MAX_NOTES {
+        if self.notes >= i64::from(max_notes) {
             return full(format!(
-                "there may be {MAX_NOTES} notes, and there are: a task could not hand its own over. Delete some first"
+                "there may be {max_notes} notes, and there are: a task could not hand its own over. Delete some first"
             ));
         }
         None
@@ -90,7 +89,7 @@ impl FencedTx {
     /// reads.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn create_task(
         &mut self,
         owner: Owner,
@@ -112,11 +111,11 @@ impl FencedTx {
         )
         .fetch_one(self.connection())
         .await?;
-        if let Some(refusal) = above.refusal(limits) {
+        if let Some(refusal) = above.refusal(limits, self.knowledge_limits.max_notes) {
             return Ok(refusal);
         }
         self.insert_task(owner, task, above.depth + 1).await?;
-        let id = task.id.shown(&task.kind);
+        let id = task.id.public_id(&task.kind);
         Ok(ToolResponse::success(format!(
             "Created {id}: {}. It works on its own; you will be told when it has ended. Do not wait for it.",
             task.title
@@ -177,7 +176,7 @@ impl Store {
     /// The tasks of an agentable of the tenant, of whatever kind, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn tasks(
         &self,
         tenant: TenantId,
@@ -234,15 +233,15 @@ mod tests {
     fn what_is_too_much_is_refused_with_what_to_do_instead() {
         let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
         let fine = || Above { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
-        assert_eq!(fine().refusal(&limits), None);
+        assert_eq!(fine().refusal(&limits, 4), None);
         for (above, told) in [
             (Above { depth: 1, ..fine() }, "1 deep"),
             (Above { open: 2, ..fine() }, "2 may be: wait until one has ended"),
             (Above { of_this_run: 3, ..fine() }, "3 may be: put what is left"),
-            (Above { notes: MAX_NOTES, ..fine() }, "Delete some"),
+            (Above { notes: 4, ..fine() }, "Delete some"),
             (Above { is_cancelled: true, ..fine() }, "being cancelled"),
         ] {
-            let refusal = above.refusal(&limits).unwrap();
+            let refusal = above.refusal(&limits, 4).unwrap();
             assert!(!refusal.is_success() && refusal.text().contains(told), "{}", refusal.text());
         }
     }

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
-use houston_domain::team::{MAX_TEAMS, Router};
+use houston_domain::team::Router;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::agent::{Changed, Deleted, UsedBy, exists};
+use crate::agent::{Changed, Deletion, UsedBy, exists};
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
@@ -127,13 +127,13 @@ impl Store {
             team.description,
             Json(&team.router) as _,
             team.created_at,
-            MAX_TEAMS
+            i64::from(self.team_limits.teams_per_tenant)
         )
         .execute(&mut *tx)
         .await
         .map_err(|error| exists(error.into(), "team"))?;
         if done.rows_affected() == 0 {
-            return Err(Error::Full { what: "teams of a tenant", limit: MAX_TEAMS });
+            return Err(Error::Full { what: "teams of a tenant", limit: self.team_limits.teams_per_tenant.into() });
         }
         write_agents(&mut tx, team).await?;
         tx.commit().await?;
@@ -143,7 +143,7 @@ impl Store {
     /// Teams of the tenant, newest first, older than `before` if given; `only`: that one alone.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn teams(
         &self,
         tenant: TenantId,
@@ -231,7 +231,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub async fn delete_team(&self, tenant: TenantId, id: TeamId) -> Result<Deleted> {
+    pub async fn delete_team(&self, tenant: TenantId, id: TeamId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::team::delete
             delete from houston.teams where tenant_id = $1 and id = $2",
@@ -243,9 +243,9 @@ impl Store {
         .map_err(Error::from);
         match done {
             Ok(done) if done.rows_affected() == 0 => Err(Error::NotFound { what: "team" }),
-            Ok(_) => Ok(Deleted::Gone),
+            Ok(_) => Ok(Deletion::Deleted),
             Err(error) if error.sqlstate().as_deref() == Some("23503") => {
-                Ok(Deleted::InUse(self.users_of_team(tenant, id).await?))
+                Ok(Deletion::InUse(self.users_of_team(tenant, id).await?))
             }
             Err(error) => Err(error),
         }

@@ -1,5 +1,5 @@
-//! `POST /v1/{kinds}/import`: makes an agentable of a document. What cannot be gone on with is refused, with the entry
-//! and the reason, and nothing is made.
+//! `POST /v1/{kinds}/import`: creates an agentable from a document. A document that no model could continue is refused
+//! with the JSON Pointer and the reason, and nothing is created.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use houston_protocol::conversation::ImportConversation;
 use serde::Deserialize;
 
 use super::{check_kind, make};
+use crate::agentable_path::KindPath;
 use crate::agentables::tools;
 use crate::auth::Caller;
 use crate::body::Creation;
-use crate::documents::Received;
+use crate::documents::ReceivedDocument;
 use crate::error::ApiError;
-use crate::agentable_path::Kind;
 use crate::state::App;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Body {
     user_id: UserId,
-    /// Instead of the document's own.
+    /// Title of the agentable; that of the document if not given.
     title: Option<String>,
     conversation: Conversation,
 }
@@ -34,22 +34,22 @@ pub(crate) struct Body {
     path = "/v1/{kinds}/import",
     tag = "conversations",
     operation_id = "import_conversation",
-    summary = "Creates an agentable from a document",
+    summary = "Create an agentable from an exported document.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = ImportConversation,
     responses(
-        (status = 201, description = "The agentable", body = AgentableResponse),
-        (status = 409, description = "`not_creatable`")
+        (status = 201, description = "The new agentable.", body = AgentableResponse),
+        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
     ),
 )]
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
     caller: Caller,
-    kind: Kind,
-    received: Received,
+    kind: KindPath,
+    received: ReceivedDocument,
 ) -> Result<Response, ApiError> {
     check_kind(&kind)?;
     let importing = Arc::clone(&app);
@@ -59,24 +59,25 @@ pub(crate) async fn import(
 async fn read_and_make(
     app: &App,
     caller: Caller,
-    kind: &Kind,
-    received: Received,
+    kind: &KindPath,
+    received: ReceivedDocument,
 ) -> Result<Response, ApiError> {
-    let (Creation { value: Body { user_id, title, mut conversation }, key }, _room) = received.read()?;
+    let (Creation { value: Body { user_id, title, mut conversation }, key }, _permit) = received.read()?;
     if conversation.kind != kind.name {
         let other = &conversation.kind;
-        let told = format!("is `{other}`: import it at /v1/{other}s/import");
-        return Err(ApiError::field("/conversation/kind", told));
+        let detail = format!("is `{other}`; import it at /v1/{other}s/import");
+        return Err(ApiError::field("/conversation/kind", detail));
     }
     if let Some(title) = title {
         crate::body::check_line("/title", &title, houston_domain::agentable::MAX_TITLE_CHARS)?;
         conversation.title = title;
     }
     if conversation.title.is_empty() && !kind.titles {
-        return Err(ApiError::field("/conversation/title", "may not be empty"));
+        return Err(ApiError::field("/conversation/title", "must not be empty"));
     }
     conversation
         .check()
+        .and_then(|()| conversation.check_counts(&app.store().knowledge_limits()))
         .map_err(|invalid| ApiError::field(&format!("/conversation{}", invalid.pointer), invalid.detail))?;
     if let Some(names) = &conversation.tools {
         tools::check(app, &kind.name, "/conversation/tools", names)?;

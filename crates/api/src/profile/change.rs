@@ -6,15 +6,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
-use houston_domain::knowledge::{MAX_PROFILE_ENTRIES, MAX_PROFILE_ENTRY_BYTES, ProfileList};
+use houston_domain::knowledge::{MAX_PROFILE_ENTRY_BYTES, ProfileList};
 use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::user::{ProfileResponse, UpdateProfile};
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 /// The lists that are given.
@@ -39,7 +39,7 @@ fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
     operation_id = "update_profile",
     summary = "Changes the profile of a user",
     params(
-        ("id" = schema::UserId, Path)
+        ("id" = schema::UserId, Path, description = "Id of the user.")
     ),
     request_body = UpdateProfile,
     responses(
@@ -50,7 +50,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(user_id): Id<UserId>,
-    // Sent twice, it changes nothing twice: a key has nothing to add.
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: body, key: _ }: Creation<UpdateProfile>,
 ) -> Result<impl IntoResponse, ApiError> {
     let lists = lists(body);
@@ -58,17 +58,18 @@ pub(crate) async fn change(
         let names = ProfileList::ALL.map(|list| format!("`{}`", list.as_str())).join(", ");
         return Err(ApiError::field("", format!("nothing changes: give at least one of {names}")));
     }
+    let max_entries = app.store().knowledge_limits().max_profile_entries;
     for (list, entries) in &lists {
-        check(*list, entries)?;
+        check(*list, entries, max_entries)?;
     }
     let (profile, at) = app.store().change_profile(caller.tenant, user_id, lists).await?;
     Ok(Json(ProfileResponse { user_id, profile, updated_at: Some(Time(at)) }))
 }
 
-fn check(list: ProfileList, entries: &[String]) -> Result<(), ApiError> {
+fn check(list: ProfileList, entries: &[String], max_entries: u32) -> Result<(), ApiError> {
     let list = list.as_str();
-    if entries.len() > MAX_PROFILE_ENTRIES {
-        let detail = format!("has {} entries; {MAX_PROFILE_ENTRIES} are allowed", entries.len());
+    if entries.len() > max_entries as usize {
+        let detail = format!("has {} entries; {max_entries} are allowed", entries.len());
         return Err(ApiError::field(&format!("/{list}"), detail));
     }
     for (nth, entry) in entries.iter().enumerate() {

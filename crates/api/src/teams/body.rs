@@ -2,7 +2,7 @@
 
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TenantId};
-use houston_domain::team::{Condition, MAX_RULES, MAX_TEAM_AGENTS, Router, RouterKind, RuleLimits};
+use houston_domain::team::{Condition, Router, RouterKind, RuleLimits};
 use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::Agent;
 use houston_store::team::Team;
@@ -66,30 +66,32 @@ pub(super) async fn apply(
     }
     // Compiling regular expressions takes up to a tenth of a second.
     let limits = app.state.team_rules;
-    app.offload.compute(move || check_router(&team, &limits).map(|()| team)).await?
+    let max_rules = app.store().team_limits().rules_per_team;
+    app.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
 }
 
 /// The kind of these agents, which all have the same.
 async fn check_agents(app: &App, tenant: TenantId, agents: &[AgentId]) -> Result<String, ApiError> {
-    if agents.is_empty() || agents.len() > MAX_TEAM_AGENTS {
-        return Err(ApiError::field("/agents", format!("must be 1 to {MAX_TEAM_AGENTS} agents")));
+    let max_agents = app.store().team_limits().agents_per_team;
+    if agents.is_empty() || agents.len() > max_agents {
+        return Err(ApiError::field("/agents", format!("must be 1 to {max_agents} agents")));
     }
     let found = app.store().agents_among(tenant, agents).await?;
     let mut kind: Option<&Agent> = None;
-    for (place, id) in agents.iter().enumerate() {
-        let pointer = format!("/agents/{place}");
-        if agents[..place].contains(id) {
+    for (index, id) in agents.iter().enumerate() {
+        let pointer = format!("/agents/{index}");
+        if agents[..index].contains(id) {
             return Err(ApiError::field(&pointer, format!("{id} stands there twice")));
         }
         let agent = found.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| ApiError::field(&pointer, format!("there is no agent {id}")))?;
         let first = *kind.get_or_insert(agent);
         if agent.kind != first.kind {
-            let told = format!(
+            let detail = format!(
                 "`{}` is of the kind `{}`, the first agent of `{}`: a team is of one kind",
                 agent.name, agent.kind, first.kind
             );
-            return Err(ApiError::field(&pointer, told));
+            return Err(ApiError::field(&pointer, detail));
         }
     }
     Ok(kind.map(|agent| agent.kind.clone()).unwrap_or_default())
@@ -106,23 +108,23 @@ fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(),
     ))
 }
 
-fn check_router(team: &Team, limits: &RuleLimits) -> Result<(), ApiError> {
+fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<(), ApiError> {
     let Router { by, rules } = &team.router;
     if *by == RouterKind::Model && !rules.is_empty() {
         return Err(ApiError::field("/router/rules", "are for a router by `rules`: a model picks by itself"));
     }
-    if *by == RouterKind::Rules && (rules.is_empty() || rules.len() > MAX_RULES) {
-        return Err(ApiError::field("/router/rules", format!("must be 1 to {MAX_RULES} rules")));
+    if *by == RouterKind::Rules && (rules.is_empty() || rules.len() > max_rules) {
+        return Err(ApiError::field("/router/rules", format!("must be 1 to {max_rules} rules")));
     }
-    for (place, rule) in rules.iter().enumerate() {
-        check_member(&format!("/router/rules/{place}/agent_id"), rule.agent_id, &team.agents)?;
+    for (index, rule) in rules.iter().enumerate() {
+        check_member(&format!("/router/rules/{index}/agent_id"), rule.agent_id, &team.agents)?;
         rule.when.check(limits).map_err(|invalid| {
             let field = invalid.field().map(|field| format!("/{field}")).unwrap_or_default();
-            ApiError::field(&format!("/router/rules/{place}/when{field}"), invalid.to_string())
+            ApiError::field(&format!("/router/rules/{index}/when{field}"), invalid.to_string())
         })?;
         let Condition { contains, prefix, regex, .. } = &rule.when;
         for text in [contains, prefix, regex].into_iter().flatten() {
-            check_text(&format!("/router/rules/{place}/when"), text)?;
+            check_text(&format!("/router/rules/{index}/when"), text)?;
         }
     }
     Ok(())

@@ -1,12 +1,13 @@
 //! Rules between settings, and bounds of single ones.
 
 use figment::Figment;
+use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_llm::Provider;
 
-use super::{ConfigError, Settings, Wanted, origin_of};
+use super::{ConfigError, ModelSelection, Settings, origin_of};
 
 /// A setting that breaks a rule, and what is allowed.
-type Broken = (String, String);
+type Violation = (String, String);
 
 /// # Errors
 /// The first setting that breaks a rule: which, from where, and what is allowed.
@@ -21,45 +22,46 @@ pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), Config
     }
 }
 
-fn broken(key: impl Into<String>, reason: impl Into<String>) -> Option<Broken> {
+fn violation(key: impl Into<String>, reason: impl Into<String>) -> Option<Violation> {
     Some((key.into(), reason.into()))
 }
 
 /// Names of models and providers.
-fn models(settings: &Settings) -> Option<Broken> {
-    for (use_case, wanted) in settings.models.set() {
-        if let Err(reason) = wanted.check() {
-            return broken(format!("models.{use_case}"), reason);
+fn models(settings: &Settings) -> Option<Violation> {
+    for (use_case, selection) in settings.models.set() {
+        if let Err(reason) = selection.check() {
+            return violation(format!("models.{use_case}"), reason);
         }
     }
-    if let Some(Err(reason)) = settings.model.as_ref().map(|model| Wanted::One(model.clone()).check()) {
-        return broken("model", reason);
+    if let Some(Err(reason)) = settings.model.as_ref().map(|model| ModelSelection::One(model.clone()).check())
+    {
+        return violation("model", reason);
     }
     if let Some((name, _)) = settings.models.quality.iter().find(|(_, rank)| !(1..=100).contains(*rank)) {
-        return broken(format!("models.quality.{name}"), "must be from 1 to 100");
+        return violation(format!("models.quality.{name}"), "must be from 1 to 100");
     }
     let unknown = |name: &String| Some((name.clone(), Provider::named(name).err()?));
     let (name, error) = settings.providers.keys().find_map(unknown)?;
-    broken(format!("providers.{name}"), error.message)
+    violation(format!("providers.{name}"), error.message)
 }
 
-fn leases(settings: &Settings) -> Option<Broken> {
+fn leases(settings: &Settings) -> Option<Violation> {
     let lease = &settings.orchestrator.lease;
     if lease.trust_s >= lease.ttl_s {
-        return broken("orchestrator.lease.trust_s", format!("must be less than ttl_s ({})", lease.ttl_s));
+        return violation("orchestrator.lease.trust_s", format!("must be less than ttl_s ({})", lease.ttl_s));
     }
     if lease.renew_s == 0 || lease.renew_s >= lease.trust_s {
-        return broken("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s");
+        return violation("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s");
     }
     if lease.look_ms * 2 > settings.orchestrator.sweep.suspect_ms {
         let reason = format!("must be twice lease.look_ms ({}) at least", lease.look_ms);
-        return broken("orchestrator.sweep.suspect_ms", reason);
+        return violation("orchestrator.sweep.suspect_ms", reason);
     }
     None
 }
 
 /// What may not be zero.
-fn least(settings: &Settings) -> Option<Broken> {
+fn least(settings: &Settings) -> Option<Violation> {
     let orchestrator = &settings.orchestrator;
     let (limits, fairness, worker) = (&orchestrator.limits, &orchestrator.fairness, &orchestrator.worker);
     let (lease, context) = (&orchestrator.lease, &orchestrator.context);
@@ -86,7 +88,19 @@ fn least(settings: &Settings) -> Option<Broken> {
         ("server.conversation.max_bytes", settings.server.conversation.max_bytes as u64),
         ("server.conversation.stats_runs", u64::from(settings.server.conversation.stats_runs)),
         ("server.conversation.stats_messages", u64::from(settings.server.conversation.stats_messages)),
+        ("knowledge.max_notes", u64::from(settings.knowledge.max_notes)),
+        ("knowledge.max_learnings", u64::from(settings.knowledge.max_learnings)),
+        ("knowledge.max_memories", u64::from(settings.knowledge.max_memories)),
+        ("knowledge.max_custom_instructions", u64::from(settings.knowledge.max_custom_instructions)),
+        ("knowledge.max_feed_items", u64::from(settings.knowledge.max_feed_items)),
+        ("knowledge.max_profile_entries", u64::from(settings.knowledge.max_profile_entries)),
+        ("knowledge.excerpt_chars", u64::try_from(settings.knowledge.excerpt_chars).unwrap_or(0)),
+        ("teams.limits.agents_per_tenant", u64::from(settings.teams.limits.agents_per_tenant)),
+        ("teams.limits.teams_per_tenant", u64::from(settings.teams.limits.teams_per_tenant)),
+        ("teams.limits.agents_per_team", settings.teams.limits.agents_per_team as u64),
+        ("teams.limits.rules_per_team", settings.teams.limits.rules_per_team as u64),
         ("teams.message_chars", settings.teams.message_chars as u64),
+        ("teams.earlier_chars", settings.teams.earlier_chars as u64),
         ("teams.timeout_ms", settings.teams.timeout_ms),
         ("teams.rules.regex_bytes", settings.teams.rules.regex_bytes as u64),
         ("teams.rules.regex_chars", settings.teams.rules.regex_chars as u64),
@@ -95,24 +109,24 @@ fn least(settings: &Settings) -> Option<Broken> {
     ]
     .into_iter()
     .find(|(_, value)| *value == 0)?;
-    broken(key, "must be at least 1")
+    violation(key, "must be at least 1")
 }
 
 /// Of the slots of a worker.
-fn shares(settings: &Settings) -> Option<Broken> {
+fn shares(settings: &Settings) -> Option<Violation> {
     let worker = &settings.orchestrator.worker;
     let background = worker.background_percent;
     if background > 100 {
-        return broken("orchestrator.worker.background_percent", "must be 100 at most");
+        return violation("orchestrator.worker.background_percent", "must be 100 at most");
     }
     if worker.maintenance_percent > background {
         let reason = format!("must be background_percent ({background}) at most: it is a part of it");
-        return broken("orchestrator.worker.maintenance_percent", reason);
+        return violation("orchestrator.worker.maintenance_percent", reason);
     }
     None
 }
 
-fn sessions(settings: &Settings) -> Option<Broken> {
+fn sessions(settings: &Settings) -> Option<Violation> {
     let archive = &settings.session_archive;
     let positive = |value: i64| u64::try_from(value).unwrap_or(0);
     let (key, _) = [
@@ -124,54 +138,64 @@ fn sessions(settings: &Settings) -> Option<Broken> {
         ("summary_input_tokens", archive.summary_input_tokens),
         ("summary_output_tokens", u64::from(archive.summary_output_tokens)),
         ("prompt_summary_chars", positive(archive.prompt_summary_chars.into())),
+        ("summary_tool_chars", archive.summary_tool_chars as u64),
+        ("search_sessions", positive(archive.search_sessions.into())),
+        ("read_entries", u64::from(archive.read_entries)),
+        ("read_chars", archive.read_chars as u64),
     ]
     .into_iter()
     .find(|(_, value)| *value == 0)?;
-    broken(format!("session_archive.{key}"), "must be at least 1")
+    violation(format!("session_archive.{key}"), "must be at least 1")
 }
 
 /// What a model is sent.
-fn context(settings: &Settings) -> Option<Broken> {
+fn context(settings: &Settings) -> Option<Violation> {
     let context = &settings.orchestrator.context;
     let (budget, compression) = (&context.budget_tokens, &context.compression);
-    if let Some(share) = budget.too_much() {
+    if let Some(share) = budget.oversized_share() {
         let key = format!("orchestrator.context.budget_tokens.{share}");
-        return broken(key, format!("must be total ({}) at most: it is a part of it", budget.total));
+        return violation(key, format!("must be total ({}) at most: it is a part of it", budget.total));
     }
     if !(10..=90).contains(&compression.target_percent) {
-        return broken("orchestrator.context.compression.target_percent", "must be from 10 to 90");
+        return violation("orchestrator.context.compression.target_percent", "must be from 10 to 90");
     }
     let summary = u64::from(compression.summary_tokens) * 4;
     if summary > budget.history {
         let reason = format!("must be a quarter of budget_tokens.history ({}) at most", budget.history);
-        return broken("orchestrator.context.compression.summary_tokens", reason);
+        return violation("orchestrator.context.compression.summary_tokens", reason);
+    }
+    if !(1..=MAX_TITLE_CHARS).contains(&context.titles.max_chars) {
+        return violation(
+            "orchestrator.context.titles.max_chars",
+            format!("must be from 1 to {MAX_TITLE_CHARS}"),
+        );
     }
     let results = &context.results;
     if results.page_bytes < 1024 || results.page_bytes + 512 > results.aside_bytes {
         let reason = format!("must be from 1024 to aside_bytes ({}) less 512", results.aside_bytes);
-        return broken("orchestrator.context.results.page_bytes", reason);
+        return violation("orchestrator.context.results.page_bytes", reason);
     }
     if results.beginning_bytes + 512 > results.aside_bytes {
         let reason = format!("must be aside_bytes ({}) less 512 at most", results.aside_bytes);
-        return broken("orchestrator.context.results.beginning_bytes", reason);
+        return violation("orchestrator.context.results.beginning_bytes", reason);
     }
     None
 }
 
 /// Of what begins at a time of its own.
-fn schedules(settings: &Settings) -> Option<Broken> {
+fn schedules(settings: &Settings) -> Option<Violation> {
     let (feed, check_in, tasks) =
         (&settings.feed_generation, &settings.agent_check_in, settings.orchestrator.tasks);
     let limits = check_in.limits;
     if limits.earliest >= limits.latest {
-        return broken(
+        return violation(
             "agent_check_in.limits.earliest",
             format!("must be before latest ({})", limits.latest),
         );
     }
     if limits.min_delay_s > limits.max_delay_s {
         let reason = format!("must be max_delay_s ({}) at most", limits.max_delay_s);
-        return broken("agent_check_in.limits.min_delay_s", reason);
+        return violation("agent_check_in.limits.min_delay_s", reason);
     }
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let (key, _) = [
@@ -193,19 +217,19 @@ fn schedules(settings: &Settings) -> Option<Broken> {
     ]
     .into_iter()
     .find(|(_, value)| *value < 1)?;
-    broken(key, "must be at least 1")
+    violation(key, "must be at least 1")
 }
 
-fn rest(settings: &Settings) -> Option<Broken> {
+fn rest(settings: &Settings) -> Option<Violation> {
     let tick = settings.health_monitor.tick;
     if let Err(error) = tick.schedule() {
-        return broken("health_monitor.tick.every_s", error.to_string());
+        return violation("health_monitor.tick.every_s", error.to_string());
     }
     if tick.batch < 1 || tick.batches < 1 {
-        return broken("health_monitor.tick.batch", "must be at least 1, and batches too");
+        return violation("health_monitor.tick.batch", "must be at least 1, and batches too");
     }
     if settings.server.address.parse::<std::net::SocketAddr>().is_err() {
-        return broken("server.address", "must be an address and a port, such as 127.0.0.1:8080");
+        return violation("server.address", "must be an address and a port, such as 127.0.0.1:8080");
     }
     None
 }
@@ -226,10 +250,30 @@ mod tests {
             ),
             ("[context.results]\npage_bytes = 16384", ["page_bytes", "aside_bytes (16384)"]),
             ("[context.titles]\nafter = 4", ["`after`", "after_messages"]),
+            ("[context.titles]\nmax_chars = 201", ["titles.max_chars", "from 1 to 200"]),
         ] {
             std::fs::write(folder.path().join("orchestrator.toml"), text).unwrap();
             let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
             assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn limits_of_knowledge_and_teams_are_read_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("knowledge.toml", "max_notes = 7");
+        write("teams.toml", "[limits]\nagents_per_team = 3");
+        let loaded = load(Some(folder.path()), &tools()).unwrap();
+        assert_eq!(loaded.settings.knowledge.max_notes, 7);
+        assert_eq!(loaded.settings.teams.limits.agents_per_team, 3);
+        let shown = loaded.entries();
+        assert!(shown.iter().any(|(key, value, origin)| {
+            key == "knowledge.max_notes" && value == "7" && origin.ends_with("knowledge.toml")
+        }));
+
+        write("knowledge.toml", "max_notes = 0");
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+        assert!(error.contains("knowledge.max_notes") && error.contains("at least 1"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a document can be stored and gone on with; if not, which part of it, and why.
+//! Validation of a conversation document: whether it can be stored and continued; if not, which part is wrong and why.
 
 mod sessions;
 
@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 use super::{Conversation, HistoryEntry, Version, digest};
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS as MAX_AGENTABLE_TITLE_CHARS};
 use crate::history::{Block, RawBlock, Role, validate_complete};
-use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_LEARNINGS, MAX_NOTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
+use crate::knowledge::{KnowledgeLimits, MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
 use crate::message::{MAX_AGENT_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageType, Source};
 
-/// What is wrong with a document.
+/// The first error of a document.
+///
+/// Displayed as `/history/3: entry 3: the model speaks twice in a row`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {detail}")]
 pub struct Invalid {
-    /// Where: a JSON Pointer into the document.
+    /// Position of the error: a JSON Pointer into the document.
     pub pointer: String,
     /// What is wrong there, and what is allowed.
     pub detail: String,
@@ -28,10 +30,10 @@ fn wrong(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
 }
 
 impl Conversation {
-    /// Whether it can be stored, and gone on with.
+    /// Checks that the document can be stored, and that its conversation can continue.
     ///
     /// # Errors
-    /// [`Invalid`]: the first thing that is wrong.
+    /// [`Invalid`] for the first error found.
     pub fn check(&self) -> Checked {
         if !self.title.is_empty() {
             line("/title", &self.title, MAX_AGENTABLE_TITLE_CHARS)?;
@@ -41,11 +43,11 @@ impl Conversation {
         for (index, entry) in self.history.iter().enumerate() {
             check_entry(index, entry)?;
         }
-        // Where digests are, they name the very entry; what else is wrong then follows from it.
+        // A wrong digest names the changed entry itself; other errors then follow from that change.
         let turns = self.check_turns();
         if let Err(mut changed) = self.check_digests() {
             if let Err(turns) = turns {
-                changed.detail = format!("{}; as it is, {}", changed.detail, turns.detail);
+                changed.detail = format!("{}; moreover: {}", changed.detail, turns.detail);
             }
             return Err(changed);
         }
@@ -57,19 +59,28 @@ impl Conversation {
         self.check_knowledge()
     }
 
-    /// That there is nothing its version does not know.
+    /// Whether the installation that imports it allows so many notes and learnings.
+    ///
+    /// # Errors
+    /// [`Invalid`] at `/notes` or `/learnings`.
+    pub fn check_counts(&self, limits: &KnowledgeLimits) -> Checked {
+        few("/notes", self.notes.len(), limits.max_notes)?;
+        few("/learnings", self.learnings.len(), limits.max_learnings)
+    }
+
+    /// Checks that the document has no field that its version does not have.
     fn check_version(&self) -> Checked {
         if self.version != Version::One {
-            let told = "is of version 1: say which `sessions` these entries belong to";
-            return self.closed_entries.map_or(Ok(()), |_| wrong("/closed_entries", told));
+            let detail = "is only allowed in version 1: list the closed `sessions` instead";
+            return self.closed_entries.map_or(Ok(()), |_| wrong("/closed_entries", detail));
         }
         let counts = [
             ("/sessions", self.sessions.len()),
             ("/compressions", self.compressions.len()),
             ("/results", self.results.len()),
         ];
-        let told = "cannot be in a document of version 1: leave them out, or say version 2";
-        counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| wrong(*pointer, told))
+        let detail = "is not allowed in a document of version 1: leave it out, or set `version` to 2";
+        counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| wrong(*pointer, detail))
     }
 
     fn check_messages(&self) -> Checked {
@@ -81,25 +92,25 @@ impl Conversation {
             check_metadata(&at("/metadata"), &message.metadata)?;
             time(&at("/created_at"), message.created_at)?;
             if of_user && message.content.trim().is_empty() {
-                return wrong(at("/content"), "a user's message may not be empty");
+                return wrong(at("/content"), "must not be empty in a message of the user");
             }
             if message.message_type == MessageType::Tool && message.source != Source::Agent {
-                return wrong(at("/message_type"), "only an agent's message can be a tool's cell");
+                return wrong(
+                    at("/message_type"),
+                    "must be `text`: only messages of the agent can be tool cells",
+                );
             }
         }
         Ok(())
     }
 
-    /// That the history is one a provider accepts, as a whole and in the part that models still see.
+    /// Checks that a provider accepts the history, as a whole and in the part that models still see.
     fn check_turns(&self) -> Checked {
         let entries = &self.history;
         let closed = self.closed_entries.unwrap_or(0);
         let Some(open) = entries.get(closed..) else {
-            let told = format!(
-                "is {closed}, and the history has {} entries: it can be as many at most",
-                entries.len()
-            );
-            return wrong("/closed_entries", told);
+            let detail = format!("is {closed}, but the history has only {} entries", entries.len());
+            return wrong("/closed_entries", detail);
         };
         let faulty = |fault: crate::history::Fault, begin: usize| {
             wrong(format!("/history/{}", begin + fault.index()), fault.to_string())
@@ -112,22 +123,22 @@ impl Conversation {
         let Some(digests) = &self.digests else { return Ok(()) };
         for (index, (entry, exported)) in self.history.iter().zip(digests).enumerate() {
             if digest(entry) != *exported {
-                let told = "is not the entry that was exported: it was changed, or another one is missing or was \
-                            added before it. Leave out `digests` to import what you changed on purpose";
-                return wrong(format!("/history/{index}"), told);
+                let detail = "is not the entry that was exported: it was changed, or an entry before it was removed \
+                              or added. Leave out `digests` to import a document you changed on purpose";
+                return wrong(format!("/history/{index}"), detail);
             }
         }
-        let (there, exported) = (self.history.len(), digests.len());
-        if there == exported {
+        let (present, exported) = (self.history.len(), digests.len());
+        if present == exported {
             return Ok(());
         }
-        let told =
-            format!("{exported} entries were exported, and {there} are here: the rest is missing or new");
-        wrong(format!("/history/{}", there.min(exported)), told)
+        let detail = format!(
+            "{exported} entries were exported, but the history has {present}: entries were removed or added"
+        );
+        wrong(format!("/history/{}", present.min(exported)), detail)
     }
 
     fn check_knowledge(&self) -> Checked {
-        few("/notes", self.notes.len(), MAX_NOTES)?;
         for (index, note) in self.notes.iter().enumerate() {
             let at = |field: &str| format!("/notes/{index}{field}");
             line(&at("/title"), &note.title, MAX_TITLE_CHARS)?;
@@ -138,7 +149,6 @@ impl Conversation {
             time(&at("/created_at"), note.created_at)?;
             time(&at("/updated_at"), note.updated_at)?;
         }
-        few("/learnings", self.learnings.len(), MAX_LEARNINGS)?;
         for (index, learning) in self.learnings.iter().enumerate() {
             let at = |field: &str| format!("/learnings/{index}{field}");
             filled(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
@@ -152,12 +162,12 @@ impl Conversation {
 fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Checked {
     let bytes = serde_json::to_vec(metadata).map_or(0, |json| json.len());
     if bytes > MAX_METADATA_BYTES {
-        return wrong(pointer, format!("has {bytes} bytes; {MAX_METADATA_BYTES} are allowed"));
+        return wrong(pointer, format!("has {bytes} bytes; at most {MAX_METADATA_BYTES} are allowed"));
     }
     storable(pointer, &Value::Object(metadata.clone()))
 }
 
-/// What can be said of an entry without the others.
+/// Checks one entry, independently of the others.
 fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
     let at = |field: String| format!("/history/{index}{field}");
     time(&at("/created_at".to_owned()), entry.created_at)?;
@@ -166,7 +176,7 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
         let raw = match block {
             Block::Text { text, raw } => {
                 if text.is_empty() {
-                    return wrong(at("/text"), "a text block may not be empty");
+                    return wrong(at("/text"), "must not be empty");
                 }
                 raw.as_ref()
             }
@@ -175,7 +185,7 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
                     return wrong(at(""), "a tool call needs an `id` and a `name`");
                 }
                 if !input.is_object() {
-                    return wrong(at("/input"), "the arguments of a tool call must be an object");
+                    return wrong(at("/input"), "must be an object: the arguments of the tool call");
                 }
                 raw.as_ref()
             }
@@ -191,65 +201,69 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
     Ok(())
 }
 
-/// That a provider's block is one that may be sent back to it.
+/// Checks that a provider's block may be sent back to that provider.
 fn check_raw(pointer: &str, role: Role, raw: &RawBlock) -> Checked {
     if role == Role::User {
-        return wrong(pointer, "only the model's entries have blocks of a provider: leave it out");
+        return wrong(pointer, "is only allowed in entries of the assistant: leave it out");
     }
     if serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_err() {
-        return wrong(format!("{pointer}/json"), "a provider's block must be the text of one JSON value");
+        return wrong(format!("{pointer}/json"), "must be the text of one JSON value");
     }
     raw.check().or_else(|detail| wrong(format!("{pointer}/json"), detail))
 }
 
-fn few(pointer: &str, count: usize, most: i64) -> Checked {
-    if i64::try_from(count).is_ok_and(|count| count <= most) {
+fn few(pointer: &str, count: usize, most: u32) -> Checked {
+    if count <= most as usize {
         return Ok(());
     }
-    wrong(pointer, format!("has {count} items; {most} are allowed"))
+    wrong(pointer, format!("has {count} items; at most {most} are allowed"))
 }
 
 fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
     if line.trim().is_empty() {
-        return wrong(pointer, "may not be empty");
+        return wrong(pointer, "must not be empty");
     }
     if line.chars().count() > most_chars {
-        return wrong(pointer, format!("may have {most_chars} characters at most"));
+        return wrong(pointer, format!("must have at most {most_chars} characters"));
     }
     text(pointer, line, usize::MAX)
 }
 
-/// A text that says something.
+/// Checks a text that must not be blank.
 fn filled(pointer: &str, content: &str, most_bytes: usize) -> Checked {
     if content.trim().is_empty() {
-        return wrong(pointer, "may not be empty");
+        return wrong(pointer, "must not be empty");
     }
     text(pointer, content, most_bytes)
 }
 
 fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {
     if text.len() > most_bytes {
-        return wrong(pointer, format!("has {} bytes; {most_bytes} are allowed", text.len()));
+        return wrong(pointer, format!("has {} bytes; at most {most_bytes} are allowed", text.len()));
     }
     if text.contains('\0') {
-        return wrong(pointer, "the character U+0000 cannot be stored");
+        return wrong(pointer, "must not contain the character U+0000, which cannot be stored");
     }
     Ok(())
 }
 
-/// Postgres stores every character but one.
+/// Checks that Postgres can store every character: all but U+0000.
 fn storable(pointer: &str, value: &Value) -> Checked {
     let mut stored = value.clone();
     crate::storable::storable_value(&mut stored);
-    if stored == *value { Ok(()) } else { wrong(pointer, "the character U+0000 cannot be stored") }
+    if stored == *value {
+        Ok(())
+    } else {
+        wrong(pointer, "must not contain the character U+0000, which cannot be stored")
+    }
 }
 
-/// Postgres knows fewer years than Rust does.
+/// Checks that Postgres can store the year.
 fn time(pointer: &str, time: DateTime<Utc>) -> Checked {
     if (1970..=9999).contains(&time.year()) {
         return Ok(());
     }
-    wrong(pointer, "must lie between the years 1970 and 9999")
+    wrong(pointer, "must be between the years 1970 and 9999")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! name the tool that reads the rest.
 
 use houston_domain::id::MemoryId;
-use houston_domain::knowledge::{Knowledge, Listing, ProfileChange, ProfileList};
+use houston_domain::knowledge::{Knowledge, KnowledgeLimits, ListQuery, ProfileChange, ProfileList};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -12,21 +12,19 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::{custom_instruction, feed_item, learning, memory, note, profile};
 
-/// Characters of a text in a list: enough to tell which one to read.
-const EXCERPT_CHARS: i32 = 200;
-
 /// Does it, inside the step's transaction. `id` is for what is made.
 pub(super) async fn work(
     connection: &mut PgConnection,
     owner: Owner,
     id: Uuid,
     knowledge: &Knowledge,
+    limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let done = match knowledge {
         Knowledge::ListNotes(_)
         | Knowledge::ReadNote(_)
         | Knowledge::UpdateNote { .. }
-        | Knowledge::DeleteNote(_) => notes(connection, owner, knowledge).await,
+        | Knowledge::DeleteNote(_) => notes(connection, owner, knowledge, limits).await,
         Knowledge::ListLearnings(listing) => {
             let found = learning::listed(connection, owner.tenant, owner.agentable, listing).await?;
             let found = found.into_iter().map(|(id, text)| format!("{id}: {text}")).collect();
@@ -37,9 +35,11 @@ pub(super) async fn work(
             let lists = ProfileList::ALL.map(|list| (list, profile.list(list)));
             Ok(ToolResponse::success(shown_profile(&lists)))
         }
-        Knowledge::UpdateProfile { list, change } => update_profile(connection, owner, *list, change).await,
+        Knowledge::UpdateProfile { list, change } => {
+            update_profile(connection, owner, *list, change, limits).await
+        }
         Knowledge::ReadCustomInstructions => {
-            let all = custom_instruction::all(connection, owner.tenant, owner.user).await?;
+            let all = custom_instruction::all(connection, owner.tenant, owner.user, limits).await?;
             let all: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
             let none = "There are no custom instructions.";
             Ok(ToolResponse::success(if all.is_empty() { none.to_owned() } else { all.join("\n\n") }))
@@ -47,9 +47,9 @@ pub(super) async fn work(
         Knowledge::SaveMemory { .. }
         | Knowledge::RecallMemories { .. }
         | Knowledge::ReadMemory(_)
-        | Knowledge::ForgetMemory(_) => memories(connection, owner, id, knowledge).await,
+        | Knowledge::ForgetMemory(_) => memories(connection, owner, id, knowledge, limits).await,
         Knowledge::CreateFeedItem { .. } | Knowledge::ListFeedItems(_) | Knowledge::ReadFeedItem(_) => {
-            feed(connection, owner, id, knowledge).await
+            feed(connection, owner, id, knowledge, limits).await
         }
     };
     match done {
@@ -59,7 +59,12 @@ pub(super) async fn work(
     }
 }
 
-async fn notes(connection: &mut PgConnection, owner: Owner, knowledge: &Knowledge) -> Result<ToolResponse> {
+async fn notes(
+    connection: &mut PgConnection,
+    owner: Owner,
+    knowledge: &Knowledge,
+    limits: &KnowledgeLimits,
+) -> Result<ToolResponse> {
     let within = Some(owner.agentable);
     let missing = |id| not_found(id, "list_notes");
     Ok(match knowledge {
@@ -80,8 +85,9 @@ async fn notes(connection: &mut PgConnection, owner: Owner, knowledge: &Knowledg
         },
         Knowledge::ListNotes(listing) => {
             let found =
-                note::excerpts(connection, owner.tenant, owner.agentable, listing, EXCERPT_CHARS).await?;
-            page(found.into_iter().map(|found| shown(found, "read_note")).collect(), listing, "notes")
+                note::excerpts(connection, owner.tenant, owner.agentable, listing, limits.excerpt_chars)
+                    .await?;
+            page(found.into_iter().map(|found| shown(found, "read_note", limits)).collect(), listing, "notes")
         }
         _ => unknown(),
     })
@@ -92,6 +98,7 @@ async fn memories(
     owner: Owner,
     new: Uuid,
     knowledge: &Knowledge,
+    limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let within = Some(owner.user);
     let missing = |id| not_found(id, "manage_memory with `recall`");
@@ -106,14 +113,15 @@ async fn memories(
             let id = MemoryId(new);
             let run = Some(owner.run);
             let memory = memory::NewMemory { id, user: owner.user, run, content, created_at: None };
-            memory::insert(connection, owner.tenant, &memory).await?;
+            memory::insert(connection, owner.tenant, &memory, limits).await?;
             ToolResponse::success(format!("Saved {id}."))
         }
         Knowledge::RecallMemories { query, limit } => {
             let found =
-                memory::recall(connection, owner.tenant, owner.user, query, *limit, EXCERPT_CHARS).await?;
+                memory::recall(connection, owner.tenant, owner.user, query, *limit, limits.excerpt_chars)
+                    .await?;
             let found: Vec<_> =
-                found.into_iter().map(|found| shown(found, "manage_memory with `read`")).collect();
+                found.into_iter().map(|found| shown(found, "manage_memory with `read`", limits)).collect();
             let none = "Nothing like it is in memory: try other words.".to_owned();
             ToolResponse::success(if found.is_empty() { none } else { found.join("\n\n") })
         }
@@ -134,20 +142,22 @@ async fn feed(
     owner: Owner,
     new: Uuid,
     knowledge: &Knowledge,
+    limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     Ok(match knowledge {
         Knowledge::CreateFeedItem { title, content } => {
             let (id, author) = (new.into(), Some((owner.agentable, owner.run)));
             let item =
                 feed_item::NewFeedItem { id, user: owner.user, author, title, content, created_at: None };
-            feed_item::insert(connection, owner.tenant, &item).await?;
+            feed_item::insert(connection, owner.tenant, &item, limits).await?;
             ToolResponse::success(format!("Created {id}: {title}"))
         }
         Knowledge::ListFeedItems(listing) => {
             let found =
-                feed_item::excerpts(connection, owner.tenant, owner.user, listing, EXCERPT_CHARS).await?;
+                feed_item::excerpts(connection, owner.tenant, owner.user, listing, limits.excerpt_chars)
+                    .await?;
             page(
-                found.into_iter().map(|found| shown(found, "read_feed_item")).collect(),
+                found.into_iter().map(|found| shown(found, "read_feed_item", limits)).collect(),
                 listing,
                 "feed items",
             )
@@ -167,9 +177,10 @@ async fn update_profile(
     owner: Owner,
     list: ProfileList,
     change: &ProfileChange,
+    limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let mut profile = profile::lock(connection, owner.tenant, owner.user).await?;
-    if let Err(error) = profile.change(list, change) {
+    if let Err(error) = profile.change(list, change, limits.max_profile_entries) {
         return Ok(ToolResponse::failure(ToolErrorCode::NotFound, error.to_string()));
     }
     profile::write(connection, owner.tenant, owner.user, &profile).await?;
@@ -186,16 +197,19 @@ fn shown_profile(lists: &[(ProfileList, &Vec<String>)]) -> String {
 }
 
 /// A row of a list; one that was cut says how long it is, and what reads it.
-fn shown(excerpt: Excerpt, reads: &str) -> String {
+fn shown(excerpt: Excerpt, reads: &str, limits: &KnowledgeLimits) -> String {
     let Excerpt { id, title, text, chars } = excerpt;
     let title = title.map(|title| format!(" {title}\n")).unwrap_or_else(|| " ".to_owned());
-    let rest =
-        if chars > EXCERPT_CHARS { format!("… [{chars} characters: {reads}]") } else { String::new() };
+    let rest = if chars > limits.excerpt_chars {
+        format!("… [{chars} characters: {reads}]")
+    } else {
+        String::new()
+    };
     format!("{id}:{title}{text}{rest}")
 }
 
 /// A page of up to one row more than were asked for.
-fn page<Id>(mut rows: Vec<String>, listing: &Listing<Id>, what: &str) -> ToolResponse {
+fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, what: &str) -> ToolResponse {
     if rows.is_empty() {
         return ToolResponse::success(match (&listing.query, &listing.before) {
             (Some(_), _) => format!("There are no {what} like that."),

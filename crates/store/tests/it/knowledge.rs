@@ -2,10 +2,10 @@
 
 use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
 use houston_domain::knowledge::{
-    Knowledge, Listing, MAX_LEARNINGS, ProfileChange, ProfileList, PromptLimits,
+    Knowledge, KnowledgeLimits, ListQuery, ProfileChange, ProfileList, PromptLimits,
 };
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
-use houston_store::claim::Claimed;
+use houston_store::claim::ClaimedRun;
 use houston_store::record::Owner;
 use houston_store::step::RunTransition;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::fresh::{Fresh, goal};
 /// A run that uses tools.
 struct Tools {
     fresh: Fresh,
-    claimed: Claimed,
+    claimed: ClaimedRun,
 }
 
 impl Tools {
@@ -27,7 +27,7 @@ impl Tools {
     }
 
     fn owner(&self) -> Owner {
-        let Claimed { tenant, user, run, fence, .. } = &self.claimed;
+        let ClaimedRun { tenant, user, run, fence, .. } = &self.claimed;
         Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run }
     }
 
@@ -77,8 +77,8 @@ fn failed(answer: &ToolResponse) -> (ToolErrorCode, &str) {
     }
 }
 
-fn all<Id>(limit: u32) -> Listing<Id> {
-    Listing { query: None, limit, before: None }
+fn all<Id>(limit: u32) -> ListQuery<Id> {
+    ListQuery { query: None, limit, before: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,11 +94,11 @@ async fn a_list_shows_beginnings_and_the_rest_is_read_by_id() {
 
     let first = tools.says(Knowledge::ListNotes(all(1))).await;
     assert!(first.contains("bread") && first.contains("`before`") && !first.contains("milk"), "{first}");
-    let older = Listing { before: Some(bread), ..all(1) };
+    let older = ListQuery { before: Some(bread), ..all(1) };
     let older = tools.says(Knowledge::ListNotes(older)).await;
     assert!(older.contains("milk") && !older.contains("`before`"), "{older}");
     for (query, finds) in [("BROT", true), ("bred", true), ("who has the bread", true), ("cheese", false)] {
-        let found = Listing { query: Some(query.into()), ..all(10) };
+        let found = ListQuery { query: Some(query.into()), ..all(10) };
         let found = tools.says(Knowledge::ListNotes(found)).await;
         assert_eq!(found.contains("bread"), finds, "{query}: {found}");
     }
@@ -201,7 +201,8 @@ async fn a_full_list_is_told_and_the_step_goes_on() {
     let (tenant, agentable) = (tools.fresh.tenant.0, tools.fresh.goal.0);
     tools.fresh.sql(&format!(
         "insert into houston.learnings (id, tenant_id, agentable_id, content)
-         select gen_random_uuid(), '{tenant}', '{agentable}', 'x' from generate_series(1, {MAX_LEARNINGS})"
+         select gen_random_uuid(), '{tenant}', '{agentable}', 'x' from generate_series(1, {})",
+        KnowledgeLimits::default().max_learnings
     ));
     let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
     let answers = tools.call_as(tools.owner(), &[Record::AddLearning { content: "more".into() }, note]).await;
@@ -209,6 +210,32 @@ async fn a_full_list_is_told_and_the_step_goes_on() {
     assert!(code == ToolErrorCode::RateLimited && told.contains("delete one first"), "{told}");
     assert!(answers[1].is_success());
     assert!(tools.says(Knowledge::ListNotes(all(1))).await.contains("milk"), "the rest was committed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn configured_limits_bound_what_tools_store_and_list() {
+    let mut tools = Tools::start().await;
+    let limits = KnowledgeLimits {
+        max_learnings: 1,
+        max_profile_entries: 1,
+        excerpt_chars: 3,
+        ..KnowledgeLimits::default()
+    };
+    tools.fresh.store = tools.fresh.store.with_knowledge_limits(limits);
+    let learning = |text: &str| Record::AddLearning { content: text.into() };
+    let answers = tools.call_as(tools.owner(), &[learning("first"), learning("second")]).await;
+    assert!(answers[0].is_success());
+    assert_eq!(failed(&answers[1]).0, ToolErrorCode::RateLimited);
+    let add = |text: &str| Knowledge::UpdateProfile {
+        list: ProfileList::Facts,
+        change: ProfileChange::Add(text.into()),
+    };
+    tools.says(add("lives in Graz")).await;
+    let answer = tools.call(add("has two cats")).await;
+    assert!(failed(&answer).1.contains("`facts` has 1 entries"), "{answer:?}");
+    tools.note("milk", "buy it").await;
+    let listed = tools.says(Knowledge::ListNotes(all(1))).await;
+    assert!(listed.contains("buy… [6 characters"), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,7 +33,7 @@ impl Default for SearchAgentHistory {
         let timeframes = Timeframe::ALL.map(Timeframe::as_str);
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Your earlier conversations, which <agent_history> tells only in part. With query: the five \
+            description: "Your earlier conversations, which <agent_history> tells only in part. With query: the \
                           sessions that fit best, with their summaries; summaries and whole conversations are \
                           searched. With session_id: what was said in that session, page by page."
                 .to_owned(),

@@ -207,8 +207,11 @@ pub(crate) fn config() -> Config {
         watchdog: WatchdogConfig { grace_s: 30 },
         teams: TeamsConfig {
             message_chars: 8000,
+            earlier_texts: 4,
+            earlier_chars: 300,
             timeout_ms: 10_000,
             max_output_tokens: 1000,
+            limits: houston_domain::team::TeamLimits::default(),
             rules: houston_domain::team::RuleLimits::default(),
         },
     }
