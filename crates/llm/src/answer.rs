@@ -1,4 +1,4 @@
-//! The stream of one answer: bytes from the socket in, events out.
+//! Streams one answer: reads bytes from the socket and yields [`Event`]s.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,54 +12,55 @@ use http_body::Body as _;
 use reqwest::{Body, Response};
 use tokio::time::{Instant, Sleep};
 
-use crate::client::{Caller, silent, too_long};
+use crate::client::{CallContext, idle_timeout, total_timeout};
 use crate::error;
 use crate::framing::Reader;
 use crate::http::Timeouts;
 use crate::model::Event;
 
-/// How long a complete answer is held back for its connection's sake. A new connection costs several times that.
+/// How long a complete answer waits for the end of its HTTP body, so that the connection returns to the pool. Opening
+/// a new connection costs several times that.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// Longest stream accepted, in bytes: some providers spend 350 bytes on a token, and the longest answers have some
-/// hundred thousand.
+/// Longest stream accepted, in bytes: some providers spend 350 bytes on a token, and the longest answers have a few
+/// hundred thousand tokens.
 const LONGEST_STREAM: u64 = 256 << 20;
 
-/// Most that a model may write in one answer, in bytes: far more than any limit of output tokens, and what a
-/// process with thousands of runs can still hold for a few that went wrong.
+/// Most a model may write in one answer, in bytes: far more than any limit of output tokens allows, and little enough
+/// that a process with thousands of runs can hold several runaway answers.
 const LONGEST_ANSWER: usize = 8 << 20;
 
-/// Reads one answer. Thousands may wait at a time, so it holds little: a buffer for a cut event, and the answer
-/// so far.
+/// The stream of one answer. Thousands may be open at a time, so each holds little: a buffer for an incomplete event
+/// and the answer so far.
 pub(crate) struct AnswerStream {
-    /// `None` once the answer is complete or has failed; dropping it closes the connection or gives it back.
+    /// `None` once the answer is complete or has failed. Dropping it closes the connection or returns it to the pool.
     body: Option<Body>,
     reader: Reader,
-    read: Measure,
-    /// Decoded and not yet taken.
+    totals: ReadTotals,
+    /// Decoded events that the context has not polled yet.
     events: VecDeque<Event>,
-    /// What comes after them.
+    /// The error to yield after `events`.
     failure: Option<ModelError>,
-    caller: Arc<Caller>,
+    context: Arc<CallContext>,
     request_id: Option<String>,
     timeouts: Timeouts,
     last_byte: Instant,
     deadline: Instant,
-    alarm: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
 }
 
-/// How much came. No single event is long: the framing sees to that.
+/// Counts what was read and enforces the size limits. The length of a single event is limited by the framing.
 #[derive(Debug, Default)]
-struct Measure {
+struct ReadTotals {
     bytes: u64,
     written: usize,
 }
 
-impl Measure {
-    /// Takes note of bytes from the socket.
+impl ReadTotals {
+    /// Counts bytes from the socket.
     ///
     /// # Errors
-    /// `INVALID_RESPONSE` when they begin like a web page, or are more than [`LONGEST_STREAM`].
+    /// `INVALID_RESPONSE` when the body begins like a web page, or is longer than [`LONGEST_STREAM`].
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
         if self.bytes == 0 && error::looks_like_html(bytes) {
             return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
@@ -71,10 +72,10 @@ impl Measure {
         Ok(())
     }
 
-    /// Takes note of what the model wrote.
+    /// Counts the bytes the model wrote.
     ///
     /// # Errors
-    /// `INVALID_RESPONSE` when it is more than [`LONGEST_ANSWER`].
+    /// `INVALID_RESPONSE` when the answer is longer than [`LONGEST_ANSWER`].
     fn events<'a>(&mut self, events: impl Iterator<Item = &'a Event>) -> Result<(), ModelError> {
         for event in events {
             self.written += match event {
@@ -96,7 +97,7 @@ impl AnswerStream {
     pub(crate) fn new(
         response: Response,
         reader: Reader,
-        caller: Arc<Caller>,
+        context: Arc<CallContext>,
         timeouts: Timeouts,
         deadline: Instant,
     ) -> Self {
@@ -105,15 +106,15 @@ impl AnswerStream {
         Self {
             body: Some(reqwest::Body::from(response)),
             reader,
-            read: Measure::default(),
+            totals: ReadTotals::default(),
             events: VecDeque::new(),
             failure: None,
-            caller,
+            context,
             request_id,
             timeouts,
             last_byte,
             deadline,
-            alarm: Box::pin(tokio::time::sleep_until(deadline.min(last_byte + timeouts.idle))),
+            timer: Box::pin(tokio::time::sleep_until(deadline.min(last_byte + timeouts.idle))),
         }
     }
 
@@ -124,7 +125,7 @@ impl AnswerStream {
             Poll::Ready(Some(Ok(frame))) => {
                 self.last_byte = Instant::now();
                 if let Ok(bytes) = frame.into_data() {
-                    self.read.bytes(&bytes)?;
+                    self.totals.bytes(&bytes)?;
                     self.decode(&bytes)?;
                 }
                 Poll::Ready(Ok(()))
@@ -135,55 +136,55 @@ impl AnswerStream {
                 Poll::Ready(self.reader.end(&mut self.events))
             }
             Poll::Pending => {
-                ready!(self.poll_alarm(cx));
+                ready!(self.poll_timer(cx));
                 Poll::Ready(Err(if self.deadline <= Instant::now() {
-                    too_long(self.timeouts.total)
+                    total_timeout(self.timeouts.total)
                 } else {
-                    silent("silence in mid-answer", self.timeouts.idle)
+                    idle_timeout("silence in mid-answer", self.timeouts.idle)
                 }))
             }
         }
     }
 
-    /// Rings after `idle` without a byte, and at the deadline. It is set anew only when it rings: once in that time,
-    /// and not once a token.
-    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Completes after `idle` without a byte, and at the deadline. The timer is reset only when it fires, not with
+    /// every token.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            ready!(self.alarm.as_mut().poll(cx));
+            ready!(self.timer.as_mut().poll(cx));
             let due = self.deadline.min(self.last_byte + self.timeouts.idle);
             if due <= Instant::now() {
                 return Poll::Ready(());
             }
-            self.alarm.as_mut().reset(due);
+            self.timer.as_mut().reset(due);
         }
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        let known = self.events.len();
+        let decoded = self.events.len();
         self.reader.push(bytes, &mut self.events)?;
-        self.read.events(self.events.iter().skip(known))?;
+        self.totals.events(self.events.iter().skip(decoded))?;
         if let Some(Event::Done(_)) = self.events.back() {
-            self.alarm.as_mut().reset(Instant::now() + LINGER);
+            self.timer.as_mut().reset(Instant::now() + LINGER);
         }
         Ok(())
     }
 
-    /// Waits for the end of the body, which comes with the end of the answer or just after it: once seen, the
-    /// connection can serve the next call.
+    /// Waits at most [`LINGER`] for the end of the body, which comes with the end of the answer or just after it.
+    /// Once the end was read, the connection can serve the next call.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(body) = &mut self.body else { return Poll::Ready(()) };
         while let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
-            if !matches!(frame, Some(Ok(_))) || self.alarm.deadline() <= Instant::now() {
+            if !matches!(frame, Some(Ok(_))) || self.timer.deadline() <= Instant::now() {
                 return Poll::Ready(());
             }
         }
-        self.alarm.as_mut().poll(cx)
+        self.timer.as_mut().poll(cx)
     }
 
-    /// The last word on an error of this answer.
-    fn own(&self, mut error: ModelError) -> ModelError {
+    /// Completes an error of this answer: adds the request id, the provider's name and hints, and removes secrets.
+    fn complete(&self, mut error: ModelError) -> ModelError {
         error.request_id = error.request_id.or_else(|| self.request_id.clone());
-        self.caller.own(error)
+        self.context.complete(error)
     }
 }
 
@@ -201,7 +202,7 @@ impl Stream for AnswerStream {
                 return Poll::Ready(Some(Ok(event.into_storable())));
             }
             if let Some(failure) = this.failure.take() {
-                return Poll::Ready(Some(Err(this.own(failure))));
+                return Poll::Ready(Some(Err(this.complete(failure))));
             }
             if this.body.is_none() {
                 return Poll::Ready(None);

@@ -1,7 +1,7 @@
-//! One question, one answer: the whole of it, bound to a JSON schema on request.
+//! Asks a model and waits for the complete answer, optionally validated against a JSON schema.
 //!
-//! A schema goes to the provider, and in words into the prompt: not every provider binds its answers, and those that do
-//! write better ones when they are told why. What comes is checked here in any case.
+//! A schema is sent to the provider and also described in the prompt: not every provider enforces schemas, and those
+//! that do write better answers when the prompt explains them. The answer is validated here in any case.
 
 use futures_util::StreamExt as _;
 use houston_domain::history::{Block, Entry};
@@ -11,26 +11,26 @@ use serde_json::Value;
 use crate::model::{AnswerSchema, Description, Event, Model, Request, SystemPart};
 use crate::schema;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// Its text.
+    /// The text of the answer.
     pub text: String,
-    /// The same as JSON, when it was bound to a schema.
+    /// The text parsed as JSON, if the request had a schema.
     pub value: Option<Value>,
-    /// Why it ended: at its limit, it is not complete.
+    /// Why the answer ended. With [`StopReason::MaxTokens`] it is incomplete.
     pub stop: StopReason,
-    /// What it used, the attempt that was mended included.
+    /// Tokens used, including a first answer that violated the schema.
     pub usage: Usage,
-    /// Who answered.
+    /// The model that answered.
     pub model: Description,
 }
 
-/// Asks `model` and waits for the end of its answer. An answer that departs from the request's schema is sent back once,
-/// with what is wrong with it.
+/// Asks `model` and waits for the complete answer. An answer that violates the request's schema is sent back once,
+/// with a description of the violation.
 ///
 /// # Errors
-/// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer departs from the schema, too.
+/// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer violates the schema, too.
 pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
     let Some(form) = request.answer_schema else { return ask(model, request).await };
     let mut system = request.system.to_vec();
@@ -41,12 +41,13 @@ pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mo
         Ok(value) => return Ok(Answer { value: Some(value), ..first }),
         Err(fault) => fault,
     };
-    tracing::warn!(model = %first.model, fault, "an answer departs from its schema, asking for it again");
+    tracing::warn!(model = %first.model, fault, "the answer violates its schema; asking again");
     let mut entries = request.entries.to_vec();
-    // No history may have an empty text.
+    // A history must not contain an empty text.
     let said = if first.text.trim().is_empty() { "(nothing)" } else { &first.text };
     entries.push(Entry::assistant(vec![Block::text(said)]));
-    let told = format!("This is not what was asked for: {fault}. Answer again, with the JSON object alone.");
+    let told =
+        format!("Your answer does not match the schema: {fault}. Answer again with the JSON object only.");
     entries.push(Entry::user(vec![Block::text(told)]));
     let second = ask(model, &Request { entries: &entries, input_tokens: None, ..request }).await?;
     let mut usage = first.usage;
@@ -54,13 +55,16 @@ pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mo
     match read(&form, &second) {
         Ok(value) => Ok(Answer { value: Some(value), usage, ..second }),
         Err(fault) => {
-            let message = format!("{}: twice no answer of the form `{}`: {fault}", second.model, form.name);
+            let message = format!(
+                "{}: two answers in a row did not match the schema `{}`: {fault}",
+                second.model, form.name
+            );
             Err(ModelError::new(ModelErrorCode::InvalidResponse, message))
         }
     }
 }
 
-/// One call, collected.
+/// Makes one call and collects its answer.
 async fn ask(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
     let mut stream = model.stream(request).await?;
     let mut answering = model.description().clone();
@@ -91,21 +95,21 @@ fn instruction(form: &AnswerSchema<'_>) -> String {
     )
 }
 
-/// The value of an answer.
+/// Parses and validates an answer.
 ///
 /// # Errors
-/// What is wrong with it, for its author.
+/// A description of what is wrong, addressed to the model.
 fn read(form: &AnswerSchema<'_>, answer: &Answer) -> Result<Value, String> {
     let value = serde_json::from_str(unfenced(&answer.text)).map_err(|error| match answer.stop {
-        StopReason::MaxTokens => "it was cut off at the limit of its length".to_owned(),
+        StopReason::MaxTokens => "it was cut off at the output token limit".to_owned(),
         StopReason::Refusal => "it was declined".to_owned(),
-        _ => format!("it is no JSON ({error})"),
+        _ => format!("it is not valid JSON ({error})"),
     })?;
     schema::check(form.schema, &value).map_err(|mismatch| mismatch.to_string())?;
     Ok(value)
 }
 
-/// The inside of a code fence, which models put around JSON whatever they are told.
+/// The content of a code fence, which models put around JSON even when asked not to.
 fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let inside = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));

@@ -1,7 +1,9 @@
-//! What models take and can do, by vendored data: for routers, for context budgets, and for people who mistype a name.
+//! Limits and features of models, from vendored data: for routing, context budgets, and suggestions for mistyped
+//! names.
 //!
-//! The table is litellm's (see [`source`]), cut down to what is used; how much input a model takes is filled in from
-//! the table of prices. `cargo xtask prices` fetches both anew. What a table does not mention is unknown, not absent.
+//! The table is litellm's (see [`source`]), reduced to the fields used here; missing context windows are filled in
+//! from the price table. `cargo xtask prices` updates both. A feature that the table does not mention is unknown, not
+//! absent.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,30 +15,30 @@ use crate::price::{self, Source};
 
 const TEXT: &str = include_str!("../data/models.json");
 
-/// Publishers as OpenRouter and GitHub name them before a model's name, and the providers of the table.
+/// Publisher names as OpenRouter and GitHub write them before a model's name, with the table's provider ids.
 const PUBLISHERS: [(&str, &str); 4] =
     [("mistralai", "mistral"), ("z-ai", "zai"), ("xai", "x-ai"), ("mistral-ai", "mistral")];
 
-/// What is known of a model; `None` where nobody says.
+/// What the tables say about a model; `None` means unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// Tokens of input it takes at most.
+    /// Most input tokens.
     pub context_window: Option<u64>,
-    /// Tokens it writes at most in one answer.
+    /// Most output tokens in one answer.
     pub max_output_tokens: Option<u64>,
-    /// Whether it calls tools.
+    /// Whether it supports tool calls.
     pub tools: Option<bool>,
-    /// Whether it calls several at once.
+    /// Whether it supports several tool calls in one answer.
     pub parallel_tools: Option<bool>,
-    /// Whether it reads pictures.
+    /// Whether it accepts images as input.
     pub vision: Option<bool>,
-    /// Whether its answers can be held to a JSON schema.
+    /// Whether answers can be constrained to a JSON schema.
     pub json_schema: Option<bool>,
-    /// Whether it thinks before it answers.
+    /// Whether it reasons before it answers.
     pub reasoning: Option<bool>,
-    /// Whether a stable beginning of the input is cheaper the second time.
+    /// Whether the provider caches a stable prefix of the prompt.
     pub prompt_caching: Option<bool>,
-    /// The day from which its provider no longer offers it.
+    /// The day its provider stops offering it.
     pub retires: Option<NaiveDate>,
 }
 
@@ -111,21 +113,21 @@ impl From<Model> for Capabilities {
     }
 }
 
-/// Where the limits come from.
+/// Package, version, date and licence of the table.
 #[must_use]
 pub fn source() -> &'static Source {
     &TABLE.source
 }
 
 impl Capabilities {
-    /// What is known of a provider's model, both as they are called here; `None` when the model is not known at all.
-    /// Not cheap: keep it with the model.
+    /// Looks up a model, e.g. `find("openai", "gpt-5-mini")`. `None` when no table lists it. Not cheap: store the result
+    /// with the model.
     #[must_use]
     pub fn find(provider: &str, model: &str) -> Option<Self> {
         let model = model.to_lowercase();
         let listed = price::listed(provider, &model);
         let found = price::provider_id(provider).and_then(|id| {
-            // Of a dated or aliased name, what is known of the model it is priced as.
+            // For a dated or aliased name, the entry of the model it is priced as.
             let names = [Some(&*model), listed.map(|(name, _)| name)];
             names.into_iter().flatten().find_map(|name| TABLE.models.get(id)?.get(name).copied())
         });
@@ -134,15 +136,15 @@ impl Capabilities {
             return Some(Self { context_window: known.context_window.or(own), ..known });
         }
         match published(&model) {
-            // A host may allow less than the publisher: its own word comes first.
+            // A host may allow less input than the publisher: the host's own limit takes precedence.
             Some(known) => Some(Self { context_window: own.or(known.context_window), ..known }),
             None => listed.map(|_| Self { context_window: own, ..Self::default() }),
         }
     }
 }
 
-/// What is known of `publisher/model` at its publisher. Gateways write `4.5` where Anthropic writes `4-5`, and add
-/// `:free` and the like.
+/// Looks up `publisher/model` at its publisher. Gateways write `4.5` where Anthropic writes `4-5`, and append
+/// suffixes such as `:free`.
 fn published(name: &str) -> Option<Capabilities> {
     let (publisher, model) = name.split_once('/')?;
     let publisher =
@@ -152,24 +154,24 @@ fn published(name: &str) -> Option<Capabilities> {
     models.get(model).or_else(|| models.get(&model.replace('.', "-"))).copied()
 }
 
-/// How like a name must be to be suggested (Jaro-Winkler, 0 to 1).
-const LEAST_LIKE: f64 = 0.8;
+/// How similar a name must be to be suggested (Jaro-Winkler, 0 to 1).
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// The models of `provider` that a table has, some twice.
+/// The models of `provider` in the price and limit tables; may contain duplicates.
 pub(crate) fn names(provider: &str) -> impl Iterator<Item = &'static str> {
     let limited = price::provider_id(provider).and_then(|id| TABLE.models.get(id));
     let limited = limited.into_iter().flat_map(|models| models.keys().map(String::as_str));
     price::names(provider).into_iter().chain(limited)
 }
 
-/// The known model of `provider` whose name is nearest to `model`, which is none of them; `None` when `model` is
-/// known, or no name is like it.
+/// The listed model of `provider` with the name most similar to `model`; `None` when `model` itself is listed, or no
+/// name is similar enough.
 #[must_use]
 pub fn nearest(provider: &str, model: &str) -> Option<&'static str> {
     if Capabilities::find(provider, model).is_some() {
         return None;
     }
-    crate::provider::nearest(names(provider), &model.to_lowercase(), LEAST_LIKE)
+    crate::provider::nearest(names(provider), &model.to_lowercase(), MIN_SIMILARITY)
 }
 
 #[cfg(test)]
@@ -178,12 +180,12 @@ mod tests {
     use crate::price::Price;
     use crate::provider::PROVIDERS;
 
-    /// Nobody sells these (who runs them pays for power), or no table lists what they are sold for.
+    /// Run by users on their own hardware, or sold at prices that no table lists.
     const UNPRICED: [&str; 3] = ["ollama", "local", "github"];
 
     #[test]
     fn the_default_model_of_each_provider_is_known() {
-        // Where a model is the name of a deployment, there is no default.
+        // Where a model name is the name of a deployment, there is no default.
         for row in PROVIDERS.iter().filter(|row| row.wire.is_some() && !row.default_model.is_empty()) {
             let (provider, model) = (row.name, row.default_model);
             let is_unpriced = UNPRICED.contains(&provider);
@@ -192,14 +194,14 @@ mod tests {
                 is_unpriced,
                 "the price of {provider}/{model}"
             );
-            // Some are known by what they can do alone.
+            // Some are only in the table of limits.
             assert!(is_unpriced || Capabilities::find(provider, model).is_some(), "{provider}/{model}");
         }
     }
 
     #[test]
     fn a_slip_is_recognised_by_a_table_or_by_the_row_and_no_name_stands_in_both() {
-        // What people run themselves has the names they gave it.
+        // Models on self-hosted servers have the names their owners chose.
         for row in PROVIDERS
             .iter()
             .filter(|row| row.wire.is_some() && row.needs_key && !row.default_model.is_empty())
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!((gpt.context_window, gpt.max_output_tokens), (Some(272_000), Some(128_000)));
         assert_eq!((gpt.tools, gpt.vision, gpt.json_schema), (Some(true), Some(true), Some(true)));
         assert!(gpt.retires.is_some());
-        // An alias, a gateway's name, and one that only the table of prices knows.
+        // An alias, a gateway's name, and a model that only the price table lists.
         assert_eq!(Capabilities::find("azure", "GPT-5-mini").map(|known| known.tools), Some(Some(true)));
         let routed = Capabilities::find("openrouter", "anthropic/claude-sonnet-4.5").unwrap();
         assert_eq!((routed.tools, routed.prompt_caching), (Some(true), Some(true)));

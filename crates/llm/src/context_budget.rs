@@ -1,5 +1,5 @@
-//! How long a conversation has become, and what still fits into a model: what the provider reported last, and an
-//! estimate of what was added since. Each entry is estimated once.
+//! Estimates how many tokens a conversation has and whether it fits into a model's context window: the count the
+//! provider reported last, plus an estimate for the entries added since. Each entry is estimated once.
 
 use houston_domain::history::Entry;
 use houston_domain::model::Usage;
@@ -7,12 +7,12 @@ use houston_domain::model::Usage;
 use crate::model::Request;
 use crate::tokens;
 
-/// What of a model's context is kept free, in percent: by how much an estimate may be too small. See
-/// [`tokens`](crate::tokens) for what was measured.
+/// Share of the context window that is left free, in percent: how much too low an estimate may be. See
+/// [`tokens`](crate::tokens) for the measured deviation.
 const RESERVE_PERCENT: u64 = 10;
 
-/// Tokens left beside a conversation of `tokens` and an answer of `answer` in a context of `window`, with the reserve;
-/// negative when it does not fit.
+/// Tokens left in a context window of `window` after a conversation of `tokens`, an answer of `answer` and the
+/// reserve; negative when it does not fit.
 #[must_use]
 pub fn left(tokens: u64, answer: u64, window: u64) -> i64 {
     let usable = window - window / 100 * RESERVE_PERCENT;
@@ -20,25 +20,25 @@ pub fn left(tokens: u64, answer: u64, window: u64) -> i64 {
     i64::try_from(usable).unwrap_or(i64::MAX).saturating_sub_unsigned(used)
 }
 
-/// Whether a conversation of about `tokens` is too long for a context of `window`, even if the estimate is as much too
-/// large as the reserve allows for. Sending it would only be refused.
+/// Whether a conversation of about `tokens` is too long for `window` even if the estimate is too high by the whole
+/// reserve. Sending it would only be refused.
 #[must_use]
 pub fn is_clearly_over(tokens: u64, window: u64) -> bool {
     tokens > window.saturating_add(window / 100 * RESERVE_PERCENT)
 }
 
-/// The length of one conversation. It only grows: after a compaction, begin a new one.
+/// Length of one conversation. It only grows: after a compression, start a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextBudget {
-    /// Tokens of the first entries, with everything before them, as reported or estimated.
+    /// Tokens of the first `entries` entries and of everything before them, as reported or estimated.
     tokens: u64,
-    /// How many entries these are.
+    /// Number of entries included in `tokens`.
     entries: usize,
 }
 
 impl ContextBudget {
-    /// About how many tokens `request` has, for `provider`. Only entries it has not seen are looked at; what
-    /// stands around them only the first time, as it is part of what is reported then.
+    /// Estimates the tokens of `request` for `provider`. Only entries that were not counted yet are estimated. System
+    /// prompt, tools and system context are estimated the first time only: later they are part of the reported count.
     pub fn tokens(&mut self, request: &Request<'_>, provider: &str) -> u64 {
         if self.entries == 0 || request.entries.len() < self.entries {
             *self = Self { tokens: tokens::of_frame(request, provider), entries: 0 };
@@ -47,9 +47,10 @@ impl ContextBudget {
         self.tokens
     }
 
-    /// The provider reported the usage of a call; with its answer the history has `entries` entries.
+    /// Records the usage that the provider reported for a call. `entries` is the length of the history including its
+    /// answer.
     pub fn reported(&mut self, usage: &Usage, entries: usize) {
-        // Some report nothing.
+        // Some providers report no usage.
         if usage.input_tokens > 0 {
             self.tokens = usage.input_tokens.saturating_add(usage.output_tokens);
             self.entries = entries;

@@ -1,4 +1,4 @@
-//! Which provider can be used as things are.
+//! Finds out which providers can be used with the keys that are set.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use serde::Deserialize;
 use crate::http::Http;
 use crate::provider::{Choice, Lookup, PROVIDERS, Provider};
 
-/// How long a local server may take to say what it has. Long enough for loopback, and nobody waits for it.
+/// How long a local server may take to list its models. Enough for loopback, and too short to delay the start.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// More than any list of local models.
+/// Longest response read, in bytes: more than any list of local models.
 const LONGEST_LIST: usize = 1 << 20;
 
-/// The providers that stand in for each other when nobody said who should, in this order.
+/// The providers that may replace each other without being configured to, in this order.
 pub const FALLBACK_ORDER: [&str; 5] = ["anthropic", "openai", "google", "deepseek", "groq"];
 
-/// The first of [`detect_all`].
+/// The first entry of [`detect_all`].
 pub async fn detect(http: &Http, lookup: Lookup<'_>) -> Choice {
     let first = detect_all(http, lookup).await.into_iter().next();
     first.unwrap_or_else(|| Choice::new("simulated", "simulated"))
 }
 
-/// Chooses: those of [`FALLBACK_ORDER`] whose keys are set; else the first other provider whose key is set, in the order
-/// of [`PROVIDERS`]; else the first model of an Ollama that answers at `OLLAMA_BASE_URL` (or where it usually is) within
-/// 150 ms; else the simulated one. Never nothing.
+/// Chooses models: the default models of the providers in [`FALLBACK_ORDER`] whose keys are set; otherwise the first
+/// other provider whose key is set, in the order of [`PROVIDERS`]; otherwise the first model of an Ollama that
+/// answers within 150 ms at `OLLAMA_BASE_URL` (or its usual address); otherwise the simulated model. Never empty.
 ///
-/// A key for one of the others alone does not make it stand in: nobody said that its owner may read what is meant for
-/// somebody else.
+/// A provider outside of [`FALLBACK_ORDER`] never becomes a fallback of another: having its key does not mean its
+/// owner may receive other providers' conversations.
 pub async fn detect_all(http: &Http, lookup: Lookup<'_>) -> Vec<Choice> {
     let keyed = || {
         PROVIDERS
@@ -53,7 +53,7 @@ pub async fn detect_all(http: &Http, lookup: Lookup<'_>) -> Vec<Choice> {
     vec![Choice::new("simulated", "simulated")]
 }
 
-/// The first model that the Ollama at `base` has.
+/// The first model listed by the Ollama at `base`.
 async fn first_model(http: &Http, base: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Tags {

@@ -1,11 +1,11 @@
-//! From what a provider said, or failed to say, to one of the ten codes.
+//! Maps provider errors and connection failures to one of the ten [`ModelErrorCode`](Code)s.
 //!
-//! Providers agree on little: a bad key is 400 at two of them, a conversation that is too long is known by its
-//! text alone at most. So the words decide before the status does, and each word here was seen in a recording
-//! or in a provider's documentation.
+//! Providers agree on little: a rejected key is a 400 at two of them, and a conversation that is too long can often
+//! be recognised by the message alone. So the error's codes and phrases are checked before its HTTP status. Each of
+//! them was seen in a recording or in a provider's documentation.
 
-mod complaint;
 mod delay;
+mod provider_error;
 mod words;
 
 use std::time::Duration;
@@ -13,91 +13,100 @@ use std::time::Duration;
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 use reqwest::header::HeaderMap;
 
-use self::complaint::Complaint;
+use self::provider_error::ProviderError;
 use self::words as w;
 use crate::shorten::shortened;
 
-/// Most of a refusal that is read, in bytes: a sentence and its JSON fit, a page of HTML need not.
+/// How much of an error body is read, in bytes: enough for JSON with a message; a long HTML page is truncated.
 pub(crate) const LONGEST_REFUSAL: usize = 64 << 10;
 
-/// Longest message shown, in characters.
+/// Longest error message, in characters.
 const LONGEST_MESSAGE: usize = 600;
 
-/// Longest reason of an end that is shown, in characters.
+/// Longest quoted finish reason, in characters.
 const LONGEST_REASON: usize = 40;
 
-/// Longest cause kept for the log, in characters: OpenRouter's nested errors fit.
+/// Longest original error text kept for the log, in characters: OpenRouter's nested errors fit.
 const LONGEST_CAUSE: usize = 2000;
 
-/// Classifies an answer that is no success. `body` may be cut off, and may be anything.
+/// Classifies a response with an error status. `body` may be truncated and need not be JSON.
 pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
-    let complaint = Complaint::read(body);
-    let code = code_of(Some(status), complaint.as_ref());
+    let reported_error = ProviderError::read(body);
+    let code = code_of(Some(status), reported_error.as_ref());
     let text = String::from_utf8_lossy(body);
-    let message = match &complaint {
-        Some(complaint) => {
+    let message = match &reported_error {
+        Some(reported_error) => {
             let hint =
                 if status == 404 && code == Code::InvalidResponse { "; is the base URL right?" } else { "" };
-            format!("{} (HTTP {status}){hint}", shortened(&complaint.message, LONGEST_MESSAGE))
+            format!("{} (HTTP {status}){hint}", shortened(&reported_error.message, LONGEST_MESSAGE))
         }
-        None if status == 404 => "HTTP 404 without an explanation: is the base URL right?".to_owned(),
+        None if status == 404 => "HTTP 404 without an explanation; is the base URL right?".to_owned(),
         None if looks_like_html(body) => format!("HTTP {status} with a web page instead of an answer"),
         None => format!("HTTP {status}: {}", shortened(text.trim(), 200)),
     };
     ModelError {
         code,
         message,
-        retry_after: code.is_retryable().then(|| wait(status, headers, complaint.as_ref())).flatten(),
+        retry_after: code.is_retryable().then(|| wait(status, headers, reported_error.as_ref())).flatten(),
         status: Some(status),
-        request_id: request_id(headers).or_else(|| complaint.and_then(|complaint| complaint.request_id)),
+        request_id: request_id(headers)
+            .or_else(|| reported_error.and_then(|reported_error| reported_error.request_id)),
         cause: cause(&text),
         breaker_open: false,
     }
 }
 
-/// How long the provider asks to wait: in so many words, or else until the limit ends that was reached.
-fn wait(status: u16, headers: &HeaderMap, complaint: Option<&Complaint>) -> Option<Duration> {
-    let asked = delay::in_headers(headers).max(complaint.and_then(|complaint| complaint.retry_after));
-    // Limits are told beside every answer: only one that was reached is a reason to wait.
+/// How long to wait before a retry: what the error asks for, otherwise the time until the exhausted rate limit
+/// resets.
+fn wait(status: u16, headers: &HeaderMap, reported_error: Option<&ProviderError>) -> Option<Duration> {
+    let asked =
+        delay::in_headers(headers).max(reported_error.and_then(|reported_error| reported_error.retry_after));
+    // Rate limits are reported with every response: they are a reason to wait only if one is exhausted.
     let reset = || {
-        let moment = complaint.and_then(|complaint| complaint.reset_at_ms);
+        let moment = reported_error.and_then(|reported_error| reported_error.reset_at_ms);
         let told = moment.and_then(|moment| delay::until_moment(headers, moment));
         (status == 429).then(|| told.or_else(|| delay::until_reset(headers))).flatten()
     };
-    asked.or_else(|| complaint.and_then(|complaint| complaint.said_wait)).or_else(reset)
+    asked.or_else(|| reported_error.and_then(|reported_error| reported_error.wait_in_message)).or_else(reset)
 }
 
-/// Classifies an error that came inside an answer which had begun well. The HTTP status was a success then, so
-/// the status is the one the error names itself, if any.
+/// Classifies an error inside an answer that started successfully. The HTTP status was a success, so the status is
+/// the one the error itself contains, if any.
 pub(crate) fn in_stream(data: &str) -> ModelError {
-    let complaint = Complaint::read(data.as_bytes()).or_else(|| Complaint::plain(data));
-    let Some(complaint) = complaint else {
-        let error = invalid("the provider reported an error in a form nobody knows");
+    let reported_error = ProviderError::read(data.as_bytes()).or_else(|| ProviderError::plain(data));
+    let Some(reported_error) = reported_error else {
+        let error = invalid("the provider reported an error in an unknown format");
         return ModelError { cause: cause(data), ..error };
     };
-    let code = match code_of(complaint.status, Some(&complaint)) {
-        // Words without any form are no reason to say that the request was at fault.
-        Code::Unknown if complaint.is_plain => Code::InvalidResponse,
+    let code = match code_of(reported_error.status, Some(&reported_error)) {
+        // Plain text without codes is not enough to blame the request.
+        Code::Unknown if reported_error.is_plain => Code::InvalidResponse,
         code => code,
     };
     ModelError {
         code,
-        message: shortened(&complaint.message, LONGEST_MESSAGE),
-        retry_after: complaint.retry_after.or(complaint.said_wait).filter(|_| code.is_retryable()),
-        status: complaint.status,
-        request_id: complaint.request_id,
+        message: shortened(&reported_error.message, LONGEST_MESSAGE),
+        retry_after: reported_error
+            .retry_after
+            .or(reported_error.wait_in_message)
+            .filter(|_| code.is_retryable()),
+        status: reported_error.status,
+        request_id: reported_error.request_id,
         cause: cause(data),
         breaker_open: false,
     }
 }
 
-/// The error that `json` reports, if it reports one: `{"error": …}`, a list that begins with it, or a flat error with
-/// a message and nothing of an answer.
+/// Parses the error that `json` reports, if it is an error: `{"error": …}`, an array that starts with one, or a flat
+/// error that has a message and no part of an answer.
 pub(crate) fn reported(json: &str) -> Option<ModelError> {
-    Complaint::read(json.as_bytes()).filter(|complaint| complaint.is_error).map(|_| in_stream(json))
+    ProviderError::read(json.as_bytes())
+        .filter(|reported_error| reported_error.is_error)
+        .map(|_| in_stream(json))
 }
 
-/// `json` is not what a decoder expects: the provider's error, if it is one, or else `INVALID_RESPONSE`.
+/// The error for `json` that a decoder cannot read: the provider's own error if it contains one, otherwise
+/// `INVALID_RESPONSE`.
 pub(crate) fn unreadable(json: &str, why: &serde_json::Error) -> ModelError {
     reported(json).unwrap_or_else(|| {
         let error = invalid(format!("a part of the answer cannot be read: {why}"));
@@ -105,35 +114,35 @@ pub(crate) fn unreadable(json: &str, why: &serde_json::Error) -> ModelError {
     })
 }
 
-/// The provider ended its answer with a `reason` that means that it is not complete.
+/// The error for a finish `reason` that means the answer is incomplete.
 pub(crate) fn broken_off(reason: &str) -> ModelError {
     let reason = shortened(reason, LONGEST_REASON);
     ModelError::new(Code::NetworkError, format!("the provider broke off its answer ({reason})"))
 }
 
-/// The provider ended its answer with a `reason` that its protocol does not have.
+/// The error for a finish `reason` that the protocol does not define.
 pub(crate) fn unknown_end(reason: &str) -> ModelError {
     let reason = shortened(reason, LONGEST_REASON);
-    invalid(format!("the answer ended with `{reason}`, which is no known reason: it may not be complete"))
+    invalid(format!("the answer ended with `{reason}`, an unknown finish reason; it may be incomplete"))
 }
 
-/// What was said, for the log.
+/// The original error text, for the log.
 fn cause(said: &str) -> Option<Box<str>> {
     let said = said.trim();
     (!said.is_empty()).then(|| shortened(said, LONGEST_CAUSE).into())
 }
 
-/// What came is no answer.
+/// The error for a response that is not a valid answer.
 pub(crate) fn invalid(message: impl Into<String>) -> ModelError {
     ModelError::new(Code::InvalidResponse, message)
 }
 
-/// The stream ended before the provider said that it was complete.
+/// The error for a stream that ended before the provider marked the answer as complete.
 pub(crate) fn cut_off() -> ModelError {
     ModelError::new(Code::NetworkError, "the answer ended before it was complete")
 }
 
-/// The connection failed, or broke.
+/// Classifies a failure of the connection.
 pub(crate) fn transport(error: reqwest::Error) -> ModelError {
     let error = error.without_url();
     let (code, what) = match (error.is_timeout(), error.is_connect()) {
@@ -144,7 +153,7 @@ pub(crate) fn transport(error: reqwest::Error) -> ModelError {
         }
         (false, false) => (Code::NetworkError, "the connection broke"),
     };
-    // The reason that helps is the innermost one: "connection refused".
+    // The innermost cause is the most helpful one, e.g. "connection refused".
     let mut innermost: &dyn std::error::Error = &error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -152,31 +161,31 @@ pub(crate) fn transport(error: reqwest::Error) -> ModelError {
     ModelError::new(code, format!("{what}: {}", shortened(&innermost.to_string(), 200)))
 }
 
-/// The provider's name for an answer.
+/// The provider's id of the request.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     let value = w::REQUEST_IDS.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
     Some(shortened(value, 128))
 }
 
-/// Whether bytes begin like a web page.
+/// Whether a body starts like a web page.
 pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"<")
 }
 
-/// The decision. `status` is the HTTP status, or the one an error names.
-fn code_of(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
-    let tagged = |tags: &[&str]| complaint.is_some_and(|complaint| complaint.tagged(tags));
-    let says = |phrases: &[&str]| complaint.is_some_and(|complaint| complaint.says(phrases));
+/// Chooses the error code. `status` is the HTTP status, or the status contained in the error.
+fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code {
+    let tagged = |tags: &[&str]| reported_error.is_some_and(|reported_error| reported_error.tagged(tags));
+    let says = |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.says(phrases));
     let client_fault = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 422));
     let refused = status.is_some_and(|status| (400..=428).contains(&status));
 
-    if too_long(status, client_fault, complaint) {
+    if too_long(status, client_fault, reported_error) {
         return Code::ContextLengthExceeded;
     }
     if tagged(w::OUT_OF_CREDIT_TAGS) || status == Some(402) || says(w::OUT_OF_CREDIT_PHRASES) {
         return Code::Unknown;
     }
-    // The words of a prompt were refused, and no key would help.
+    // The content of the prompt was rejected; another key would not help.
     if tagged(w::FILTERED_TAGS) || says(w::FILTERED_PHRASES) {
         return Code::Unknown;
     }
@@ -189,11 +198,11 @@ fn code_of(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
     if tagged(&["tool_use_failed"]) {
         return Code::InvalidResponse;
     }
-    // The server, or what was asked of it, must be changed: a second attempt fails alike.
+    // The server's setup or the request must be changed: a retry fails the same way.
     if says(w::SETUP_PHRASES) {
         return Code::Unknown;
     }
-    if no_model(status, client_fault, complaint) {
+    if no_model(status, client_fault, reported_error) {
         return Code::ModelNotFound;
     }
     if matches!(status, Some(429 | 498 | 529))
@@ -202,45 +211,45 @@ fn code_of(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
     {
         return Code::RateLimited;
     }
-    by_status(status, complaint)
+    by_status(status, reported_error)
 }
 
-fn too_long(status: Option<u16>, client_fault: bool, complaint: Option<&Complaint>) -> bool {
+fn too_long(status: Option<u16>, client_fault: bool, reported_error: Option<&ProviderError>) -> bool {
     if status == Some(413) {
         return true;
     }
-    let Some(complaint) = complaint else { return false };
-    // A 429 may mention tokens too; only a code convinces there. A 500 is judged by llama.cpp's own words.
-    complaint.tagged(w::TOO_LONG_TAGS)
-        || (client_fault && complaint.says(w::TOO_LONG_PHRASES))
-        || (status == Some(500) && complaint.says(&["is too large to process"]))
+    let Some(reported_error) = reported_error else { return false };
+    // A 429 may mention tokens, too: there only an error code counts. A 500 counts with llama.cpp's own wording.
+    reported_error.tagged(w::TOO_LONG_TAGS)
+        || (client_fault && reported_error.says(w::TOO_LONG_PHRASES))
+        || (status == Some(500) && reported_error.says(&["is too large to process"]))
 }
 
-fn no_model(status: Option<u16>, client_fault: bool, complaint: Option<&Complaint>) -> bool {
-    let Some(complaint) = complaint else { return false };
-    if client_fault && complaint.says(w::NOT_THE_MODEL_PHRASES) {
+fn no_model(status: Option<u16>, client_fault: bool, reported_error: Option<&ProviderError>) -> bool {
+    let Some(reported_error) = reported_error else { return false };
+    if client_fault && reported_error.says(w::NOT_THE_MODEL_PHRASES) {
         return false;
     }
-    if client_fault && (complaint.says(w::NO_ADDRESS_PHRASES) || complaint.says_only("not found")) {
+    if client_fault && (reported_error.says(w::NO_ADDRESS_PHRASES) || reported_error.says_only("not found")) {
         return false;
     }
     let no_such_model =
-        complaint.says(w::NO_MODEL_PHRASES) || complaint.says_of_the_model(w::MISSING_PHRASES);
-    complaint.tagged(w::NO_MODEL_TAGS)
+        reported_error.says(w::NO_MODEL_PHRASES) || reported_error.says_of_the_model(w::MISSING_PHRASES);
+    reported_error.tagged(w::NO_MODEL_TAGS)
         || (client_fault && no_such_model)
-        // Without a word about a model it is the address that was not found.
-        || (status == Some(404) && complaint.is_error_object)
+        // A 404 whose error does not mention a model is due to the address.
+        || (status == Some(404) && reported_error.is_error_object)
 }
 
-/// What no word told.
-fn by_status(status: Option<u16>, complaint: Option<&Complaint>) -> Code {
-    let tagged = |tags: &[&str]| complaint.is_some_and(|complaint| complaint.tagged(tags));
-    let says = |phrases: &[&str]| complaint.is_some_and(|complaint| complaint.says(phrases));
+/// Chooses the error code by status, when no code or phrase decided.
+fn by_status(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code {
+    let tagged = |tags: &[&str]| reported_error.is_some_and(|reported_error| reported_error.tagged(tags));
+    let says = |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.says(phrases));
     match status {
         Some(404) if says(w::NOT_THE_MODEL_PHRASES) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
-        // Not implemented: it will not be the next time either.
+        // Not implemented: a retry fails the same way.
         Some(501 | 505) => Code::Unknown,
         Some(499 | 500..) => Code::NetworkError,
         Some(200..400) => Code::InvalidResponse,

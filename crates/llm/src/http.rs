@@ -1,4 +1,4 @@
-//! The one HTTP client, built once and shared by all models.
+//! The HTTP client, built once and shared by all models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::provider::Lookup;
 
-/// How long a call may take, and how long it may be silent.
+/// Time-outs of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands, TLS included.
+    /// Until the connection is established, TLS included.
     pub connect: Duration,
-    /// From then until the first byte of the answer. Reasoning models think first.
+    /// From sending the request until the first byte of the answer. Reasoning models think first.
     pub first_byte: Duration,
-    /// Between two pieces of the answer.
+    /// Between two chunks of the answer.
     pub idle: Duration,
-    /// From sending the request to the end of the answer, however steadily it comes.
+    /// From sending the request to the end of the answer, however steadily it arrives.
     pub total: Duration,
-    /// How long an unused connection is kept.
+    /// How long an unused connection stays in the pool.
     pub pool_idle: Duration,
 }
 
 impl Default for Timeouts {
-    /// 5 s, 60 s, 60 s, 300 s, 90 s.
+    /// connect 5 s, first byte 60 s, idle 60 s, total 300 s, pool idle 90 s.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
@@ -38,7 +38,7 @@ impl Default for Timeouts {
     }
 }
 
-/// The client and its time-outs. Cheap to clone; build it once, so that models share its connections.
+/// The HTTP client and its time-outs. Cheap to clone; build it once, so that all models share its connections.
 #[derive(Debug, Clone)]
 pub struct Http {
     pub(crate) client: Client,
@@ -46,14 +46,14 @@ pub struct Http {
 }
 
 impl Http {
-    /// Builds it. Proxies are taken from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` as `lookup`
-    /// gives them, in either case; loopback addresses never go through one.
+    /// Builds the client. Proxies are read through `lookup` from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
+    /// `NO_PROXY` (upper or lower case). Loopback addresses never go through a proxy.
     ///
-    /// It speaks HTTP/1.1 only: over HTTP/2 all calls to a provider would share one connection, and those
-    /// beyond its limit of streams (about 100) would wait in a queue without a word.
+    /// It speaks HTTP/1.1 only: over HTTP/2 all calls to a provider would share one connection, and calls beyond its
+    /// stream limit (about 100) would silently wait in a queue.
     ///
     /// # Errors
-    /// `PROVIDER_NOT_CONFIGURED` when a proxy's address is unusable.
+    /// `PROVIDER_NOT_CONFIGURED` when a proxy address is invalid or the TLS configuration fails.
     pub fn new(timeouts: Timeouts, lookup: Lookup<'_>) -> Result<Self, ModelError> {
         let mut builder = Client::builder()
             .tls_backend_preconfigured(tls()?)
@@ -61,9 +61,9 @@ impl Http {
             .tcp_nodelay(true)
             .connect_timeout(timeouts.connect)
             .pool_idle_timeout(timeouts.pool_idle)
-            // A redirect would carry the key elsewhere.
+            // A redirect would send the key to another host.
             .redirect(redirect::Policy::none())
-            // Retries are `retry`'s; a client that adds its own would multiply them.
+            // Retries are made by `routing::retry`; retries of the client would multiply them.
             .retry(reqwest::retry::never())
             .user_agent(concat!("houston/", env!("CARGO_PKG_VERSION")))
             .no_proxy();
@@ -75,8 +75,8 @@ impl Http {
     }
 }
 
-/// TLS on `ring`, trusting Mozilla's authorities and the machine's own (companies add theirs there). An
-/// image without any certificates works too.
+/// TLS on `ring`, trusting Mozilla's root certificates and those of the machine (companies add their own there).
+/// Works in images without any certificates.
 fn tls() -> Result<ClientConfig, ModelError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -89,7 +89,7 @@ fn tls() -> Result<ClientConfig, ModelError> {
     Ok(config)
 }
 
-/// The proxies, each for its scheme. An unusable address is named by its variable: it may hold a password.
+/// The proxies, one per scheme. An invalid address is named by its variable only: it may contain a password.
 fn proxies(lookup: Lookup<'_>) -> Result<Vec<Proxy>, ModelError> {
     let value = |name: &str| {
         let value = lookup(name).or_else(|| lookup(&name.to_ascii_lowercase()));

@@ -1,4 +1,4 @@
-//! What a model is to the rest of Houston: a request in, a stream of events out.
+//! The interface of a model: takes a [`Request`], returns a stream of [`Event`]s.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,117 +13,130 @@ use serde_json::Value;
 
 use crate::secret::Fingerprint;
 
-/// Something that answers a history.
+/// A language model, or several behind one interface.
 pub trait Model: Send + Sync {
-    /// Who answers; of a model that stands for several, the one that is asked first.
+    /// Provider and model name. For a fallback chain, those of the model that is asked first.
     fn description(&self) -> &Description;
 
-    /// By what the key is told from others, if there is one: each key has limits of its own.
+    /// Fingerprint of the API key, if there is one. Rate limits apply per key.
     fn key(&self) -> Option<Fingerprint> {
         None
     }
 
-    /// Everyone who may answer, of a model that stands for several.
+    /// All models that may answer a request; more than one for a fallback chain.
     fn candidates(&self) -> Vec<&Description> {
         vec![self.description()]
     }
 
-    /// Asks, and returns the answer while it is being written. Dropping the future or the stream cancels the
+    /// Sends `request` and returns the answer as it is being written. Dropping the future or the stream cancels the
     /// call and closes its connection.
     ///
+    /// ```text
+    /// ToolStart { index: 0, .. }, ToolArguments { index: 0, .. }, …, Text("…"), …, Done(turn)
+    /// ```
+    ///
     /// # Errors
-    /// A [`ModelError`] when the provider refused before it began; the same may come as an item later.
+    /// A [`ModelError`] when the call fails before the answer starts. Later failures are items of the stream.
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>>;
 }
 
-/// The events of one answer. It ends after [`Event::Done`] or after the first error, never otherwise.
+/// The events of one answer. The stream ends after [`Event::Done`] or after the first error, never otherwise.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
 
-/// One piece of the system prompt.
+/// One part of the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemPart {
-    /// What it says.
+    /// The text of the part.
     pub text: String,
-    /// Whether it is the same, byte for byte, from call to call, so that a provider may cache everything up to
-    /// its end. Such parts come first.
+    /// Whether the text is byte for byte the same in every call, so that a provider may cache everything up to its
+    /// end. Cached parts come first.
     pub cached: bool,
 }
 
-/// A form the answer must have.
+/// A JSON schema that the answer must match.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerSchema<'a> {
-    /// What the form is called, for providers that ask: letters, digits, `_` and `-`.
+    /// Name of the schema, for providers that require one: letters, digits, `_` and `-`.
     pub name: &'a str,
-    /// Its JSON Schema, of an object.
+    /// The JSON Schema; its top level is an object.
     pub schema: &'a Value,
 }
 
-/// What a model is asked.
+/// One request to a model. For example:
+///
+/// ```
+/// # use houston_domain::history::{Block, Entry};
+/// # use houston_llm::{Request, SystemPart};
+/// let system = [SystemPart { text: "You are brief.".into(), cached: true }];
+/// let entries = [Entry::user(vec![Block::text("Hello")])];
+/// let request = Request { system: &system, entries: &entries, max_output_tokens: 1024, ..Request::default() };
+/// # let _ = request;
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// The system prompt: stable parts first, changing ones last. It stands before the history, so what changes in it
-    /// voids what a provider has cached of that: see `system_context`.
+    /// The system prompt: stable parts first, changing parts last. It precedes the history, so a change invalidates
+    /// the provider's cache of the history; put changing text into `system_context` instead.
     pub system: &'a [SystemPart],
-    /// What is true now and may be another thing at the next call: a text of Houston's, none of the history. It is sent
-    /// last of all, behind what is cached, so that it voids nothing of it.
+    /// Text written by Houston that may differ from call to call and is not part of the history. It is sent last,
+    /// after everything cacheable, so that it invalidates no cache.
     pub system_context: Option<&'a str>,
-    /// The history, valid as [`houston_domain::history::validate`] means it, ending with the user.
+    /// The history, valid by [`houston_domain::history::validate`]; its last entry is a user entry.
     pub entries: &'a [Entry],
-    /// What the model may call.
+    /// Definitions of the tools the model may call.
     pub tools: &'a [ToolDefinition],
-    /// The longest answer allowed, in tokens.
+    /// Longest answer allowed, in tokens.
     pub max_output_tokens: u32,
-    /// The form of the answer's text, when it must be JSON.
+    /// Schema of the answer, if it must be JSON.
     pub answer_schema: Option<AnswerSchema<'a>>,
-    /// Requests with the same key share a beginning, for providers that route by it to a warm cache.
+    /// Requests with the same key share a prefix. Some providers route by it to a warm cache.
     pub cache_key: Option<&'a str>,
-    /// How many tokens all this is, as far as the caller knows (see [`ContextBudget`](crate::ContextBudget)); it is
-    /// estimated anew where it must be known and is not.
+    /// Length of the request in tokens, if the caller knows it (see [`ContextBudget`](crate::ContextBudget)).
+    /// Otherwise it is estimated where needed.
     pub input_tokens: Option<u64>,
 }
 
 impl<'a> Request<'a> {
-    /// The system context, unless it says nothing.
+    /// The system context, unless it is blank.
     pub(crate) fn context(&self) -> Option<&'a str> {
         self.system_context.filter(|context| !context.trim().is_empty())
     }
 }
 
-/// One thing that happened while the model was writing.
+/// One event of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The next piece of its reasoning.
+    /// The next piece of the reasoning.
     Thinking(String),
-    /// The next piece of its text.
+    /// The next piece of the text.
     Text(String),
-    /// It begins to ask for a tool.
+    /// A tool call starts.
     ToolStart {
-        /// Which call of this answer, from 0.
+        /// Position of the call among the tool calls of this answer, from 0.
         index: usize,
-        /// The provider's name for the call; empty when the provider gave none.
+        /// The provider's id of the call; empty if the provider sent none.
         id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
     },
-    /// The next piece of a call's arguments.
+    /// The next piece of a tool call's arguments.
     ToolArguments {
-        /// Which call of this answer, from 0.
+        /// Position of the call among the tool calls of this answer, from 0.
         index: usize,
-        /// The next piece of the JSON text; may be cut anywhere between two characters.
+        /// The next piece of the JSON text; may be cut between any two characters.
         json: String,
     },
-    /// A model failed before anything of its answer was seen, and the next one was asked. Comes before
+    /// A model failed before its answer started, and the next model is asked. Precedes
     /// [`Answering`](Self::Answering).
     Fallback(Box<Switch>),
-    /// Who answers, of a model that stands for several. Comes before anything of the answer.
+    /// The model that answers, if it is not the first of a fallback chain. Precedes the answer.
     Answering(Box<Description>),
-    /// The whole answer. Comes once, last, and only when the provider said itself that it is complete.
+    /// The complete answer. Comes once and last, and only when the provider marked the answer as complete.
     Done(Box<ModelTurn>),
 }
 
 impl Event {
-    /// The event as a history may keep it: without characters that Postgres cannot store (see [`storable`]; raw blocks
-    /// are JSON, where U+0000 is written as an escape), and without raw blocks that may not be sent back.
+    /// Makes the event storable: removes characters that Postgres cannot store (see [`storable`]; raw blocks are
+    /// JSON, where U+0000 is written as an escape) and raw blocks that may not be sent back.
     pub(crate) fn into_storable(mut self) -> Self {
         match &mut self {
             Self::Text(text) | Self::Thinking(text) | Self::ToolArguments { json: text, .. } => {
@@ -139,7 +152,7 @@ impl Event {
 
 fn make_storable(turn: &mut ModelTurn) {
     turn.malformed.iter_mut().for_each(|(id, sent)| [id, sent].into_iter().for_each(storable));
-    // What may not be sent back is of no use in a history, and could not be imported with it.
+    // A block that may not be sent back is of no use in a history, and the history could not be imported with it.
     let is_useless =
         |raw: &RawBlock| raw.check().inspect_err(|why| tracing::debug!(%why, "a block is not kept")).is_err();
     turn.content.retain(|block| !matches!(block, Block::Opaque { raw } if is_useless(raw)));
@@ -158,29 +171,29 @@ fn make_storable(turn: &mut ModelTurn) {
     }
 }
 
-/// From one model to the next.
+/// A change from a failed model to the next one of a fallback chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switch {
-    /// Who failed.
+    /// The model that failed.
     pub from: Description,
-    /// Who was asked instead.
+    /// The model that is asked next.
     pub to: Description,
-    /// How it failed.
+    /// Error code of the failure.
     pub code: ModelErrorCode,
-    /// The same for a person.
+    /// Error message of the failure, for people.
     pub message: String,
 }
 
-/// Who answers.
+/// Identifies a model and says what Houston must know about it. Displayed as `provider/model`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// The provider's name, as in `anthropic/claude-…` before the slash.
+    /// The provider's name, e.g. `anthropic`.
     pub provider: String,
     /// The model's name, as the provider knows it.
     pub model: String,
-    /// Whether nobody thinks behind it: answers must be labelled as such.
+    /// Whether answers come from rules instead of a language model. Simulated answers must be labelled as such.
     pub simulated: bool,
-    /// Whether it can call tools.
+    /// Whether the model supports tool calls.
     pub supports_tools: bool,
 }
 

@@ -1,21 +1,21 @@
-//! Whether a JSON value has the form a schema asks for: the part of JSON Schema that forms of answers are written in,
-//! which is also what providers enforce. A crate that knows all of it brings fifty others.
+//! Validates a JSON value against a JSON Schema. Supports the subset of JSON Schema that answer schemas are written
+//! in, which is also what providers enforce; a crate for the full standard would add fifty dependencies.
 //!
-//! Understood: `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`,
-//! `maxItems`, `minLength`, `maxLength`, `minimum`, `maximum`, `anyOf`, `oneOf` (as `anyOf`), `allOf`, and `$ref` into
-//! `$defs` or `definitions`. What is not understood demands nothing.
+//! Supported: `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`,
+//! `maxItems`, `minLength`, `maxLength`, `minimum`, `maximum`, `anyOf`, `oneOf` (as `anyOf`), `allOf`, and `$ref`
+//! into `$defs` or `definitions`. Unsupported keywords are ignored.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// So deep may schemas refer to schemas without going deeper into the value.
+/// How many `$ref`s and combinators may be followed without descending into the value.
 const DEEPEST: usize = 64;
 
-/// Where a value departs from its schema, for the model to mend it.
+/// Where and how a value violates its schema, worded for the model that has to correct it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    /// As in `.items[2].name`; empty for the whole.
+    /// Path as in `.items[2].name`; empty for the whole value.
     path: String,
     what: String,
 }
@@ -27,10 +27,10 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Checks `value`.
+/// Validates `value` against `schema`.
 ///
 /// # Errors
-/// The first [`Mismatch`].
+/// The first [`Mismatch`] found.
 pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), Mismatch> {
     Check { root: schema }.value(schema, value, "", 0)
 }
@@ -144,7 +144,7 @@ impl Check<'_> {
     }
 }
 
-/// A name, or several.
+/// The `type` keyword: a single name or a list of names.
 fn listed(types: &Value) -> impl Iterator<Item = &str> {
     let many = types.as_array().into_iter().flatten().filter_map(Value::as_str);
     types.as_str().into_iter().chain(many)
@@ -171,7 +171,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// What bound of a size or number is broken.
+/// The violated bound of a size or number.
 fn out_of_bounds(rules: &Map<String, Value>, value: &Value) -> Option<String> {
     let (size, least, most, of) = match value {
         Value::Number(number) => (number.as_f64()?, "minimum", "maximum", ""),

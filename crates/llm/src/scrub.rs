@@ -1,27 +1,27 @@
-//! Keeps credentials out of everything that is shown: errors, logs, rows and responses.
+//! Removes credentials from everything that is printed or stored: errors, logs, rows and responses.
 //!
-//! A provider or a gateway may quote what it was sent. [`Scrubber`] knows every secret of a call and each form in which
-//! it is sent, and replaces them all.
+//! A provider or gateway may quote parts of a request. [`Scrubber`] holds every secret of a call, in each encoding in
+//! which it is sent, and replaces them all.
 
 use reqwest::Url;
 
 use crate::secret::{REDACTED, Secret};
 
-/// Shorter texts are no credentials, and replacing them would garble the message, in bytes.
+/// Shorter texts are not treated as credentials: replacing them would garble messages. In bytes.
 const SHORTEST: usize = 4;
 
-/// Parameters of an address that are no secrets.
+/// URL parameters whose values are not secret.
 const HARMLESS_PARAMETERS: [&str; 2] = ["api-version", "alt"];
 
-/// Replaces the secrets of one provider in a text.
+/// Replaces the secrets of one provider in texts.
 #[derive(Clone, Default)]
 pub(crate) struct Scrubber {
-    /// Every form of every secret, the longest first.
+    /// Every encoding of every secret, longest first.
     secrets: Vec<Secret>,
 }
 
 impl Scrubber {
-    /// Knows a key, and the credentials in the address that requests go to.
+    /// Creates a scrubber for a key and for the credentials contained in the request URL.
     pub(crate) fn new(key: Option<&Secret>, url: Option<&Url>) -> Self {
         let mut forms: Vec<String> = key.map(|key| forms(key.expose())).unwrap_or_default();
         if let Some(url) = url {
@@ -31,7 +31,7 @@ impl Scrubber {
             }
             forms.extend(url.password().map(str::to_owned));
             if !user.is_empty() || password.is_some() {
-                // As it is sent: `authorization: Basic …`.
+                // As sent in `authorization: Basic …`.
                 forms.extend(base64_forms(&format!("{user}:{}", password.unwrap_or_default())));
             }
             let parameters = url.query_pairs().filter(|(name, _)| !HARMLESS_PARAMETERS.contains(&&**name));
@@ -43,8 +43,8 @@ impl Scrubber {
         Self { secrets: forms.iter().map(|form| Secret::new(form)).collect() }
     }
 
-    /// The text without secrets: those that are known, and what looks like a key of any provider, since a gateway may
-    /// quote one that is not ours. A secret that was cut off at the end of a shortened text is replaced as well.
+    /// Replaces the secrets of this call, and everything that looks like a key of any provider: a gateway may quote a
+    /// key of its own. A secret that was truncated at the end of a shortened text is replaced, too.
     pub(crate) fn scrub(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in self.secrets.iter().map(Secret::expose) {
@@ -62,13 +62,13 @@ impl Scrubber {
     }
 }
 
-/// How much of `secret`'s beginning `text` ends with.
+/// Length of the longest prefix of `secret` that `text` ends with.
 fn cut_off_part(text: &str, secret: &str) -> Option<usize> {
     let ends = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= SHORTEST);
     ends.rev().find(|at| text.ends_with(&secret[..*at]))
 }
 
-/// A secret as it may be quoted: as it is, in base64, and percent-encoded.
+/// The encodings in which a secret may be quoted: plain, base64, percent-encoded.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = base64_forms(secret);
     forms.push(secret.to_owned());
@@ -104,7 +104,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Both alphabets, without padding: what follows of it says nothing.
+/// Both alphabets, without padding, so that a match does not depend on what follows.
 fn base64_forms(text: &str) -> Vec<String> {
     let standard = base64(text.as_bytes());
     vec![standard.replace('+', "-").replace('/', "_"), standard]
@@ -124,10 +124,11 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// An address as it may be shown: without what stands before an `@`, and without the values of its parameters but for
-/// the version. It need not be an address that can be read: a slip in it must not show its password.
+/// Redacts an address for display: removes everything before an `@` and the values of all query parameters but the
+/// API version. Also works for malformed addresses, so that a typing error does not reveal a password. For example,
+/// `https://u:secret@host/v1?key=abc` becomes `https://[redacted]@host/v1?key=[redacted]`.
 #[must_use]
-pub fn shown_address(address: &str) -> String {
+pub fn redacted_address(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
     let separator = if scheme.is_empty() { "" } else { "://" };
     let credentials = rest.rsplit_once('@');
@@ -144,7 +145,7 @@ pub fn shown_address(address: &str) -> String {
     format!("{scheme}{separator}{hidden}{path}{}{fragment}", parameters.unwrap_or_default())
 }
 
-/// How the keys of the providers begin.
+/// Prefixes of the providers' keys.
 const BEGINNINGS: &[&str] = &[
     "sk-",
     "sk_",
@@ -161,9 +162,9 @@ const BEGINNINGS: &[&str] = &[
     "eyJ",
 ];
 
-/// Replaces what looks like a key of any provider: a gateway may quote one that is not ours.
+/// Replaces everything that looks like a key of any provider: a gateway may quote a key of its own.
 fn scrub_lookalikes(text: &str) -> String {
-    // The shortest keys in use have 32 characters; quoted ones are often cut.
+    // The shortest keys in use have 32 characters; quoted keys are often truncated.
     const SHORTEST: usize = 20;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut scrubbed = String::with_capacity(text.len());
@@ -217,7 +218,7 @@ mod tests {
                 "https://h/v1?api-version=1&key=[redacted]#[redacted]",
             ),
         ] {
-            assert_eq!(shown_address(address), shown);
+            assert_eq!(redacted_address(address), shown);
         }
     }
 

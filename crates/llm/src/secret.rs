@@ -1,4 +1,4 @@
-//! A key, kept out of everything that is printed, and wiped from memory when it is dropped.
+//! API keys that are never printed, and wiped from memory when dropped.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
 
-/// What tells a key from others and from which nobody finds the key: the first 32 bits of its SHA-256.
+/// Distinguishes keys without revealing them: the first 32 bits of the SHA-256, printed as 8 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u32);
 
@@ -17,39 +17,39 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// A text that must not be seen. `Debug` prints `[redacted]`, and there is no `Display`.
+/// A secret text. `Debug` prints `[redacted]`; there is no `Display`.
 #[derive(Clone)]
 pub struct Secret(SecretString);
 
-/// What stands for a secret in a text.
+/// Replaces a secret in texts.
 pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Secret {
-    /// Wraps a key. White space around it, as copied keys have, is dropped.
+    /// Wraps a key. Surrounding white space, common in copied keys, is removed.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(SecretString::from(text.trim()))
     }
 
-    /// Whether there is nothing to hide.
+    /// Whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expose().is_empty()
     }
 
-    /// What tells it from others.
+    /// The fingerprint of the secret.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(self.expose().as_bytes()));
         Fingerprint(u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// The key itself, for the one place that puts it into a header.
+    /// The key itself, for the code that builds request headers.
     pub(crate) fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// Whether it is a signed token with a body of its own (JWT), and no plain key.
+    /// Whether the key is a JSON Web Token rather than a plain key.
     pub(crate) fn is_jwt(&self) -> bool {
         self.expose().starts_with("eyJ") && self.expose().matches('.').count() == 2
     }
@@ -64,7 +64,7 @@ impl PartialEq for Secret {
 impl Eq for Secret {}
 
 impl<'de> Deserialize<'de> for Secret {
-    /// Reads a text. What is refused is not named: it may be the key.
+    /// Accepts a string only. Errors do not quote the value: it may be the key.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
         impl<'de> Visitor<'de> for Text {
@@ -104,8 +104,8 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// What is said of a key that is no text; digits alone are read as a number.
-const NO_TEXT: &str = "the key (not shown) is no text: put it in double quotes, inside of a variable as well (VARIABLE='\"…\"')";
+/// Error for a key that is not a string; unquoted digits are parsed as a number.
+const NO_TEXT: &str = "the key (not shown) is not a string: put it in double quotes, also inside an environment variable (VARIABLE='\"…\"')";
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

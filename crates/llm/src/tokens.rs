@@ -1,4 +1,4 @@
-//! About how many tokens a request has. What a provider reported is always better: see
+//! Estimates how many tokens a request has. Use what the provider reported where available: see
 //! [`ContextBudget`](crate::ContextBudget).
 
 mod estimate;
@@ -10,12 +10,12 @@ pub use estimate::estimate;
 
 use crate::model::{Request, SystemPart};
 
-/// What a provider puts around an entry, and around a call or result in it: roles, ids, marks.
+/// Tokens a provider adds around an entry, and around a tool call or result in it: roles, ids, delimiters.
 const PER_ENTRY: u64 = 4;
 const PER_CALL: u64 = 8;
 
-/// What a provider adds to a request as soon as it has tools, in tokens. The differences between 710 recorded usages
-/// and what o200k makes of the requests, in the median (November 2026).
+/// Tokens a provider adds to a request that has tools: the median difference between 710 recorded usages and the
+/// o200k count of the requests (November 2026).
 pub(crate) fn tool_overhead(provider: &str) -> u64 {
     match provider {
         "anthropic" => 695,
@@ -24,19 +24,19 @@ pub(crate) fn tool_overhead(provider: &str) -> u64 {
     }
 }
 
-/// A whole request.
+/// Estimates a whole request.
 #[must_use]
 pub fn of_request(request: &Request<'_>, provider: &str) -> u64 {
     of_frame(request, provider) + of_entries(request.entries)
 }
 
-/// What stands around the history: system prompt and tools before it, the system context after it.
+/// Estimates everything but the history: system prompt, tools and system context.
 #[must_use]
 pub fn of_frame(request: &Request<'_>, provider: &str) -> u64 {
     of_preamble(request.system, request.tools, provider) + request.system_context.map_or(0, estimate)
 }
 
-/// What comes before the history: system prompt and tools.
+/// Estimates what precedes the history: system prompt and tools.
 #[must_use]
 pub fn of_preamble(system: &[SystemPart], tools: &[ToolDefinition], provider: &str) -> u64 {
     let system: u64 = system.iter().map(|part| estimate(&part.text)).sum();
@@ -50,7 +50,7 @@ pub fn of_preamble(system: &[SystemPart], tools: &[ToolDefinition], provider: &s
     system + overhead + tools
 }
 
-/// Entries of a history.
+/// Estimates entries of a history.
 #[must_use]
 pub fn of_entries(entries: &[Entry]) -> u64 {
     entries.iter().map(|entry| PER_ENTRY + entry.content.iter().map(of_block).sum::<u64>()).sum()

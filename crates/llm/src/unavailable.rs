@@ -1,12 +1,11 @@
-//! A model that cannot be reached for a reason known beforehand.
+//! A model that cannot be called, for a reason known at start-up.
 
 use futures_util::future::{self, BoxFuture};
 use houston_domain::model::ModelError;
 
 use crate::model::{Description, EventStream, Model, Request};
 
-/// Fails every call with one error. A missing key thus fails the run, where a user sees it, and not the
-/// process.
+/// Fails every call with the same error. A missing key thus fails the run, where users see it, and not the process.
 #[derive(Debug, Clone)]
 pub struct Unavailable {
     description: Description,
@@ -14,7 +13,7 @@ pub struct Unavailable {
 }
 
 impl Unavailable {
-    /// Stands in for the model of `description`.
+    /// Creates a stand-in for the model of `description`.
     #[must_use]
     pub fn new(description: Description, error: ModelError) -> Self {
         Self { description, error }

@@ -41,8 +41,8 @@ fn a_tenth_is_kept_free_and_only_a_tenth_too_much_is_beyond_doubt() {
 }
 
 proptest! {
-    /// However a conversation grows and whatever is asked in between, it is as long as if it were looked at as a whole
-    /// after the last report.
+    /// The count does not depend on how often and when it is read: it equals one estimate of everything added since
+    /// the last reported usage.
     #[test]
     fn it_does_not_matter_when_it_is_asked(
         turns in proptest::collection::vec((".{0,40}", any::<bool>(), 0..5000u64), 1..20)

@@ -1,4 +1,4 @@
-//! How long a provider asks to wait: in seconds, in milliseconds, as a date, inside the body, or in words.
+//! Parses how long a provider asks to wait: from headers, from fields of the body, or from the message text.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,15 +6,15 @@ use chrono::DateTime;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-/// Nobody waits longer than a day for a model; what asks for more is a mistake.
+/// Longest wait accepted: a day. Larger values are treated as a mistake and cut to this.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Numbers from here on are moments in milliseconds since 1970, and those from the next on in seconds. No wait
-/// is as long as either.
+/// Numbers from this value on are timestamps in milliseconds since 1970; those from [`MOMENT_IN_S`] on are in
+/// seconds. No wait is as long as either.
 const MOMENT_IN_MS: f64 = 1e12;
 const MOMENT_IN_S: f64 = 1e9;
 
-/// The longest wait that the headers ask for. AI Foundry sends `retry-after: 1` beside `retry-after-ms: 0`.
+/// The longest wait in the headers. Azure AI Foundry sends `retry-after: 1` together with `retry-after-ms: 0`.
 pub(super) fn in_headers(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let millis =
@@ -29,9 +29,9 @@ pub(super) fn in_headers(headers: &HeaderMap) -> Option<Duration> {
     millis.max(plain)
 }
 
-/// When the limit that was reached ends, from the headers of all limits (`x-ratelimit-reset-tokens: 6m0s`,
-/// `anthropic-ratelimit-requests-reset: 2026-05-28T22:16:32Z`, `ratelimit-reset: 30`). Of several, those count
-/// that have nothing left; if none says so, all do. The longest decides.
+/// The time until the exhausted rate limit resets, from the rate limit headers (`x-ratelimit-reset-tokens: 6m0s`,
+/// `anthropic-ratelimit-requests-reset: 2026-05-28T22:16:32Z`, `ratelimit-reset: 30`). Only limits with nothing
+/// remaining count; if no header shows which those are, all count. The longest time wins.
 pub(super) fn until_reset(headers: &HeaderMap) -> Option<Duration> {
     let resets = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str();
@@ -48,13 +48,13 @@ pub(super) fn until_reset(headers: &HeaderMap) -> Option<Duration> {
     resets.into_iter().filter(|(_, this)| *this || !exhausted).map(|(wait, _)| wait).max()
 }
 
-/// How far the moment is that a body names, in milliseconds since 1970.
+/// The time until a timestamp from the body, in milliseconds since 1970.
 pub(super) fn until_moment(headers: &HeaderMap, moment_ms: u64) -> Option<Duration> {
     from_now(headers, UNIX_EPOCH.checked_add(Duration::from_millis(moment_ms))?)
 }
 
-/// The wait that an error object names: Gemini's `{"@type": "…RetryInfo", "retryDelay": "48s"}` among its
-/// details, or a number of its own or in OpenRouter's `metadata`.
+/// The wait in the fields of an error object: Gemini's `{"@type": "…RetryInfo", "retryDelay": "48s"}` among its
+/// details, or a number in the error itself or in OpenRouter's `metadata`.
 pub(super) fn in_body(details: &Value) -> Option<Duration> {
     let infos = details.get("details").and_then(Value::as_array);
     let infos = infos.into_iter().flatten().filter_map(|info| span(info.get("retryDelay")?.as_str()?));
@@ -66,7 +66,7 @@ pub(super) fn in_body(details: &Value) -> Option<Duration> {
     infos.chain(numbers).max()
 }
 
-/// OpenRouter repeats its headers inside the body: `{"metadata": {"headers": {"X-RateLimit-Reset": "<ms>"}}}`.
+/// OpenRouter repeats rate limit headers in the body: `{"metadata": {"headers": {"X-RateLimit-Reset": "<ms>"}}}`.
 pub(super) fn reset_in_body(details: &Value) -> Option<u64> {
     let headers = details.pointer("/metadata/headers")?.as_object()?;
     let reset = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-ratelimit-reset"))?.1;
@@ -75,7 +75,8 @@ pub(super) fn reset_in_body(details: &Value) -> Option<u64> {
     u64::try_from(seconds_unbounded(ms / 1000.0)?.as_millis()).ok()
 }
 
-/// `Please try again in 6m0s`, `Please retry after 7 seconds`, `Please wait 44 seconds before retrying`.
+/// The wait in a message: `Please try again in 6m0s`, `Please retry after 7 seconds`, `Please wait 44 seconds before
+/// retrying`.
 pub(super) fn in_text(message: &str) -> Option<Duration> {
     let words = message.to_lowercase();
     ["try again in ", "retry in ", "retry after ", "try again after ", "wait "].iter().find_map(|lead| {
@@ -84,7 +85,7 @@ pub(super) fn in_text(message: &str) -> Option<Duration> {
     })
 }
 
-/// A number and its unit, or several of them: `6m0s`, `1.5s`, `20ms`, `48 seconds`. What follows is ignored.
+/// Parses numbers with units: `6m0s`, `1.5s`, `20ms`, `48 seconds`. Text after them is ignored.
 fn span(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut total: Option<f64> = None;
@@ -107,7 +108,7 @@ fn span(text: &str) -> Option<Duration> {
     seconds(total?)
 }
 
-/// The value of a reset header: a span, seconds, a moment as a number, or a date.
+/// Parses the value of a reset header: a duration, a number of seconds, a numeric timestamp, or a date.
 fn moment_or_span(headers: &HeaderMap, text: &str) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {
         return match number {
@@ -122,7 +123,8 @@ fn moment_or_span(headers: &HeaderMap, text: &str) -> Option<Duration> {
     span(text)
 }
 
-/// The distance between two dates of the same server needs no clock, and no agreement on the time.
+/// The time from the response's `date` header to `until`. Comparing two times of the same server needs no local
+/// clock.
 fn from_now(headers: &HeaderMap, until: SystemTime) -> Option<Duration> {
     let now = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
     Some(until.duration_since(now).unwrap_or_default().min(LONGEST))

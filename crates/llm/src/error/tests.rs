@@ -1,6 +1,6 @@
-mod said;
+mod documented;
 
-use self::said::SAID;
+use self::documented::DOCUMENTED;
 use super::*;
 
 fn code(status: u16, body: &str) -> Code {
@@ -47,7 +47,7 @@ fn a_wait_is_taken_only_from_errors_that_may_pass() {
 
 #[test]
 fn what_providers_are_known_to_say_lands_in_its_code() {
-    for (status, body, expected) in SAID {
+    for (status, body, expected) in DOCUMENTED {
         assert_eq!(code(*status, body), *expected, "{status} {body}");
         let error = refused(*status, &HeaderMap::new(), body.as_bytes());
         assert!(!error.message.is_empty() && !error.message.contains("<html"), "{error}");
@@ -70,7 +70,7 @@ fn waits_come_from_headers_fields_words_and_limits_in_that_order() {
     assert_eq!(wait(429, &[limit], words), Some(20_000));
     assert_eq!(wait(429, &[], field), Some(48_000));
     assert_eq!(wait(429, &[limit], "{}"), Some(360_000));
-    assert_eq!(wait(503, &[limit], "{}"), None, "the limit is not why");
+    assert_eq!(wait(503, &[limit], "{}"), None, "a limit does not delay a 503");
     let moment = r#"{"error":{"code":429,"message":"Rate limit exceeded: free","metadata":{"headers":{"X-RateLimit-Reset":"1780006592000"}}}}"#;
     assert_eq!(wait(429, &[("date", "Thu, 28 May 2026 22:16:02 GMT")], moment), Some(30_000));
     assert_eq!(in_stream(words).retry_after.map(|wait| wait.as_secs()), Some(20));

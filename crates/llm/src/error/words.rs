@@ -1,6 +1,7 @@
-//! The words that decide. Codes are compared whole, phrases are looked for; all in lower case.
+//! Codes and phrases by which errors are classified, in lower case. Codes are compared as a whole, phrases are
+//! searched for.
 
-/// The headers that name a request, the provider's own before those of what stands before it.
+/// Headers with a request id: those of providers before those of proxies and gateways.
 pub(super) const REQUEST_IDS: &[&str] = &[
     "request-id",
     "x-request-id",
@@ -128,7 +129,7 @@ pub(super) const NO_MODEL_PHRASES: &[&str] = &[
     "does not exist or you do not have access",
 ];
 
-/// The model exists; something else that was asked for is not there, or is not allowed.
+/// The model exists; something else that was requested does not, or is not allowed.
 pub(super) const NOT_THE_MODEL_PHRASES: &[&str] = &[
     "no endpoints found that",
     "no endpoints found matching",
@@ -143,7 +144,7 @@ pub(super) const NOT_THE_MODEL_PHRASES: &[&str] = &[
     "cachedcontent",
 ];
 
-/// How llama.cpp and Ollama say, with status 500, that the server was set up without something.
+/// Messages of llama.cpp and Ollama, sent with status 500, about a server set up without the needed feature.
 pub(super) const SETUP_PHRASES: &[&str] = &[
     "requires --jinja",
     "cannot use both json_schema and grammar",
@@ -152,7 +153,7 @@ pub(super) const SETUP_PHRASES: &[&str] = &[
     "unable to load model",
 ];
 
-/// Count when `model` stands before them.
+/// These count only if `model` precedes them.
 pub(super) const MISSING_PHRASES: &[&str] = &[
     "not found",
     "does not exist",
@@ -204,7 +205,7 @@ pub(super) const BROKEN_TAGS: &[&str] = &[
     "bad_gateway",
 ];
 
-/// Ollama's, which come without a code.
+/// Ollama's messages, which come without a code.
 pub(super) const BROKEN_PHRASES: &[&str] = &[
     "error was encountered while running the model",
     "runner process",

@@ -1,17 +1,17 @@
-//! JSON that stands in a stream without any framing, over one line or several.
+//! JSON in an event stream outside of any event, on one line or several.
 
-/// Lines of JSON, joined until the bracket that opened them is closed.
+/// Collects lines of JSON until the opening bracket is closed.
 #[derive(Debug, Default)]
 pub(super) struct BareJson {
     bytes: Vec<u8>,
-    /// How many brackets are open.
+    /// Number of open brackets.
     depth: usize,
     in_text: bool,
     escaped: bool,
 }
 
 impl BareJson {
-    /// What was received so far.
+    /// The bytes received so far.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -33,7 +33,7 @@ impl BareJson {
         self.depth == 0
     }
 
-    /// Forgets everything.
+    /// Discards the collected lines.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

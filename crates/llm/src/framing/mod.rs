@@ -1,5 +1,5 @@
-//! From the bytes of a stream to the events of a [`Decoder`](crate::wire::Decoder): [`sse`] and [`ndjson`] find where
-//! one event ends and the next begins, [`reader`] passes them on.
+//! Splits a byte stream into events for a [`Decoder`](crate::wire::Decoder): [`sse`] and [`ndjson`] find the
+//! boundaries of events, [`reader`] passes them to the decoder.
 
 mod bare_json;
 mod ndjson;
@@ -11,28 +11,28 @@ pub(crate) use self::reader::Reader;
 use self::sse::SseDecoder;
 pub(crate) use self::sse::{Fault, SseEvent};
 
-/// The framing of one stream: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it
-/// says `false`.
+/// The framing of one stream. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance)
+/// until it returns `false`.
 #[derive(Debug)]
 pub(crate) enum Framing {
     /// Server-sent events.
     Sse(SseDecoder),
-    /// A JSON value a line.
+    /// One JSON value per line.
     Lines(LineDecoder),
 }
 
 impl Framing {
-    /// Server-sent events.
+    /// A decoder for server-sent events.
     pub(crate) fn sse() -> Self {
         Self::Sse(SseDecoder::default())
     }
 
-    /// A JSON value a line.
+    /// A decoder for one JSON value per line.
     pub(crate) fn lines() -> Self {
         Self::Lines(LineDecoder::default())
     }
 
-    /// Takes the next bytes.
+    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         match self {
             Self::Sse(decoder) => decoder.push(bytes),
@@ -40,10 +40,10 @@ impl Framing {
         }
     }
 
-    /// Goes to the next event; `false` when more bytes are needed.
+    /// Moves to the next event; `false` when more bytes are needed.
     ///
     /// # Errors
-    /// [`Fault::TooLong`].
+    /// [`Fault::TooLong`] when an event exceeds its size limit.
     pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
         match self {
             Self::Sse(decoder) => decoder.advance(),
@@ -51,10 +51,10 @@ impl Framing {
         }
     }
 
-    /// Ends the input: like [`advance`](Self::advance) for an event whose end never came.
+    /// Ends the input. Like [`advance`](Self::advance), and also returns a last event without its terminator.
     ///
     /// # Errors
-    /// [`Fault::TooLong`].
+    /// [`Fault::TooLong`] when an event exceeds its size limit.
     pub(crate) fn end(&mut self) -> Result<bool, Fault> {
         match self {
             Self::Sse(decoder) => decoder.end(),
@@ -62,10 +62,10 @@ impl Framing {
         }
     }
 
-    /// The event that [`advance`](Self::advance) went to. A line has no name.
+    /// The current event. A line of JSON has an empty name.
     ///
     /// # Errors
-    /// [`Fault::NotText`].
+    /// [`Fault::NotText`] when the event is not UTF-8.
     pub(crate) fn event(&self) -> Result<SseEvent<'_>, Fault> {
         match self {
             Self::Sse(decoder) => decoder.event(),
@@ -73,7 +73,7 @@ impl Framing {
         }
     }
 
-    /// Whether JSON outside of events was begun and not completed.
+    /// Whether JSON outside of events has started and is incomplete.
     pub(crate) fn is_inside_bare_json(&self) -> bool {
         match self {
             Self::Sse(decoder) => decoder.is_inside_bare_json(),

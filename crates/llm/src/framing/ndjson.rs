@@ -1,39 +1,40 @@
-//! Lines of JSON, decoded from bytes cut anywhere.
+//! Decoder for newline-delimited JSON. Input may be cut at any byte.
 //!
-//! One line is held at a time and lent out of the buffer, as [`sse`](super::sse) does with its events.
+//! One line is held at a time and borrowed from the buffer, as in [`sse`](super::sse).
 
-/// Longest line accepted, in bytes; as long as an event may be.
+/// Longest line accepted, in bytes; 1 MiB.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Buffers above this size are given back between chunks.
+/// Capacity in bytes to which a larger buffer shrinks between chunks.
 const KEPT_CAPACITY: usize = 4 << 10;
 
 use super::sse::Fault;
 
-/// The decoder: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it says `false`.
+/// The decoder. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance) until it returns
+/// `false`.
 #[derive(Debug, Default)]
 pub(crate) struct LineDecoder {
     buffer: Vec<u8>,
-    /// Where the line begins that is lent out.
+    /// Start of the current line in the buffer.
     start: usize,
-    /// Where it ends.
+    /// End of the current line.
     end: usize,
-    /// Where the next one begins; everything before is done with.
+    /// Start of the next line; everything before it is done.
     next: usize,
-    /// How far the next line was searched for its end.
+    /// Up to where the next line was searched for its end.
     searched: usize,
 }
 
 impl LineDecoder {
-    /// Takes the next bytes.
+    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Goes to the next line that is not blank; `false` when more bytes are needed.
+    /// Moves to the next line that is not blank; `false` when more bytes are needed.
     ///
     /// # Errors
-    /// [`Fault::TooLong`].
+    /// [`Fault::TooLong`] when a line exceeds [`LONGEST_LINE`].
     pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
         while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             self.start = self.next;
@@ -51,19 +52,19 @@ impl LineDecoder {
         if self.buffer.len() > LONGEST_LINE { Err(Fault::TooLong) } else { Ok(false) }
     }
 
-    /// Ends the input: like [`advance`](Self::advance) for a last line without an end.
+    /// Ends the input. Like [`advance`](Self::advance), and also returns a last line without a line end.
     ///
     /// # Errors
-    /// [`Fault::TooLong`].
+    /// [`Fault::TooLong`] when a line exceeds [`LONGEST_LINE`].
     pub(crate) fn end(&mut self) -> Result<bool, Fault> {
         self.push(b"\n");
         self.advance()
     }
 
-    /// The line that [`advance`](Self::advance) went to.
+    /// The current line.
     ///
     /// # Errors
-    /// [`Fault::NotText`].
+    /// [`Fault::NotText`] when the line is not UTF-8.
     pub(crate) fn line(&self) -> Result<&str, Fault> {
         std::str::from_utf8(&self.buffer[self.start..self.end]).map_err(|_| Fault::NotText)
     }

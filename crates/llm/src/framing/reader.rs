@@ -1,4 +1,4 @@
-//! Reads one answer: bytes in, [`Event`]s out.
+//! Reads one answer: takes bytes, returns [`Event`]s.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ use crate::wire::repair::repaired;
 pub(crate) struct Reader {
     framing: Framing,
     decoder: Box<dyn Decoder>,
-    /// Whether an event was decoded.
+    /// Whether any event was decoded.
     begun: bool,
-    /// The first JSON that stood outside of events and is no error: perhaps the whole answer.
+    /// The first JSON outside of events that is not an error: possibly the whole answer.
     bare: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Reader {
     /// Decodes the next bytes. Nothing is read after [`Event::Done`].
     ///
     /// # Errors
-    /// What the provider reports; `INVALID_RESPONSE` for what cannot be read.
+    /// The error reported by the provider; `INVALID_RESPONSE` for data that cannot be decoded.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.framing.push(bytes);
         while self.framing.advance().map_err(unreadable)? {
@@ -41,10 +41,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes note that the connection was closed. An event that was cut off means that the answer was, too.
+    /// Handles the end of the connection. If the last event was cut off, so was the answer.
     ///
     /// # Errors
-    /// `NETWORK_ERROR` unless the answer is complete; the provider's error if that was received last.
+    /// `NETWORK_ERROR` if the answer is incomplete; the provider's error if that was received last.
     pub(crate) fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if is_done(out) {
             return Ok(());
@@ -86,8 +86,7 @@ impl Reader {
     }
 }
 
-/// Whether the last event of a closed connection was received whole: the JSON of an event that was cut off does not
-/// end.
+/// Whether the last event before the connection closed is complete: JSON that was cut off does not parse.
 fn is_whole(data: &str) -> bool {
     let data = data.trim();
     let is_cut_json =

@@ -1,77 +1,78 @@
-//! Server-sent events, decoded from bytes cut anywhere.
+//! Decoder for server-sent events. Input may be cut at any byte.
 //!
-//! One event is held at a time and lent out of the buffer, so that a token costs no allocation here. Comments,
-//! ids and retry delays mean nothing to a call that is never resumed, and are skipped.
+//! One event is held at a time and borrowed from the buffer, so that a token costs no allocation here. Comments, ids
+//! and retry delays are skipped: a model call is never resumed.
 //!
-//! JSON that stands between the events without `data:` is reported as well: Gemini and several gateways write an
-//! error this way once a stream has begun, often over several lines.
+//! JSON between the events without a `data:` prefix is reported as well: Gemini and several gateways report errors
+//! this way once a stream has started, often over several lines.
 
 use std::ops::Range;
 
 use super::bare_json::BareJson;
 
-/// Longest event accepted, in bytes. Responses ends with one that holds the whole answer once more, beside the
-/// instructions and tools it was given; what is longer is no model talking.
+/// Longest event accepted, in bytes. The Responses API ends with an event that repeats the whole answer together with
+/// its instructions and tools.
 const LONGEST_EVENT: usize = 4 << 20;
 
-/// Buffers above this size are given back between chunks: thousands of quiet streams must stay small.
+/// Capacity in bytes to which a larger buffer shrinks between chunks, because thousands of idle streams may be open.
 const KEPT_CAPACITY: usize = 4 << 10;
 
 /// Why bytes cannot be decoded as events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
-    /// More than [`LONGEST_EVENT`] without an end.
-    #[error("an event longer than 4 MiB")]
+    /// An event without an end after [`LONGEST_EVENT`] bytes.
+    #[error("the provider sent an event longer than 4 MiB")]
     TooLong,
-    /// Not UTF-8.
-    #[error("an event that is not UTF-8")]
+    /// An event that is not UTF-8.
+    #[error("the provider sent an event that is not UTF-8")]
     NotText,
 }
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SseEvent<'a> {
-    /// Its `event` field; empty when there was none.
+    /// The `event` field; empty if there was none.
     pub(crate) name: &'a str,
-    /// Its `data` lines, joined by line feeds.
+    /// The `data` lines, joined by line feeds.
     pub(crate) data: &'a str,
-    /// Whether it was an event. `false` for JSON that stood outside of any: `data` is that JSON then.
+    /// `true` for an event, `false` for JSON outside of any event (then in `data`).
     pub(crate) framed: bool,
 }
 
 /// What [`SseDecoder::event`] returns.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Lent {
+enum Current {
     #[default]
     Nothing,
     Event,
     BareJson,
 }
 
-/// Where the data of the event under construction is.
+/// Where the data of the event being read is stored.
 #[derive(Debug, Default)]
 enum Data {
     #[default]
     None,
     /// One line, still in the buffer: the usual case.
     Line(Range<usize>),
-    /// Several.
+    /// Several lines.
     Joined(Vec<u8>),
 }
 
-/// The decoder: feed it with [`push`](Self::push), then call [`advance`](Self::advance) until it says `false`.
+/// The decoder. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance) until it returns
+/// `false`.
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
     buffer: Vec<u8>,
-    /// Where the event under construction begins; everything before is done with.
+    /// Start of the event being read; everything before it is done.
     event_start: usize,
-    /// Where the next line begins.
+    /// Start of the next line.
     line_start: usize,
-    /// How far the next line was searched for its end.
+    /// Up to where the next line was searched for its end.
     searched: usize,
-    /// The last line ended in CR: an LF that follows belongs to it.
+    /// The last line ended in CR: an LF directly after it belongs to it.
     after_cr: bool,
-    lent: Lent,
+    current: Current,
     name: Range<usize>,
     data: Data,
     /// JSON outside of events, as far as it was received.
@@ -79,25 +80,25 @@ pub(crate) struct SseDecoder {
 }
 
 impl SseDecoder {
-    /// Takes the next bytes.
+    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Goes to the next event; `false` when more bytes are needed.
+    /// Moves to the next event; `false` when more bytes are needed.
     ///
     /// # Errors
-    /// [`Fault::TooLong`].
+    /// [`Fault::TooLong`] when an event exceeds [`LONGEST_EVENT`].
     pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
-        match std::mem::take(&mut self.lent) {
-            Lent::Nothing => {}
-            Lent::Event => self.begin_event(),
-            Lent::BareJson => self.bare.clear(),
+        match std::mem::take(&mut self.current) {
+            Current::Nothing => {}
+            Current::Event => self.begin_event(),
+            Current::BareJson => self.bare.clear(),
         }
         while let Some(line) = self.next_line() {
             if self.is_bare(&line) {
                 if self.take_bare(line) {
-                    self.lent = Lent::BareJson;
+                    self.current = Current::BareJson;
                     return Ok(true);
                 }
             } else if !line.is_empty() {
@@ -105,7 +106,7 @@ impl SseDecoder {
             } else if matches!(self.data, Data::None) {
                 self.begin_event();
             } else {
-                self.lent = Lent::Event;
+                self.current = Current::Event;
                 let length = self.line_start - self.event_start;
                 return if length > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(true) };
             }
@@ -115,25 +116,25 @@ impl SseDecoder {
         if longest > LONGEST_EVENT { Err(Fault::TooLong) } else { Ok(false) }
     }
 
-    /// Whether JSON outside of events was begun and not completed.
+    /// Whether JSON outside of events has started and is incomplete.
     pub(crate) fn is_inside_bare_json(&self) -> bool {
-        self.lent != Lent::BareJson && !self.bare.bytes().is_empty()
+        self.current != Current::BareJson && !self.bare.bytes().is_empty()
     }
 
-    /// Ends the input: like [`advance`](Self::advance) for an event whose blank line, or last line end, never
-    /// came.
+    /// Ends the input. Like [`advance`](Self::advance), and also returns a last event without its blank line or line
+    /// end.
     ///
     /// # Errors
-    /// [`Fault::TooLong`].
+    /// [`Fault::TooLong`] when an event exceeds [`LONGEST_EVENT`].
     pub(crate) fn end(&mut self) -> Result<bool, Fault> {
         self.push(b"\n\n");
         self.advance()
     }
 
-    /// The event that [`advance`](Self::advance) went to.
+    /// The current event.
     ///
     /// # Errors
-    /// [`Fault::NotText`].
+    /// [`Fault::NotText`] when the event is not UTF-8.
     pub(crate) fn event(&self) -> Result<SseEvent<'_>, Fault> {
         let data = match &self.data {
             Data::None => &[],
@@ -141,13 +142,13 @@ impl SseDecoder {
             Data::Joined(joined) => joined.as_slice(),
         };
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| Fault::NotText);
-        if self.lent == Lent::BareJson {
+        if self.current == Current::BareJson {
             return Ok(SseEvent { name: "", data: text(self.bare.bytes())?, framed: false });
         }
         Ok(SseEvent { name: text(&self.buffer[self.name.clone()])?, data: text(data)?, framed: true })
     }
 
-    /// Whether a line is JSON outside of events: it begins with a bracket, or continues what did.
+    /// Whether a line is JSON outside of events: it starts with a bracket, or continues such JSON.
     fn is_bare(&self, line: &Range<usize>) -> bool {
         let bytes = &self.buffer[line.clone()];
         if !self.bare.bytes().is_empty() {
@@ -172,7 +173,7 @@ impl SseDecoder {
         self.data = Data::None;
     }
 
-    /// The next whole line, without its end (LF, CR or CRLF).
+    /// The next complete line, without its end (LF, CR or CRLF).
     fn next_line(&mut self) -> Option<Range<usize>> {
         if self.after_cr && self.buffer.len() > self.line_start {
             self.after_cr = false;
@@ -200,7 +201,7 @@ impl SseDecoder {
         let value = (line.start + colon + skipped).min(line.end)..line.end;
         let name = bytes[..colon].strip_prefix(BOM).unwrap_or(&bytes[..colon]);
         if matches!(name, b"data" | b"event") {
-            // What was begun before is no JSON.
+            // The lines collected before are not JSON.
             self.bare.clear();
         }
         match name {
@@ -220,7 +221,7 @@ impl SseDecoder {
             },
             // An empty name must not point into the buffer, which is compacted before the event is complete.
             b"event" => self.name = if value.is_empty() { 0..0 } else { value },
-            // Heartbeats may come for hours without a blank line between them.
+            // Comments may be sent for hours without a blank line between them.
             _ if matches!(self.data, Data::None) && self.name.is_empty() => {
                 self.event_start = self.line_start
             }
@@ -228,7 +229,7 @@ impl SseDecoder {
         }
     }
 
-    /// Drops what was read, and shifts what is remembered.
+    /// Removes processed bytes from the buffer and adjusts the stored positions.
     fn compact(&mut self) {
         let done = std::mem::take(&mut self.event_start);
         self.buffer.drain(..done);
@@ -246,10 +247,10 @@ impl SseDecoder {
     }
 }
 
-/// Some servers begin with a byte order mark.
+/// Byte order mark, sent by some servers at the start.
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
-/// How the lines of events begin.
+/// Prefixes of the lines of events.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use houston_domain::model::{ModelError, ModelErrorCode};
 pub use self::address::Address;
 use self::key::not_configured;
 pub use self::rows::PROVIDERS;
-use crate::client::{Caller, HttpModel};
+use crate::client::{CallContext, HttpModel};
 use crate::http::Http;
 use crate::model::{Description, Model};
-use crate::scrub::shown_address;
+use crate::scrub::redacted_address;
 use crate::secret::Secret;
 use crate::simulated::Simulated;
 use crate::wire::{Dialect, Wire};
@@ -75,7 +75,7 @@ pub struct Provider {
 }
 
 /// How like a row's name must be to be suggested (Jaro-Winkler, 0 to 1).
-const LEAST_LIKE: f64 = 0.75;
+const MIN_SIMILARITY: f64 = 0.75;
 
 impl Provider {
     /// The row called `name`, or known by it.
@@ -87,7 +87,7 @@ impl Provider {
         if let Some(row) = PROVIDERS.iter().find(|row| row.names().any(|known| known == lower)) {
             return Ok(row);
         }
-        let nearest = nearest(PROVIDERS.iter().flat_map(Self::names), &lower, LEAST_LIKE);
+        let nearest = nearest(PROVIDERS.iter().flat_map(Self::names), &lower, MIN_SIMILARITY);
         let like = nearest.map_or(".".to_owned(), |nearest| format!(": did you mean {nearest}?"));
         let known: Vec<&str> = PROVIDERS.iter().map(|row| row.name).collect();
         let shown: String = name.chars().take(60).collect();
@@ -236,9 +236,9 @@ pub fn connect_with(
         return Err(not_configured(format!(
             "{}: `{}` is no http or https address",
             row.name,
-            shown_address(base)
+            redacted_address(base)
         )));
     };
-    HttpModel::new(Caller::new(choice.description(), key, &url), wire, row.dialect, url, row.auth, http)
+    HttpModel::new(CallContext::new(choice.description(), key, &url), wire, row.dialect, url, row.auth, http)
         .map(|model| Arc::new(model.with_tokens(tokens)) as Arc<dyn Model>)
 }

@@ -1,5 +1,5 @@
-//! Whether a model is asked at all. One that keeps failing is left alone for a while, then tried now and then until
-//! it answers.
+//! Circuit breaker of one model: rejects calls for a while after too many failures, then lets single calls through
+//! until one is answered.
 //!
 //! ```text
 //! closed ── half of 20 calls in 10 s failed ──► open ── 30 s later ──► half open ── a probe is answered ──► closed
@@ -7,61 +7,70 @@
 //!                                                └──── a probe failed ────┘
 //! ```
 //!
-//! What counts as failed is what waiting may mend and another call would meet too: rate limits, overload, 5xx, a
-//! broken connection, silence. A refused key or request is an answer. An answer that is none (garbage) says nothing.
+//! Failures that count are those that waiting may fix and that any other call would meet, too: rate limits, overload,
+//! 5xx, a broken connection, silence. A refused key or request counts as an answer. An invalid response counts as
+//! neither.
 
 use std::time::Duration;
 
 use houston_domain::model::ModelErrorCode;
 use serde::{Deserialize, Serialize};
 
-use crate::window::Window;
+use crate::routing::window::Window;
 
-/// `[retry.breaker]` of `jobs/orchestrator.toml`.
+/// `[retry.breaker]` in `jobs/orchestrator.toml`:
+///
+/// ```toml
+/// window_ms = 10000
+/// min_calls = 20
+/// failed_percent = 50
+/// open_ms = 30000
+/// probe_every_ms = 1000
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BreakerPolicy {
-    /// Over how much time calls are counted, in ms.
+    /// Period over which calls are counted, in ms.
     pub window_ms: u64,
-    /// Of fewer calls than this nothing is concluded.
+    /// Calls needed within the period before the breaker may open.
     pub min_calls: u64,
-    /// How many of them must have failed, in percent.
+    /// Share of failed calls at which the breaker opens, in percent.
     pub failed_percent: u64,
-    /// How long nobody is asked then, in ms.
+    /// How long the breaker stays open, in ms.
     pub open_ms: u64,
-    /// How often it is tried after that, in ms.
+    /// Shortest interval between probes while half open, in ms.
     pub probe_every_ms: u64,
 }
 
 impl Default for BreakerPolicy {
-    /// Half of 20 calls in 10 s; 30 s; once a second.
+    /// Opens at 50 % failures of at least 20 calls in 10 s, stays open for 30 s, then probes once a second.
     fn default() -> Self {
         Self { window_ms: 10_000, min_calls: 20, failed_percent: 50, open_ms: 30_000, probe_every_ms: 1000 }
     }
 }
 
-/// How a breaker stands.
+/// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
-    /// Everybody may call.
+    /// Calls are let through.
     Closed,
-    /// Nobody may.
+    /// Calls are rejected.
     Open,
-    /// One a second may.
+    /// One call per `probe_every_ms` is let through.
     HalfOpen,
 }
 
-/// Leave to call; its outcome counts only while the breaker still stands as it stood then.
+/// Permission for one call. The outcome of the call is ignored if the breaker has changed its state since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pass(u64);
+pub struct Permit(u64);
 
-/// No leave to call.
+/// A rejected call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
-    /// How the calls failed.
+pub struct Rejected {
+    /// The error code of the failure that opened the breaker.
     pub cause: ModelErrorCode,
-    /// In how long somebody may call again.
+    /// Time until the next call may be let through.
     pub wait: Duration,
 }
 
@@ -72,28 +81,28 @@ enum State {
     HalfOpen { next_probe: Duration, cause: ModelErrorCode },
 }
 
-/// The breaker of one model of one provider, free of I/O: `now` is any clock that never goes back.
+/// The breaker of one model of one provider, without I/O: `now` is the reading of any monotonic clock.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     policy: BreakerPolicy,
     state: State,
     since: Duration,
-    /// How often the state has changed.
+    /// Number of state changes so far; identifies the state a [`Permit`] was issued in.
     changes: u64,
     calls: Window,
-    /// Failures since it was last closed.
+    /// Failures since the breaker was last closed.
     failures: u64,
 }
 
 impl Breaker {
-    /// Closed.
+    /// Creates a closed breaker.
     #[must_use]
     pub fn new(policy: BreakerPolicy, now: Duration) -> Self {
         let calls = Window::new(Duration::from_millis(policy.window_ms));
         Self { policy, state: State::Closed, since: now, changes: 0, calls, failures: 0 }
     }
 
-    /// How it stands.
+    /// The current state.
     #[must_use]
     pub fn state(&self) -> BreakerState {
         match self.state {
@@ -103,38 +112,40 @@ impl Breaker {
         }
     }
 
-    /// Since when it stands so.
+    /// When the breaker entered its current state.
     #[must_use]
     pub fn since(&self) -> Duration {
         self.since
     }
 
-    /// Failed calls: while closed, of the window; else all since it was closed.
+    /// Number of failed calls: within the window while closed, otherwise since the breaker was last closed.
     pub fn failures(&mut self, now: Duration) -> u64 {
         if self.state == State::Closed { self.calls.counts(now).marked } else { self.failures }
     }
 
-    /// Asks for leave to call.
+    /// Asks for permission to call.
     ///
     /// # Errors
-    /// [`Refused`] while it is open, and while half open for all but one call a second.
-    pub fn admit(&mut self, now: Duration) -> Result<Pass, Refused> {
+    /// [`Rejected`] while the breaker is open; while half open, for all calls but one per `probe_every_ms`.
+    pub fn admit(&mut self, now: Duration) -> Result<Permit, Rejected> {
         let every = Duration::from_millis(self.policy.probe_every_ms);
         match self.state {
             State::Closed => {}
-            State::Open { until, cause } if now < until => return Err(Refused { cause, wait: until - now }),
-            State::Open { cause, .. } => self.turn(State::HalfOpen { next_probe: now + every, cause }, now),
+            State::Open { until, cause } if now < until => return Err(Rejected { cause, wait: until - now }),
+            State::Open { cause, .. } => {
+                self.transition(State::HalfOpen { next_probe: now + every, cause }, now)
+            }
             State::HalfOpen { next_probe, cause } if now < next_probe => {
-                return Err(Refused { cause, wait: next_probe - now });
+                return Err(Rejected { cause, wait: next_probe - now });
             }
             State::HalfOpen { cause, .. } => self.state = State::HalfOpen { next_probe: now + every, cause },
         }
-        Ok(Pass(self.changes))
+        Ok(Permit(self.changes))
     }
 
-    /// The provider answered.
-    pub fn answered(&mut self, pass: Pass, now: Duration) {
-        if pass.0 != self.changes {
+    /// Records that the provider answered.
+    pub fn record_success(&mut self, permit: Permit, now: Duration) {
+        if permit.0 != self.changes {
             return;
         }
         match self.state {
@@ -142,15 +153,15 @@ impl Breaker {
             State::HalfOpen { .. } => {
                 self.failures = 0;
                 self.calls = Window::new(Duration::from_millis(self.policy.window_ms));
-                self.turn(State::Closed, now);
+                self.transition(State::Closed, now);
             }
             State::Open { .. } => {}
         }
     }
 
-    /// The call failed with `cause`, which is one of those that count.
-    pub fn failed(&mut self, pass: Pass, cause: ModelErrorCode, now: Duration) {
-        if pass.0 != self.changes {
+    /// Records that the call failed with `cause`. Call it only for failures that count (see the module page).
+    pub fn record_failure(&mut self, permit: Permit, cause: ModelErrorCode, now: Duration) {
+        if permit.0 != self.changes {
             return;
         }
         let open = State::Open { until: now + Duration::from_millis(self.policy.open_ms), cause };
@@ -161,18 +172,18 @@ impl Breaker {
                 let enough = counts.all >= self.policy.min_calls;
                 if enough && counts.marked * 100 >= counts.all * self.policy.failed_percent {
                     self.failures = counts.marked;
-                    self.turn(open, now);
+                    self.transition(open, now);
                 }
             }
             State::HalfOpen { .. } => {
                 self.failures += 1;
-                self.turn(open, now);
+                self.transition(open, now);
             }
             State::Open { .. } => {}
         }
     }
 
-    fn turn(&mut self, state: State, now: Duration) {
+    fn transition(&mut self, state: State, now: Duration) {
         self.state = state;
         self.since = now;
         self.changes += 1;
@@ -191,13 +202,13 @@ mod tests {
     }
 
     fn fail(breaker: &mut Breaker, ms: u64) {
-        let pass = breaker.admit(at(ms)).unwrap();
-        breaker.failed(pass, NetworkError, at(ms));
+        let permit = breaker.admit(at(ms)).unwrap();
+        breaker.record_failure(permit, NetworkError, at(ms));
     }
 
     fn answer(breaker: &mut Breaker, ms: u64) {
-        let pass = breaker.admit(at(ms)).unwrap();
-        breaker.answered(pass, at(ms));
+        let permit = breaker.admit(at(ms)).unwrap();
+        breaker.record_success(permit, at(ms));
     }
 
     fn opened() -> Breaker {
@@ -227,16 +238,16 @@ mod tests {
     #[test]
     fn it_stays_open_for_its_time_and_then_lets_one_call_a_second_through() {
         let mut breaker = opened();
-        assert_eq!(breaker.admit(at(1500)), Err(Refused { cause: NetworkError, wait: at(29_500) }));
+        assert_eq!(breaker.admit(at(1500)), Err(Rejected { cause: NetworkError, wait: at(29_500) }));
         assert!(breaker.admit(at(30_999)).is_err());
         let probe = breaker.admit(at(31_000)).unwrap();
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         assert_eq!(breaker.admit(at(31_400)).unwrap_err().wait, at(600));
-        // The first probe takes its time: another may try.
+        // The first probe is still running: another is let through.
         let second = breaker.admit(at(32_000)).unwrap();
-        breaker.failed(second, RateLimited, at(32_100));
-        assert_eq!(breaker.admit(at(32_200)), Err(Refused { cause: RateLimited, wait: at(29_900) }));
-        breaker.answered(probe, at(32_300));
+        breaker.record_failure(second, RateLimited, at(32_100));
+        assert_eq!(breaker.admit(at(32_200)), Err(Rejected { cause: RateLimited, wait: at(29_900) }));
+        breaker.record_success(probe, at(32_300));
         assert_eq!(breaker.state(), BreakerState::Open, "an answer to an older question changes nothing");
         answer(&mut breaker, 62_100);
         assert_eq!((breaker.state(), breaker.failures(at(62_100))), (BreakerState::Closed, 0));
@@ -250,15 +261,15 @@ mod tests {
         let old = breaker.admit(at(0)).unwrap();
         (0..20).for_each(|_| fail(&mut breaker, 1000));
         let probe = breaker.admit(at(31_000)).unwrap();
-        breaker.failed(old, NetworkError, at(31_100));
+        breaker.record_failure(old, NetworkError, at(31_100));
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
-        breaker.answered(probe, at(31_200));
+        breaker.record_success(probe, at(31_200));
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
 
     proptest! {
-        /// Whatever happens: while it is not closed, a provider that never answers is asked once in 30 s, or once
-        /// a second while probes hang; a refusal never says "now", and waiting that long gets leave.
+        /// While the breaker is not closed, a provider that never answers is called once in 30 s, or once a second
+        /// while probes hang. A rejection never has a zero wait, and a call after that wait is let through.
         #[test]
         fn it_never_lets_more_through_than_it_says(
             steps in proptest::collection::vec((0..2_000u64, 0..3u8), 1..300)
@@ -268,13 +279,13 @@ mod tests {
             for (step, outcome) in steps {
                 now += step;
                 match breaker.admit(at(now)) {
-                    Ok(pass) => {
+                    Ok(permit) => {
                         if let Some(last) = last_probe {
                             prop_assert!(now - last >= 1000, "a probe at {last} and at {now}");
                         }
                         last_probe = Some(now);
                         if outcome > 0 {
-                            breaker.failed(pass, NetworkError, at(now));
+                            breaker.record_failure(permit, NetworkError, at(now));
                             last_probe = Some(now + 29_000);
                         }
                     }

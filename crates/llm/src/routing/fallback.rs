@@ -1,16 +1,16 @@
-//! Several models as one: a request goes to the first that can do it, in the order of the strategy, and to the next when
-//! it fails before anything of its answer was seen.
+//! A fallback chain: sends a request to the first suitable model in the order of the strategy, and to the next one
+//! when that fails before its answer started.
 //!
-//! | what happened | the next one is asked |
+//! | failure | is the next model asked? |
 //! |---|---|
 //! | time-out, rate limit or overload, 5xx, broken connection | yes, after the immediate retries |
-//! | its breaker is open | yes, at once |
-//! | an error nobody knows, no credit, an answer that is none | yes |
-//! | key refused, model unknown, not configured | no: it is to be mended, not hidden |
-//! | request refused (4xx), conversation too long | no: it would be refused everywhere |
-//! | its answer had begun | no: somebody has read it |
+//! | circuit breaker open | yes, at once |
+//! | unclassified error, out of credit, invalid response | yes |
+//! | key rejected, unknown model, not configured | no: a configuration error must not be hidden |
+//! | request rejected (4xx), conversation too long | no: the other models would reject it, too |
+//! | the answer had started | no: part of it was already passed on |
 //!
-//! Each change is an [`Event::Fallback`] and a line in the log.
+//! Each change is reported as an [`Event::Fallback`] and logged.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,61 +23,62 @@ use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 
 use crate::model::{Description, Event, EventStream, Model, Request, Switch};
-use crate::pace::Paces;
-use crate::retry::begin;
-use crate::router::{Candidate, Lack, Need, Needs, Order, Strategy, order};
+use crate::routing::latency::Latencies;
+use crate::routing::retry::begin;
+use crate::routing::router::{Candidate, Need, Needs, Order, SkipReason, Strategy, order};
 
-/// Several models as one.
+/// Several models behind the interface of one.
 pub struct Fallback {
     strategy: Strategy,
     always: Vec<Need>,
     candidates: Vec<Candidate>,
-    /// One for each candidate.
+    /// One for each entry of `candidates`, in the same order.
     models: Vec<Arc<dyn Model>>,
-    paces: Paces,
+    latencies: Latencies,
     description: Description,
 }
 
 impl Fallback {
-    /// Of `models`, each of which has its retries and its breaker behind it. `always` is what is needed for every
-    /// request; `paces` says how fast each was. `None` when there are no models.
+    /// Creates a chain of `models`, each of which is already wrapped with retries and a breaker. `always` lists
+    /// features that every request needs; `latencies` are used by [`Strategy::Fastest`]. `None` when `models` is
+    /// empty.
     #[must_use]
     pub fn new(
         strategy: Strategy,
         always: Vec<Need>,
         models: Vec<(Candidate, Arc<dyn Model>)>,
-        paces: Paces,
+        latencies: Latencies,
     ) -> Option<Self> {
         let (candidates, models): (Vec<_>, Vec<_>) = models.into_iter().unzip();
         let needs = Needs { always: &always, ..Needs::default() };
         let first = order(strategy, &needs, &candidates, &|_| None).asked.first().copied().unwrap_or(0);
         let description = candidates.get(first)?.description.clone();
-        Some(Self { strategy, always, candidates, models, paces, description })
+        Some(Self { strategy, always, candidates, models, latencies, description })
     }
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let needs = Needs::of(request, &self.always, &self.description.provider);
-        let order = order(self.strategy, &needs, &self.candidates, &|model| self.paces.expected(model));
-        let mut told = VecDeque::new();
+        let order = order(self.strategy, &needs, &self.candidates, &|model| self.latencies.expected(model));
+        let mut events = VecDeque::new();
         let mut failed = Vec::new();
-        for (nth, place) in order.asked.iter().enumerate() {
-            let asked = &self.candidates[*place].description;
-            let error = match begin(&*self.models[*place], request).await {
+        for (nth, index) in order.asked.iter().enumerate() {
+            let asked = &self.candidates[*index].description;
+            let error = match begin(&*self.models[*index], request).await {
                 Ok(answer) => {
                     if *asked != self.description {
-                        told.push_back(Event::Answering(Box::new(asked.clone())));
+                        events.push_back(Event::Answering(Box::new(asked.clone())));
                     }
-                    return Ok(Box::pin(Told { told, answer }));
+                    return Ok(Box::pin(Announced { events, answer }));
                 }
                 Err(error) => error,
             };
-            let goes_on = may_fall_back(&error);
-            if let Some(next) = order.asked.get(nth + 1).filter(|_| goes_on) {
+            let continues = may_fall_back(&error);
+            if let Some(next) = order.asked.get(nth + 1).filter(|_| continues) {
                 let switch = self.switch(asked, &self.candidates[*next].description, &error);
-                told.push_back(Event::Fallback(Box::new(switch)));
+                events.push_back(Event::Fallback(Box::new(switch)));
             }
             failed.push((asked, error));
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -85,40 +86,40 @@ impl Fallback {
     }
 
     fn switch(&self, from: &Description, to: &Description, error: &ModelError) -> Switch {
-        tracing::warn!(%from, %to, code = error.code.as_str(), message = error.message, "model failed, asking the next");
+        tracing::warn!(%from, %to, code = error.code.as_str(), message = error.message, "model failed; asking the next");
         Switch { from: from.clone(), to: to.clone(), code: error.code, message: error.message.clone() }
     }
 
-    /// One error for all: what may pass decides, if anything may, so that the run is tried again.
+    /// Combines the errors of all models. If any is retryable, the combined error is, so that the run is retried.
     fn failure(&self, failed: Vec<(&Description, ModelError)>, order: &Order) -> ModelError {
-        if failed.len() == 1 && order.passed_over.is_empty() {
-            return failed.into_iter().map(|(_, error)| error).next().unwrap_or_else(nobody);
+        if failed.len() == 1 && order.skipped.is_empty() {
+            return failed.into_iter().map(|(_, error)| error).next().unwrap_or_else(no_suitable_model);
         }
         let passing = || failed.iter().map(|(_, error)| error).filter(|error| error.code.is_retryable());
         let deciding = passing().next().or(failed.last().map(|(_, error)| error)).cloned();
-        let mut error = deciding.unwrap_or_else(|| unfit(order));
+        let mut error = deciding.unwrap_or_else(|| none_suitable(order));
         if passing().next().is_some() {
             error.breaker_open = passing().all(|error| error.breaker_open);
             let wait = passing().map(|error| error.retry_after.unwrap_or_default()).min();
             error.retry_after = wait.filter(|wait| *wait > Duration::ZERO);
         }
-        let mut told: Vec<String> = failed.iter().map(|(asked, error)| line(asked, error)).collect();
-        told.extend(
+        let mut lines: Vec<String> = failed.iter().map(|(asked, error)| line(asked, error)).collect();
+        lines.extend(
             order
-                .passed_over
+                .skipped
                 .iter()
-                .map(|(place, lack)| format!("{}: {lack}", self.candidates[*place].description)),
+                .map(|(index, reason)| format!("{}: {reason}", self.candidates[*index].description)),
         );
-        error.message = told.join("; ");
+        error.message = lines.join("; ");
         error
     }
 }
 
-/// Whether another model may do better.
+/// Whether another model may succeed where this error occurred.
 fn may_fall_back(error: &ModelError) -> bool {
     match error.code {
         Code::RateLimited | Code::NetworkError | Code::Timeout => true,
-        // Without credit (402, or 429 for good) the request itself is not at fault.
+        // Out of credit (402, or 429 without retry): the request itself is valid.
         Code::Unknown | Code::InvalidResponse => {
             !error.refuses_the_request() || matches!(error.status, Some(402 | 429))
         }
@@ -130,21 +131,21 @@ fn may_fall_back(error: &ModelError) -> bool {
     }
 }
 
-/// `acme/m: RATE_LIMITED: slow down`, the provider being named once.
+/// Formats `acme/m: RATE_LIMITED: slow down`, without repeating the provider's name.
 fn line(asked: &Description, error: &ModelError) -> String {
     let provider = format!("{}: ", asked.provider);
     let message = error.message.strip_prefix(&provider).unwrap_or(&error.message);
     format!("{asked}: {}: {message}", error.code.as_str())
 }
 
-/// Nobody was asked.
-fn unfit(order: &Order) -> ModelError {
-    let too_long = order.passed_over.iter().any(|(_, lack)| matches!(lack, Lack::Context { .. }));
-    if too_long { ModelError::new(Code::ContextLengthExceeded, "") } else { nobody() }
+/// The error when no model was suitable.
+fn none_suitable(order: &Order) -> ModelError {
+    let too_long = order.skipped.iter().any(|(_, reason)| matches!(reason, SkipReason::Context { .. }));
+    if too_long { ModelError::new(Code::ContextLengthExceeded, "") } else { no_suitable_model() }
 }
 
-fn nobody() -> ModelError {
-    ModelError::new(Code::ProviderNotConfigured, "no model can do what this needs")
+fn no_suitable_model() -> ModelError {
+    ModelError::new(Code::ProviderNotConfigured, "no configured model supports what this request needs")
 }
 
 impl Model for Fallback {
@@ -161,17 +162,17 @@ impl Model for Fallback {
     }
 }
 
-/// An answer, after what there is to tell of how it came about.
-struct Told {
-    told: VecDeque<Event>,
+/// An answer preceded by the events that report fallbacks.
+struct Announced {
+    events: VecDeque<Event>,
     answer: EventStream,
 }
 
-impl Stream for Told {
+impl Stream for Announced {
     type Item = Result<Event, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.told.pop_front() {
+        match self.events.pop_front() {
             Some(event) => Poll::Ready(Some(Ok(event))),
             None => self.answer.as_mut().poll_next(cx),
         }

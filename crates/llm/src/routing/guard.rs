@@ -1,7 +1,7 @@
-//! What stands between the runs of a process and its providers: a breaker for each model and key, a budget of retries
-//! for each provider, shared by all use cases that ask the same. As all calls come by here, their pace is measured here.
+//! Wraps models with a circuit breaker per model and key and a retry budget per provider, both shared by all use
+//! cases that call the same. Latency is measured here as well, because every call passes through.
 //!
-//! Each process learns for itself: with ten workers a dead provider is found dead ten times, and probed by ten.
+//! State is per process: with ten workers, each opens its own breaker for a dead provider, and each probes it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use houston_domain::model::{ModelError, ModelErrorCode};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::breaker::{Breaker, BreakerPolicy, BreakerState, Pass, Refused};
-use crate::budget::{Budget, BudgetPolicy};
 use crate::model::{Description, Event, EventStream, Model, Request};
-use crate::pace::{Paces, Stopwatch};
-use crate::retry::{RetryPolicy, Retrying};
+use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
+use crate::routing::latency::{Latencies, Stopwatch};
+use crate::routing::retry::{RetryPolicy, Retrying};
+use crate::routing::retry_budget::{RetryBudget, RetryBudgetPolicy};
 use crate::secret::Fingerprint;
 
-/// The guards of all models of a process. Cheap to clone: clones are the same.
+/// The breakers, retry budgets and latencies of all models of a process. Clones share their state.
 #[derive(Clone)]
 pub struct Guards(Arc<Inner>);
 
@@ -32,70 +32,76 @@ type Shared<T> = Arc<Mutex<T>>;
 
 struct Inner {
     breaker: BreakerPolicy,
-    budget: BudgetPolicy,
-    time: Time,
-    /// By provider, model and key: what one key is refused, another may have.
-    breakers: Mutex<BTreeMap<Guard, Shared<Breaker>>>,
+    budget: RetryBudgetPolicy,
+    time: MonotonicClock,
+    /// By provider, model and key: another key may be accepted where this one is rejected.
+    breakers: Mutex<BTreeMap<BreakerKey, Shared<Breaker>>>,
     /// By provider.
-    budgets: Mutex<BTreeMap<String, Shared<Budget>>>,
-    paces: Paces,
+    budgets: Mutex<BTreeMap<String, Shared<RetryBudget>>>,
+    latencies: Latencies,
 }
 
-/// Whose breaker: provider, model, key.
-type Guard = (String, String, Option<Fingerprint>);
+/// Identifies a breaker: provider, model, key.
+type BreakerKey = (String, String, Option<Fingerprint>);
 
-/// A clock that never goes back, and what it means to people.
+/// A monotonic clock, with the conversion to wall-clock time for messages.
 #[derive(Clone)]
-struct Time {
+struct MonotonicClock {
     started: Instant,
     clock: Arc<dyn Clock>,
 }
 
-impl Time {
+impl MonotonicClock {
     fn now(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// What the clock on the wall said, or will say, at `then`.
-    fn on_the_wall(&self, then: Duration) -> DateTime<Utc> {
+    /// The wall-clock time at `then`, past or future.
+    fn to_utc(&self, then: Duration) -> DateTime<Utc> {
         let delta = |time| TimeDelta::from_std(time).unwrap_or_default();
         self.clock.now() + delta(then) - delta(self.now())
     }
 }
 
-/// How a model's breaker stands, for health checks and metrics.
+/// State of one breaker, for health checks and metrics. Serializes as:
+///
+/// ```json
+/// {"provider": "anthropic", "model": "claude-sonnet-4-5", "key": "a2448281", "state": "open",
+///     "since": "2026-11-22T12:00:00Z", "failures": 20}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BreakerStatus {
-    /// As in `anthropic/claude-…` before the slash.
+    /// The provider's name, e.g. `anthropic`.
     pub provider: String,
-    /// What comes after it.
+    /// The model's name, as the provider knows it.
     pub model: String,
-    /// What tells its key from others; not the key.
+    /// Fingerprint of the key (8 hexadecimal digits), if there is a key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Whether it is asked.
+    /// Whether calls are let through.
     pub state: BreakerState,
-    /// Since when that is so.
+    /// When the breaker entered its state.
     pub since: DateTime<Utc>,
-    /// Failed calls: of the last seconds while it is closed, else all since it was.
+    /// Number of failed calls: within the window while closed, otherwise since the breaker was last closed.
     pub failures: u64,
 }
 
 impl Guards {
-    /// Nothing is guarded yet. `clock` tells people when something will be tried again.
+    /// Creates guards without any models. `clock` is used for the times in messages and in
+    /// [`snapshot`](Self::snapshot).
     #[must_use]
-    pub fn new(breaker: BreakerPolicy, budget: BudgetPolicy, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(breaker: BreakerPolicy, budget: RetryBudgetPolicy, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(Inner {
             breaker,
             budget,
-            time: Time { started: Instant::now(), clock },
+            time: MonotonicClock { started: Instant::now(), clock },
             breakers: Mutex::default(),
             budgets: Mutex::default(),
-            paces: Paces::default(),
+            latencies: Latencies::default(),
         }))
     }
 
-    /// `model` behind its breaker, asked again as `policy` says while its provider's budget lasts.
+    /// Wraps `model` with its breaker, and with retries as in `policy` within the budget of its provider.
     #[must_use]
     pub fn guard(&self, model: Arc<dyn Model>, policy: RetryPolicy) -> Arc<dyn Model> {
         let Description { provider, model: name, .. } = model.description();
@@ -106,22 +112,22 @@ impl Guards {
             .clone();
         let budget = lock(&self.0.budgets)
             .entry(provider.clone())
-            .or_insert_with(|| Arc::new(Mutex::new(Budget::new(self.0.budget))))
+            .or_insert_with(|| Arc::new(Mutex::new(RetryBudget::new(self.0.budget))))
             .clone();
-        let budget = SharedBudget { budget, time: time.clone() };
+        let budget = SharedRetryBudget { budget, time: time.clone() };
         let description = model.description().clone();
         let breaker = Arc::new(SharedBreaker { breaker, time, description });
-        let guarded = Guarded { inner: model, breaker, paces: self.0.paces.clone() };
+        let guarded = GuardedModel { inner: model, breaker, latencies: self.0.latencies.clone() };
         Arc::new(Retrying::new(Arc::new(guarded), policy).within(budget))
     }
 
-    /// How fast the models have answered.
+    /// The measured latencies of the guarded models.
     #[must_use]
-    pub fn paces(&self) -> Paces {
-        self.0.paces.clone()
+    pub fn latencies(&self) -> Latencies {
+        self.0.latencies.clone()
     }
 
-    /// How all breakers stand.
+    /// The state of all breakers.
     #[must_use]
     pub fn snapshot(&self) -> Vec<BreakerStatus> {
         let time = &self.0.time;
@@ -134,7 +140,7 @@ impl Guards {
                     model: model.clone(),
                     key: key.map(|key| key.to_string()),
                     state: breaker.state(),
-                    since: time.on_the_wall(breaker.since()),
+                    since: time.to_utc(breaker.since()),
                     failures: breaker.failures(time.now()),
                 }
             })
@@ -142,37 +148,37 @@ impl Guards {
     }
 }
 
-/// A provider's budget in the hands of its models.
-pub(crate) struct SharedBudget {
-    budget: Shared<Budget>,
-    time: Time,
+/// A provider's retry budget, shared by its models.
+pub(crate) struct SharedRetryBudget {
+    budget: Shared<RetryBudget>,
+    time: MonotonicClock,
 }
 
-impl SharedBudget {
-    pub(crate) fn called(&self) {
-        lock(&self.budget).called(self.time.now());
+impl SharedRetryBudget {
+    pub(crate) fn record_call(&self) {
+        lock(&self.budget).record_call(self.time.now());
     }
 
-    pub(crate) fn take(&self) -> bool {
-        lock(&self.budget).take(self.time.now())
+    pub(crate) fn withdraw(&self) -> bool {
+        lock(&self.budget).withdraw(self.time.now())
     }
 }
 
-/// A model's breaker in the hands of its calls.
+/// A model's breaker, shared by its calls.
 struct SharedBreaker {
     breaker: Shared<Breaker>,
-    time: Time,
+    time: MonotonicClock,
     description: Description,
 }
 
 impl SharedBreaker {
-    /// Asks for leave; the refusal says who is left alone, why, and until when.
-    fn admit(&self) -> Result<Pass, ModelError> {
+    /// Asks for permission to call. The error says why calls are rejected and until when.
+    fn admit(&self) -> Result<Permit, ModelError> {
         let now = self.time.now();
-        lock(&self.breaker).admit(now).map_err(|Refused { cause, wait }| {
-            let at = self.time.on_the_wall(now + wait).format("%H:%M:%S");
+        lock(&self.breaker).admit(now).map_err(|Rejected { cause, wait }| {
+            let at = self.time.to_utc(now + wait).format("%H:%M:%S");
             let message = format!(
-                "{}: most of the latest calls failed ({}), so none is made for now; the next is tried at {at} UTC",
+                "{}: not called because most recent calls failed ({}); next attempt at {at} UTC",
                 self.description.provider,
                 cause.as_str()
             );
@@ -180,53 +186,53 @@ impl SharedBreaker {
         })
     }
 
-    fn answered(&self, pass: Pass) {
-        lock(&self.breaker).answered(pass, self.time.now());
+    fn record_success(&self, permit: Permit) {
+        lock(&self.breaker).record_success(permit, self.time.now());
     }
 
-    fn failed(&self, pass: Pass, error: &ModelError) {
+    fn record_failure(&self, permit: Permit, error: &ModelError) {
         match error.code {
             code if code.is_retryable() => {
                 let mut breaker = lock(&self.breaker);
                 let before = breaker.state();
-                breaker.failed(pass, code, self.time.now());
+                breaker.record_failure(permit, code, self.time.now());
                 if breaker.state() == BreakerState::Open && before == BreakerState::Closed {
-                    tracing::warn!(model = %self.description, code = code.as_str(), "breaker open: not asked for now");
+                    tracing::warn!(model = %self.description, code = code.as_str(), "circuit breaker opened");
                 }
             }
-            // What came may have been anybody's.
+            // An invalid response may be due to anything in between, e.g. a proxy.
             ModelErrorCode::InvalidResponse => {}
-            _ => self.answered(pass),
+            _ => self.record_success(permit),
         }
     }
 }
 
-/// A model behind its breaker.
-struct Guarded {
+/// A model behind its circuit breaker.
+struct GuardedModel {
     inner: Arc<dyn Model>,
     breaker: Arc<SharedBreaker>,
-    paces: Paces,
+    latencies: Latencies,
 }
 
-impl Guarded {
+impl GuardedModel {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
-        let pass = self.breaker.admit()?;
-        let stopwatch = self.paces.start(&self.breaker.description);
+        let permit = self.breaker.admit()?;
+        let stopwatch = self.latencies.start(&self.breaker.description);
         match self.inner.stream(request).await {
             Ok(stream) => {
                 let breaker = Arc::clone(&self.breaker);
-                Ok(Box::pin(Watched { stream, breaker, pass, begun: false, stopwatch }))
+                Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, stopwatch }))
             }
             Err(error) => {
-                stopwatch.failed(&error);
-                self.breaker.failed(pass, &error);
+                stopwatch.record_failure(&error);
+                self.breaker.record_failure(permit, &error);
                 Err(error)
             }
         }
     }
 }
 
-impl Model for Guarded {
+impl Model for GuardedModel {
     fn description(&self) -> &Description {
         self.inner.description()
     }
@@ -240,32 +246,32 @@ impl Model for Guarded {
     }
 }
 
-/// An answer whose beginning and breaking off the breaker hears of: one that breaks counts as both, as its provider
-/// is half there. One that is dropped counts no further. Its pace is taken, too.
-struct Watched {
+/// An answer whose start and failure are reported to the breaker. An answer that breaks off counts as both, since its
+/// provider is half available; one that is dropped counts as a success only if it had started. Also measures latency.
+struct MonitoredStream {
     stream: EventStream,
     breaker: Arc<SharedBreaker>,
-    pass: Pass,
-    begun: bool,
+    permit: Permit,
+    started: bool,
     stopwatch: Stopwatch,
 }
 
-impl Stream for Watched {
+impl Stream for MonitoredStream {
     type Item = Result<Event, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let item = ready!(self.stream.as_mut().poll_next(cx));
         match &item {
             Some(Ok(event)) => {
-                if !self.begun {
-                    self.begun = true;
-                    self.breaker.answered(self.pass);
+                if !self.started {
+                    self.started = true;
+                    self.breaker.record_success(self.permit);
                 }
-                self.stopwatch.saw(event);
+                self.stopwatch.record_event(event);
             }
             Some(Err(error)) => {
-                self.stopwatch.failed(error);
-                self.breaker.failed(self.pass, error);
+                self.stopwatch.record_failure(error);
+                self.breaker.record_failure(self.permit, error);
             }
             None => {}
         }

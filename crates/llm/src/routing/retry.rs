@@ -1,12 +1,12 @@
-//! The first tier of retries: inside one call, before anybody has seen a token.
+//! Immediate retries: repeats a failed call as long as nothing of its answer was passed on.
 //!
-//! The second tier waits across runs, in Postgres, and is not here: a wait that is too long for a held run is
-//! handed up with the error. So is an error when the provider's budget of retries is used up, and one that came
-//! from an open breaker: asking again at once is what both are there to prevent.
+//! Delayed retries across runs are stored in Postgres and handled elsewhere. An error is returned to them when the
+//! requested wait is too long to hold the run, when the provider's retry budget is used up, or when the breaker is
+//! open: breaker and budget exist to prevent immediate retries.
 //!
-//! The wait is what the provider asks for, or else the policy's delay, and up to a fifth more at random. Full
-//! jitter, from nothing on, is the second tier's: here it would undercut what was asked for, and a delay of
-//! 1.5 s is short enough that nobody waits for it in vain.
+//! The wait is what the provider asks for, otherwise the policy's delay, plus up to 20 % jitter. Full jitter (from
+//! zero on) is used by delayed retries only: here it would undercut what the provider asked for, and 1.5 s is short
+//! enough to wait.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,66 +19,65 @@ use houston_domain::model::ModelError;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::guard::SharedBudget;
 use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::routing::guard::SharedRetryBudget;
 use crate::secret::Fingerprint;
 
-/// Shortest wait, for providers that ask for none at all.
+/// Shortest wait, also if the provider asks for none.
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 
-/// How much a wait may be stretched, so that calls that failed together do not return together.
+/// Largest relative extension of a wait, so that calls that failed together are not repeated together.
 const JITTER: f64 = 0.2;
 
-/// How often, and after how long.
+/// How often and after which wait a call is repeated: `[retry.immediate]` in `jobs/orchestrator.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Calls after the first.
+    /// Most retries after the first attempt.
     pub retries: u32,
-    /// The wait when the provider asks for none. Up to a fifth is added at random.
+    /// Wait if the provider asks for none. Up to 20 % is added at random.
     pub delay: Duration,
-    /// The longest wait asked for that is still waited out while the run is held.
+    /// Longest wait requested by a provider for which the run is held. Longer waits become delayed retries.
     pub longest_wait: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// 2 retries, 1.5 s, at most 10 s (where the second tier begins).
+    /// 2 retries after 1.5 s each; requested waits of up to 10 s are waited for.
     fn default() -> Self {
         Self { retries: 2, delay: Duration::from_millis(1500), longest_wait: Duration::from_secs(10) }
     }
 }
 
-/// A model that is asked again when a call failed for a reason that may pass, and nothing of its answer was
-/// seen yet.
+/// Repeats calls that failed with a retryable error before the first event of their answer.
 pub struct Retrying {
     inner: Arc<dyn Model>,
     policy: RetryPolicy,
     random: Mutex<StdRng>,
-    budget: Option<SharedBudget>,
+    budget: Option<SharedRetryBudget>,
 }
 
 impl Retrying {
-    /// Wraps `inner`.
+    /// Wraps `inner` with retries by `policy`.
     #[must_use]
     pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
         Self { inner, policy, random: Mutex::new(StdRng::from_os_rng()), budget: None }
     }
 
-    /// With the same waits each time, for tests.
+    /// Like [`new`](Self::new), with a seeded random generator for tests.
     #[must_use]
     pub fn seeded(inner: Arc<dyn Model>, policy: RetryPolicy, seed: u64) -> Self {
         Self { inner, policy, random: Mutex::new(StdRng::seed_from_u64(seed)), budget: None }
     }
 
-    /// The same, as long as `budget` lasts.
+    /// Limits the retries to `budget`.
     #[must_use]
-    pub(crate) fn within(self, budget: SharedBudget) -> Self {
+    pub(crate) fn within(self, budget: SharedRetryBudget) -> Self {
         Self { budget: Some(budget), ..self }
     }
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let mut attempt = 0;
         if let Some(budget) = &self.budget {
-            budget.called();
+            budget.record_call();
         }
         loop {
             attempt += 1;
@@ -87,7 +86,7 @@ impl Retrying {
                 Err(error) => error,
             };
             let Some(wait) = self.wait_before(attempt, &error) else { return Err(error) };
-            if self.budget.as_ref().is_some_and(|budget| !budget.take()) {
+            if self.budget.as_ref().is_some_and(|budget| !budget.withdraw()) {
                 return Err(error);
             }
             tracing::warn!(
@@ -101,7 +100,7 @@ impl Retrying {
         }
     }
 
-    /// How long to wait before the next attempt; `None` to give up.
+    /// The wait before the next attempt; `None` to give up.
     fn wait_before(&self, attempt: u32, error: &ModelError) -> Option<Duration> {
         let asked = error.retry_after;
         if attempt > self.policy.retries
@@ -118,20 +117,20 @@ impl Retrying {
     }
 }
 
-/// Asks, and waits for the first event.
+/// Starts a call and waits for its first event.
 pub(crate) async fn begin(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
     let mut rest = model.stream(request).await?;
     let first = rest.next().await.transpose()?;
-    Ok(Box::pin(Begun { first, rest }))
+    Ok(Box::pin(Prefetched { first, rest }))
 }
 
-/// A stream whose first event was already taken.
-struct Begun {
+/// A stream whose first event was already received.
+struct Prefetched {
     first: Option<Event>,
     rest: EventStream,
 }
 
-impl Stream for Begun {
+impl Stream for Prefetched {
     type Item = Result<Event, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -168,7 +167,7 @@ mod tests {
 
     type Script = Result<Vec<Result<Event, ModelError>>, ModelError>;
 
-    /// Answers each call with the next line of its script.
+    /// Answers each call with the next entry of its script.
     struct Scripted(Description, Mutex<VecDeque<Script>>);
 
     impl Model for Scripted {
@@ -196,7 +195,7 @@ mod tests {
         vec![Ok(Event::Text("hi".into())), Ok(Event::Done(Box::new(turn)))]
     }
 
-    /// What came, how long it took, and how much of the script was left.
+    /// The result, its duration, and the number of unused script entries.
     async fn run(
         script: Vec<Script>,
     ) -> (Result<Vec<Result<Event, ModelError>>, ModelError>, Duration, usize) {

@@ -1,54 +1,60 @@
-//! How many immediate retries a provider is sent, however many runs want some: in an outage, retries must not
-//! become the load that keeps it down.
+//! Retry budget of one provider: limits immediate retries to a share of its calls, so that retries do not prolong an
+//! outage by adding load.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::window::Window;
+use crate::routing::window::Window;
 
-/// `[retry.budget]` of `jobs/orchestrator.toml`.
+/// `[retry.budget]` in `jobs/orchestrator.toml`:
+///
+/// ```toml
+/// window_ms = 10000
+/// percent = 10
+/// floor = 10
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BudgetPolicy {
-    /// Over how much time calls and retries are counted, in ms.
+pub struct RetryBudgetPolicy {
+    /// Period over which calls and retries are counted, in ms.
     pub window_ms: u64,
-    /// How many of a provider's calls may be retries, in percent.
+    /// Largest share of a provider's calls that may be retries, in percent.
     pub percent: u64,
-    /// How many may be in any case.
+    /// Retries allowed within the period whatever the share.
     pub floor: u64,
 }
 
-impl Default for BudgetPolicy {
-    /// 10 % of the calls of 10 s, or 10.
+impl Default for RetryBudgetPolicy {
+    /// 10 % of the calls of 10 s, and at least 10 retries.
     fn default() -> Self {
         Self { window_ms: 10_000, percent: 10, floor: 10 }
     }
 }
 
-/// The budget of one provider, free of I/O: `now` is any clock that never goes back.
+/// The retry budget of one provider, without I/O: `now` is the reading of any monotonic clock.
 #[derive(Debug, Clone)]
-pub struct Budget {
-    policy: BudgetPolicy,
+pub struct RetryBudget {
+    policy: RetryBudgetPolicy,
     calls: Window,
 }
 
-impl Budget {
-    /// Nothing has been called yet.
+impl RetryBudget {
+    /// Creates a budget without any calls yet.
     #[must_use]
-    pub fn new(policy: BudgetPolicy) -> Self {
+    pub fn new(policy: RetryBudgetPolicy) -> Self {
         Self { policy, calls: Window::new(Duration::from_millis(policy.window_ms)) }
     }
 
-    /// A call that is no retry was made.
-    pub fn called(&mut self, now: Duration) {
+    /// Records a call that is not a retry.
+    pub fn record_call(&mut self, now: Duration) {
         self.calls.add(now, false);
     }
 
-    /// Takes a retry out of the budget; false when there is none left.
-    pub fn take(&mut self, now: Duration) -> bool {
+    /// Takes one retry from the budget; `false` when the budget is used up.
+    pub fn withdraw(&mut self, now: Duration) -> bool {
         let counts = self.calls.counts(now);
-        // With this one: it is a call itself.
+        // The retry counts as a call, too.
         let share = (counts.all + 1).saturating_mul(self.policy.percent) / 100;
         let granted = counts.marked < share.max(self.policy.floor);
         if granted {
@@ -66,14 +72,14 @@ mod tests {
 
     #[test]
     fn few_calls_have_the_floor_and_many_a_tenth() {
-        let mut budget = Budget::new(BudgetPolicy::default());
+        let mut budget = RetryBudget::new(RetryBudgetPolicy::default());
         let now = Duration::from_secs(100);
-        budget.called(now);
-        assert_eq!((0..50).filter(|_| budget.take(now)).count(), 10, "the floor");
-        assert!(budget.take(now + Duration::from_secs(11)), "time gives it back");
+        budget.record_call(now);
+        assert_eq!((0..50).filter(|_| budget.withdraw(now)).count(), 10, "the floor");
+        assert!(budget.withdraw(now + Duration::from_secs(11)), "time gives it back");
         let now = Duration::from_secs(200);
-        (0..900).for_each(|_| budget.called(now));
-        assert_eq!((0..500).filter(|_| budget.take(now)).count(), 100, "100 of 1000");
+        (0..900).for_each(|_| budget.record_call(now));
+        assert_eq!((0..500).filter(|_| budget.withdraw(now)).count(), 100, "100 of 1000");
     }
 
     proptest! {
@@ -81,14 +87,14 @@ mod tests {
         fn retries_are_never_more_than_a_tenth_or_the_floor(
             steps in proptest::collection::vec((0..50u64, 0..4u8), 1..300)
         ) {
-            let mut budget = Budget::new(BudgetPolicy::default());
+            let mut budget = RetryBudget::new(RetryBudgetPolicy::default());
             let (mut now, mut log) = (0, Vec::new());
             for (step, retries) in steps {
                 now += step;
-                budget.called(Duration::from_millis(now));
+                budget.record_call(Duration::from_millis(now));
                 log.push((now, false));
                 for _ in 0..retries {
-                    if budget.take(Duration::from_millis(now)) {
+                    if budget.withdraw(Duration::from_millis(now)) {
                         log.push((now, true));
                     }
                 }

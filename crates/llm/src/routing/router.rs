@@ -1,8 +1,8 @@
-//! Which of several models is asked, and in which order the others come after it: pure, the same for the same
-//! arguments.
+//! Selects the models suitable for a request and the order in which they are asked. Pure functions: the same
+//! arguments give the same order.
 //!
-//! What a model lacks counts only when it is known to be lacking: a model nobody knows anything of may be asked for
-//! everything, as whoever listed it wanted it asked.
+//! A feature counts as missing only if a table says so. A model that no table lists may be asked for everything,
+//! because it was configured deliberately.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,40 +14,41 @@ use houston_domain::model::Usage;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
+use crate::capabilities::Capabilities;
 use crate::context_budget;
-use crate::limits::Capabilities;
 use crate::model::{Description, Request};
 use crate::price::Price;
 use crate::provider::Provider;
 use crate::tokens;
 
-/// The quality of a model nobody ranked: the middle.
+/// Quality of a model without a rank: the middle of the scale.
 pub const UNRANKED: u8 = 50;
 
-/// In which order models are asked.
+/// The order in which models are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// What the request costs, cheapest first; unknown prices last.
+    /// By estimated cost of the request, cheapest first; models without a price last.
     Cheapest,
-    /// How long an answer takes, measured here and lately, quickest first; what was not measured comes before, so that
-    /// it is.
+    /// By latency measured recently in this process, fastest first. Models without a measurement come first, so that
+    /// they get one.
     Fastest,
     /// By quality, best first; among equals the cheaper.
     Smartest,
-    /// By quality and cost, which count the same: the dearest costs as much as the whole scale of quality is worth.
+    /// By quality and cost with equal weight: the cost of the most expensive candidate weighs as much as the whole
+    /// quality scale.
     Balanced,
-    /// As listed.
+    /// In the order listed in the configuration.
     #[default]
     Fallback,
 }
 
 impl Strategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Self; 5] =
         [Self::Cheapest, Self::Fastest, Self::Smartest, Self::Balanced, Self::Fallback];
 
-    /// The name in settings.
+    /// The name in configuration files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,23 +61,23 @@ impl Strategy {
     }
 }
 
-/// Something a use case needs of its model, whatever is asked.
+/// A feature that a use case always needs from its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// Calling tools.
+    /// Tool calls.
     Tools,
-    /// Seeing images.
+    /// Images as input.
     Vision,
-    /// Answers bound to a JSON schema by the provider.
+    /// Answers constrained to a JSON schema by the provider.
     JsonSchema,
 }
 
 impl Need {
-    /// All of them.
+    /// All features.
     pub const ALL: [Self; 3] = [Self::Tools, Self::Vision, Self::JsonSchema];
 
-    /// The name in settings.
+    /// The name in configuration files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,36 +88,36 @@ impl Need {
     }
 }
 
-/// US dollars for a million tokens of an ordinary request: enough to compare models by. What a call did cost is
-/// [`Price`]'s to say.
+/// US dollars per million tokens of an ordinary request: precise enough to compare models. Actual costs are computed
+/// by [`Price`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// Sent.
+    /// Input tokens.
     pub input: Decimal,
-    /// Received.
+    /// Output tokens.
     pub output: Decimal,
 }
 
 /// A model that may be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Who it is.
+    /// Provider and model name.
     pub description: Description,
-    /// What it can do.
+    /// Its limits and features.
     pub capabilities: Capabilities,
-    /// What it costs; `None`: nobody knows, which is not nothing.
+    /// Its price; `None` if unknown, which does not mean free.
     pub rates: Option<Rates>,
-    /// How good it is, from 1 to 100.
+    /// Its quality, from 1 to 100.
     pub quality: u8,
 }
 
 impl Candidate {
-    /// What is known of a model: what its description and the vendored tables say, and of `ranks` that of the longest
-    /// beginning of its name. Prices are those at `now`.
+    /// Looks up a model in the vendored tables. Its quality is the entry of `ranks` with the longest matching name
+    /// prefix. Prices are those in force at `now`.
     #[must_use]
-    pub fn known(description: Description, ranks: &BTreeMap<String, u8>, now: DateTime<Utc>) -> Self {
+    pub fn from_tables(description: Description, ranks: &BTreeMap<String, u8>, now: DateTime<Utc>) -> Self {
         let Description { provider, model, .. } = &description;
-        // What runs on the user's own machine costs nothing a token.
+        // Models on the user's own machine cost nothing per token.
         let own = Provider::named(provider).is_ok_and(|row| !row.needs_key);
         let own = own.then_some(Rates { input: Decimal::ZERO, output: Decimal::ZERO });
         let listed = Capabilities::find(provider, model).unwrap_or_default();
@@ -131,7 +132,7 @@ impl Candidate {
 
 impl Rates {
     fn of(price: &Price, now: DateTime<Utc>) -> Option<Self> {
-        /// Below the tiers of long requests.
+        /// Few enough tokens to stay below the price tiers for long requests.
         const ORDINARY: u64 = 1_000;
         let millions = |cost: Decimal| cost * Decimal::from(1_000_000 / ORDINARY);
         let input = Usage { input_tokens: ORDINARY, ..Usage::default() };
@@ -140,30 +141,31 @@ impl Rates {
     }
 }
 
-/// The rank of the longest beginning of the model's name, its maker's prefix (`anthropic/…`) left out.
+/// The rank with the longest prefix of the model's name, without the publisher (`anthropic/…`).
 fn rank(model: &str, ranks: &BTreeMap<String, u8>) -> u8 {
     let name = model.rsplit('/').next().unwrap_or(model);
     let found = ranks.iter().filter(|(beginning, _)| name.starts_with(beginning.as_str()));
     found.max_by_key(|(beginning, _)| beginning.len()).map_or(UNRANKED, |(_, rank)| *rank)
 }
 
-/// What one request needs of its model.
+/// What one request needs from its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs<'a> {
-    /// What its use case always needs.
+    /// Features that its use case always needs.
     pub always: &'a [Need],
-    /// Whether it offers tools.
+    /// Whether the request offers tools.
     pub tools: bool,
-    /// Whether its answer is bound to a schema. One that cannot do it is asked last: it is told the schema in words.
+    /// Whether the answer must match a JSON schema. Models without schema support are asked last: they get the schema
+    /// described in the prompt.
     pub schema: bool,
-    /// Tokens it has, about.
+    /// Estimated length of the request, in tokens.
     pub input_tokens: u64,
-    /// Tokens its answer may have.
+    /// Longest answer allowed, in tokens.
     pub output_tokens: u64,
 }
 
 impl<'a> Needs<'a> {
-    /// What `request` needs; its tokens are estimated if it does not say them, for `provider`.
+    /// Collects what `request` needs. If the request has no token count, it is estimated for `provider`.
     #[must_use]
     pub fn of(request: &Request<'_>, always: &'a [Need], provider: &str) -> Self {
         Self {
@@ -176,81 +178,85 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Why a model is not asked.
+/// Why a model is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
-    /// It cannot do this.
-    Ability(Need),
-    /// The conversation is longer than it can read.
+pub enum SkipReason {
+    /// It does not support this feature.
+    MissingFeature(Need),
+    /// The conversation does not fit into its context window.
     Context {
-        /// Tokens of the conversation, about.
+        /// Estimated length of the conversation, in tokens.
         tokens: u64,
-        /// Tokens the model can read and write.
+        /// Size of the context window, in tokens.
         window: u64,
     },
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ability(need) => write!(f, "not asked: it lacks {}", need.as_str()),
+            Self::MissingFeature(need) => write!(f, "skipped: does not support {}", need.as_str()),
             Self::Context { tokens, window } => {
-                write!(f, "not asked: the conversation has about {tokens} tokens, and it reads {window}")
+                write!(
+                    f,
+                    "skipped: the conversation has about {tokens} tokens, the context window is {window}"
+                )
             }
         }
     }
 }
 
-/// Who is asked, first to last, and who is not, by their place among the candidates.
+/// The result of [`order`], as indices of the candidates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Order {
-    /// To be asked in this order.
+    /// Models to ask, in this order.
     pub asked: Vec<usize>,
-    /// Not to be asked.
-    pub passed_over: Vec<(usize, Lack)>,
+    /// Models that are not asked, with the reason.
+    pub skipped: Vec<(usize, SkipReason)>,
 }
 
-/// Orders `candidates` for a request that needs `needs`. `pace` says how long a model takes for an answer, if that was
-/// measured. A model is passed over when it lacks something, or its context is too small by the estimate with its
-/// reserve; should that leave nobody, only those stay out whose context is too small beyond doubt.
+/// Orders `candidates` for a request. `latency` returns the expected duration of an answer, if it was measured. A
+/// model is skipped if it lacks a needed feature, or if the estimated request does not fit into its context window
+/// with the reserve. If that skips all models, those are asked whose window may still be large enough given the error
+/// of the estimate.
 pub fn order(
     strategy: Strategy,
     needs: &Needs<'_>,
     candidates: &[Candidate],
-    pace: &dyn Fn(&Description) -> Option<Duration>,
+    latency: &dyn Fn(&Description) -> Option<Duration>,
 ) -> Order {
     let mut order = Order::default();
     let mut tight = Vec::new();
-    for (place, candidate) in candidates.iter().enumerate() {
-        if let Some(need) = lacking(&candidate.capabilities, needs) {
-            order.passed_over.push((place, Lack::Ability(need)));
+    for (index, candidate) in candidates.iter().enumerate() {
+        if let Some(need) = missing_feature(&candidate.capabilities, needs) {
+            order.skipped.push((index, SkipReason::MissingFeature(need)));
             continue;
         }
         let (tokens, answer) = (needs.input_tokens, needs.output_tokens);
         match candidate.capabilities.context_window {
             Some(window) if context_budget::left(tokens, answer, window) < 0 => {
-                tight.push((place, Lack::Context { tokens, window }));
+                tight.push((index, SkipReason::Context { tokens, window }));
             }
-            _ => order.asked.push(place),
+            _ => order.asked.push(index),
         }
     }
     if order.asked.is_empty() {
-        let beyond_doubt = |lack: &Lack| match *lack {
-            Lack::Context { tokens, window } => context_budget::is_clearly_over(tokens, window),
-            Lack::Ability(_) => true,
+        let beyond_doubt = |reason: &SkipReason| match *reason {
+            SkipReason::Context { tokens, window } => context_budget::is_clearly_over(tokens, window),
+            SkipReason::MissingFeature(_) => true,
         };
-        order.asked.extend(tight.extract_if(.., |(_, lack)| !beyond_doubt(lack)).map(|(place, _)| place));
+        order.asked.extend(tight.extract_if(.., |(_, reason)| !beyond_doubt(reason)).map(|(index, _)| index));
     }
-    order.passed_over.extend(tight);
-    order.passed_over.sort_by_key(|(place, _)| *place);
-    sort(strategy, needs, candidates, pace, &mut order.asked);
+    order.skipped.extend(tight);
+    order.skipped.sort_by_key(|(index, _)| *index);
+    sort(strategy, needs, candidates, latency, &mut order.asked);
     if needs.schema {
-        order.asked.sort_by_key(|place| candidates[*place].capabilities.json_schema == Some(false));
+        order.asked.sort_by_key(|index| candidates[*index].capabilities.json_schema == Some(false));
     }
     order
 }
 
-fn lacking(able: &Capabilities, needs: &Needs<'_>) -> Option<Need> {
+fn missing_feature(able: &Capabilities, needs: &Needs<'_>) -> Option<Need> {
     let tools = needs.tools.then_some(Need::Tools);
     tools.into_iter().chain(needs.always.iter().copied()).find(|need| {
         let able = match need {
@@ -262,43 +268,43 @@ fn lacking(able: &Capabilities, needs: &Needs<'_>) -> Option<Need> {
     })
 }
 
-/// Sorts by the strategy; equals stay as they were listed.
+/// Sorts by the strategy; equal candidates keep their order.
 fn sort(
     strategy: Strategy,
     needs: &Needs<'_>,
     candidates: &[Candidate],
-    pace: &dyn Fn(&Description) -> Option<Duration>,
-    places: &mut [usize],
+    latency: &dyn Fn(&Description) -> Option<Duration>,
+    indices: &mut [usize],
 ) {
-    let cost = |place: usize| cost(needs.input_tokens, needs.output_tokens, &candidates[place]);
+    let cost = |index: usize| cost(needs.input_tokens, needs.output_tokens, &candidates[index]);
     let cheaper = |a: usize, b: usize| match (cost(a), cost(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (a, b) => b.is_some().cmp(&a.is_some()),
     };
-    let quality = |place: usize| candidates[place].quality;
+    let quality = |index: usize| candidates[index].quality;
     match strategy {
         Strategy::Fallback => {}
-        Strategy::Cheapest => places.sort_by(|a, b| cheaper(*a, *b)),
+        Strategy::Cheapest => indices.sort_by(|a, b| cheaper(*a, *b)),
         Strategy::Smartest => {
-            places.sort_by(|a, b| quality(*b).cmp(&quality(*a)).then_with(|| cheaper(*a, *b)));
+            indices.sort_by(|a, b| quality(*b).cmp(&quality(*a)).then_with(|| cheaper(*a, *b)));
         }
         Strategy::Fastest => {
-            // Each is asked once: it is measured by others meanwhile.
-            places.sort_by_cached_key(|place| pace(&candidates[*place].description));
+            // The latency of each is read once: other calls change it meanwhile.
+            indices.sort_by_cached_key(|index| latency(&candidates[*index].description));
         }
         Strategy::Balanced => {
-            let dearest = places.iter().filter_map(|place| cost(*place)).max().unwrap_or_default();
-            let score = |place: usize| {
-                // What is unknown counts as the dearest known.
-                let share = cost(place).unwrap_or(dearest).checked_div(dearest).unwrap_or_default();
-                Decimal::from(quality(place)) / Decimal::ONE_HUNDRED - share
+            let dearest = indices.iter().filter_map(|index| cost(*index)).max().unwrap_or_default();
+            let score = |index: usize| {
+                // A model without a price counts as the most expensive one.
+                let share = cost(index).unwrap_or(dearest).checked_div(dearest).unwrap_or_default();
+                Decimal::from(quality(index)) / Decimal::ONE_HUNDRED - share
             };
-            places.sort_by(|a, b| score(*b).partial_cmp(&score(*a)).unwrap_or(Ordering::Equal));
+            indices.sort_by(|a, b| score(*b).partial_cmp(&score(*a)).unwrap_or(Ordering::Equal));
         }
     }
 }
 
-/// What `request` would cost, in US dollars, if its answer were as long as it may be; `None` when the price is unknown.
+/// Estimated cost of `request` in US dollars if the answer is as long as allowed; `None` when the price is unknown.
 #[must_use]
 pub fn estimate_cost(request: &Request<'_>, candidate: &Candidate) -> Option<Decimal> {
     let needs = Needs::of(request, &[], &candidate.description.provider);

@@ -1,23 +1,23 @@
-//! Counts over the time just past, in bounded room.
+//! Sliding-window counter in constant memory.
 
 use std::time::Duration;
 
-/// Into how many slots the time is cut: a count is forgotten a tenth of the window at a time.
+/// Number of slots of the window: counts expire a tenth of the window at a time.
 const SLOTS: usize = 10;
 
-/// How many there were, and how many of them were marked.
+/// Number of events, and how many of them were marked (as failed, or as retries).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) all: u64,
     pub(crate) marked: u64,
 }
 
-/// What happened in the last nine to ten tenths of a span of time. `now` is any clock that never goes back.
+/// Counts the events of the last 90 to 100 % of a time span. `now` is the reading of any monotonic clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
     slot: Duration,
     slots: [Counts; SLOTS],
-    /// Which slot, counted from the clock's zero, is written to.
+    /// The slot being written, numbered from the clock's zero.
     newest: u128,
 }
 
@@ -29,7 +29,7 @@ impl Window {
 
     pub(crate) fn add(&mut self, now: Duration, marked: bool) {
         self.advance(now);
-        let slot = &mut self.slots[place(self.newest)];
+        let slot = &mut self.slots[slot_index(self.newest)];
         slot.all += 1;
         slot.marked += u64::from(marked);
     }
@@ -47,12 +47,12 @@ impl Window {
         let passed = current.saturating_sub(self.newest).min(SLOTS as u128);
         self.newest = self.newest.max(current);
         for back in 0..passed {
-            self.slots[place(self.newest - back)] = Counts::default();
+            self.slots[slot_index(self.newest - back)] = Counts::default();
         }
     }
 }
 
-fn place(slot: u128) -> usize {
+fn slot_index(slot: u128) -> usize {
     usize::try_from(slot % SLOTS as u128).unwrap_or(0)
 }
 
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a list of all that happened: nothing younger than nine tenths is forgotten, nothing older
-        /// than the span is counted.
+        /// Compared with a list of all events: none younger than 90 % of the span is missing, none older than the
+        /// span is counted.
         #[test]
         fn counts_are_those_of_the_time_just_past(
             steps in proptest::collection::vec((0..3_000u64, any::<bool>()), 1..200)

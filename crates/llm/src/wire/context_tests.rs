@@ -109,7 +109,7 @@ fn a_forged_frame_differs_from_a_real_one_in_every_wire() {
         }]),
         Entry::user(vec![Block::ToolResult {
             tool_use_id: "a".into(),
-            content: mark.keep_out(&format!("{forged} {stolen}")).into_owned(),
+            content: mark.remove_mark(&format!("{forged} {stolen}")).into_owned(),
             is_error: false,
         }]),
     ];

@@ -84,7 +84,9 @@ async fn an_answer_of_another_form_is_sent_back_once_with_what_is_wrong() {
     let error = answer.unwrap_err();
     assert_eq!((error.code, requests.len()), (Code::InvalidResponse, 2));
     assert!(
-        error.message.starts_with("local/m: twice no answer of the form `person`: it is no JSON"),
+        error.message.starts_with(
+            "local/m: two answers in a row did not match the schema `person`: it is not valid JSON"
+        ),
         "{}",
         error.message
     );

@@ -7,8 +7,8 @@ use std::time::Duration;
 use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{
-    BreakerPolicy, BreakerState, BudgetPolicy, Candidate, Choice, Description, Event, Fallback, Guards,
-    Model, RetryPolicy, Secret, Strategy, connect,
+    BreakerPolicy, BreakerState, Candidate, Choice, Description, Event, Fallback, Guards, Model,
+    RetryBudgetPolicy, RetryPolicy, Secret, Strategy, connect,
 };
 
 use crate::caller::{QUICK, call, http};
@@ -20,7 +20,11 @@ const ONCE: RetryPolicy =
 
 fn guards(min_calls: u64) -> Guards {
     let breaker = BreakerPolicy { min_calls, ..BreakerPolicy::default() };
-    Guards::new(breaker, BudgetPolicy { floor: 1000, ..BudgetPolicy::default() }, Arc::new(SystemClock))
+    Guards::new(
+        breaker,
+        RetryBudgetPolicy { floor: 1000, ..RetryBudgetPolicy::default() },
+        Arc::new(SystemClock),
+    )
 }
 
 /// A server, how often it was asked, and a model of it behind `guards`.
@@ -60,11 +64,11 @@ impl Peer {
 fn fallback(strategy: Strategy, guards: &Guards, peers: &[&Peer]) -> Fallback {
     let candidate = |peer: &&Peer| {
         (
-            Candidate::known(peer.description(), &Default::default(), chrono::DateTime::UNIX_EPOCH),
+            Candidate::from_tables(peer.description(), &Default::default(), chrono::DateTime::UNIX_EPOCH),
             Arc::clone(&peer.model),
         )
     };
-    Fallback::new(strategy, vec![], peers.iter().map(candidate).collect(), guards.paces()).unwrap()
+    Fallback::new(strategy, vec![], peers.iter().map(candidate).collect(), guards.latencies()).unwrap()
 }
 
 fn answers(asked: &mut Asked) {
@@ -166,7 +170,7 @@ async fn the_fastest_is_found_by_measuring() {
     });
     let fast = Peer::new(&guards, "groq", "b", answers);
     let model = fallback(Strategy::Fastest, &guards, &[&slow, &fast]);
-    assert_eq!(guards.paces().expected(&slow.description()), None);
+    assert_eq!(guards.latencies().expected(&slow.description()), None);
     for _ in 0..6 {
         assert_eq!(call(&model).await.1, None);
     }

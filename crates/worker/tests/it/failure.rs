@@ -10,8 +10,8 @@ use houston_domain::id::{AgentableId, RunId};
 use houston_domain::message::{Message, MessageStatus, Source};
 use houston_domain::run::RunStatus;
 use houston_llm::{
-    BreakerPolicy, BudgetPolicy, Choice, Guards, Http, Model, RetryPolicy, Secret, Timeouts, Unavailable,
-    connect, parse_choice,
+    BreakerPolicy, Choice, Guards, Http, Model, RetryBudgetPolicy, RetryPolicy, Secret, Timeouts,
+    Unavailable, connect, parse_choice,
 };
 use houston_testkit::model_server::script::{after_faults, always, in_turn};
 use houston_testkit::model_server::{Fault, ModelServer, Reply};
@@ -23,7 +23,7 @@ use crate::rig::{Rig, assert_status, eventually};
 const AT_ONCE: RetryPolicy =
     RetryPolicy { retries: 2, delay: Duration::from_millis(5), longest_wait: Duration::from_secs(1) };
 /// So many retries that none of these tests runs out of them.
-const PLENTY: BudgetPolicy = BudgetPolicy { window_ms: 10_000, percent: 100, floor: 1000 };
+const PLENTY: RetryBudgetPolicy = RetryBudgetPolicy { window_ms: 10_000, percent: 100, floor: 1000 };
 /// A breaker that never opens.
 const NEVER: BreakerPolicy = BreakerPolicy {
     window_ms: 10_000,
@@ -265,7 +265,7 @@ async fn an_outage_costs_the_provider_fewer_calls_than_there_are_runs_and_nobody
     .await
     .unwrap();
     let policy = BreakerPolicy { open_ms: 1000, probe_every_ms: 200, ..BreakerPolicy::default() };
-    let guards = Guards::new(policy, BudgetPolicy::default(), Arc::new(SystemClock));
+    let guards = Guards::new(policy, RetryBudgetPolicy::default(), Arc::new(SystemClock));
     let worker = rig.worker_with(guards.guard(direct(&server, SLOW), AT_ONCE), vec![]);
     let mut posts = Vec::new();
     for _ in 0..RUNS {

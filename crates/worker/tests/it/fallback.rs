@@ -10,8 +10,8 @@ use houston_domain::event::Event;
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_llm::{
-    BreakerPolicy, BudgetPolicy, Candidate, Choice, Description, EventStream, Fallback, Guards, Http, Model,
-    Request, RetryPolicy, Secret, Strategy, Timeouts, connect,
+    BreakerPolicy, Candidate, Choice, Description, EventStream, Fallback, Guards, Http, Model, Request,
+    RetryBudgetPolicy, RetryPolicy, Secret, Strategy, Timeouts, connect,
 };
 use houston_testkit::model_server::script::always;
 use houston_testkit::model_server::{Fault, ModelServer, Reply};
@@ -24,7 +24,7 @@ const AT_ONCE: RetryPolicy =
 
 /// A model of each server, as one; the first reads so many tokens.
 fn fallback(servers: &[(&str, &ModelServer)], window: Option<u64>) -> Arc<dyn Model> {
-    let guards = Guards::new(BreakerPolicy::default(), BudgetPolicy::default(), Arc::new(SystemClock));
+    let guards = Guards::new(BreakerPolicy::default(), RetryBudgetPolicy::default(), Arc::new(SystemClock));
     let http = Http::new(Timeouts::default(), &|_| None).unwrap();
     let mut models = Vec::new();
     for (provider, server) in servers {
@@ -34,12 +34,15 @@ fn fallback(servers: &[(&str, &ModelServer)], window: Option<u64>) -> Arc<dyn Mo
             ..Choice::new(*provider, "scripted")
         };
         let model = connect(&choice, &http, &|_| None).unwrap();
-        let mut candidate =
-            Candidate::known(model.description().clone(), &BTreeMap::new(), chrono::DateTime::UNIX_EPOCH);
+        let mut candidate = Candidate::from_tables(
+            model.description().clone(),
+            &BTreeMap::new(),
+            chrono::DateTime::UNIX_EPOCH,
+        );
         candidate.capabilities.context_window = window;
         models.push((candidate, guards.guard(model, AT_ONCE)));
     }
-    Arc::new(Fallback::new(Strategy::Fallback, vec![], models, guards.paces()).unwrap())
+    Arc::new(Fallback::new(Strategy::Fallback, vec![], models, guards.latencies()).unwrap())
 }
 
 fn says(text: &str) -> Reply {
@@ -139,7 +142,7 @@ async fn a_conversation_too_long_for_its_model_is_not_sent() {
     );
     assert_eq!(server.journal().calls(), 1);
     let told = run.error_message.unwrap();
-    assert!(told.contains("openai/scripted: not asked: the conversation has about"), "{told}");
+    assert!(told.contains("openai/scripted: skipped: the conversation has about"), "{told}");
     worker.drain().await;
 }
 

@@ -5,9 +5,9 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::model::{ModelTurn, StopReason, Usage};
 
 use super::*;
-use crate::limits::Capabilities;
+use crate::capabilities::Capabilities;
 
-/// What one model does with each call.
+/// How a scripted model reacts to a call.
 #[derive(Clone)]
 enum How {
     Answers,
@@ -74,10 +74,10 @@ fn fallback(models: &[&Arc<Scripted>]) -> Fallback {
         };
         (candidate, Arc::clone(*model) as Arc<dyn Model>)
     });
-    Fallback::new(Strategy::Fallback, vec![], models.collect(), Paces::default()).unwrap()
+    Fallback::new(Strategy::Fallback, vec![], models.collect(), Latencies::default()).unwrap()
 }
 
-/// The events of one call, and how it ended.
+/// The events of one call, and the error it ended with.
 fn ask(model: &dyn Model, request: &Request<'_>) -> (Vec<Event>, Option<ModelError>) {
     let call = async {
         let mut stream = match model.stream(request).await {
@@ -202,14 +202,14 @@ fn who_cannot_do_it_is_passed_over_and_a_conversation_too_long_for_all_is_not_se
     *b.how.lock().unwrap() = How::Fails(error(Code::RateLimited));
     let failure = ask(&model, &long).1.unwrap();
     assert_eq!(failure.code, Code::RateLimited);
-    assert!(failure.message.contains("a/m: not asked: the conversation has about 5000"), "{failure}");
+    assert!(failure.message.contains("a/m: skipped: the conversation has about 5000"), "{failure}");
 
     model.candidates[1].capabilities.context_window = Some(4000);
     let failure = ask(&model, &long).1.unwrap();
     assert_eq!((failure.code, b.calls()), (Code::ContextLengthExceeded, 2), "not asked");
     assert_eq!(
         failure.message,
-        "a/m: not asked: the conversation has about 5000 tokens, and it reads 1000; b/m: not asked: the \
-         conversation has about 5000 tokens, and it reads 4000"
+        "a/m: skipped: the conversation has about 5000 tokens, the context window is 1000; b/m: skipped: the \
+         conversation has about 5000 tokens, the context window is 4000"
     );
 }

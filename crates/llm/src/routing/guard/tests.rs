@@ -6,7 +6,7 @@ use houston_domain::model::{ModelErrorCode as Code, ModelTurn, StopReason, Usage
 
 use super::*;
 
-/// A provider that can be broken and mended.
+/// A provider whose behaviour can be changed.
 struct Provider {
     description: Description,
     how: Mutex<How>,
@@ -68,7 +68,7 @@ impl Model for Provider {
 
 fn guards() -> Guards {
     let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH + TimeDelta::hours(9)));
-    Guards::new(BreakerPolicy::default(), BudgetPolicy::default(), clock)
+    Guards::new(BreakerPolicy::default(), RetryBudgetPolicy::default(), clock)
 }
 
 async fn ask(model: &Arc<dyn Model>) -> Result<usize, ModelError> {
@@ -85,7 +85,7 @@ const ONCE: RetryPolicy =
 async fn a_dead_provider_is_left_alone_and_found_again() {
     let (guards, provider) = (guards(), Provider::new(How::Refuses(Code::RateLimited)));
     let model = guards.guard(provider.clone(), ONCE);
-    // Another use case that asks the same has the same breaker.
+    // Another use case with the same model shares the breaker.
     let other = guards.guard(provider.clone(), ONCE);
     for _ in 0..10 {
         assert_eq!(ask(&model).await.unwrap_err().message, "no");
@@ -98,7 +98,7 @@ async fn a_dead_provider_is_left_alone_and_found_again() {
     );
     assert_eq!(
         error.message,
-        "acme: most of the latest calls failed (RATE_LIMITED), so none is made for now; the next is tried at \
+        "acme: not called because most recent calls failed (RATE_LIMITED); next attempt at \
          09:00:30 UTC"
     );
     assert_eq!(provider.calls(), 20, "it was not asked");
@@ -124,7 +124,7 @@ async fn answers_that_break_off_open_it_and_refused_keys_do_not() {
     }
     assert_eq!(guards.snapshot()[0].state, BreakerState::Closed);
     ask(&model).await.unwrap_err();
-    assert_eq!(guards.snapshot()[0].state, BreakerState::Open, "each was a beginning and a failure");
+    assert_eq!(guards.snapshot()[0].state, BreakerState::Open, "each call counted as a start and a failure");
 
     for code in [Code::AuthenticationError, Code::InvalidResponse, Code::Unknown, Code::ContextLengthExceeded]
     {
@@ -141,12 +141,12 @@ async fn answers_that_break_off_open_it_and_refused_keys_do_not() {
 async fn retries_end_with_the_budget_and_at_an_open_breaker() {
     let breaker = BreakerPolicy { min_calls: u64::MAX, ..BreakerPolicy::default() };
     let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
-    let guards = Guards::new(breaker, BudgetPolicy::default(), clock);
+    let guards = Guards::new(breaker, RetryBudgetPolicy::default(), clock);
     let provider = Provider::new(How::Refuses(Code::NetworkError));
     let model = guards.guard(provider.clone(), RetryPolicy::default());
     let all = futures_util::future::join_all((0..200).map(|_| ask(&model))).await;
     assert!(all.iter().all(|outcome| outcome.as_ref().is_err_and(|error| error.message == "no")));
-    assert_eq!(provider.calls(), 222, "200 and a tenth of all");
+    assert_eq!(provider.calls(), 222, "200 calls and 10 % retries");
 
     let (guards, provider) = (self::guards(), Provider::new(How::Refuses(Code::NetworkError)));
     let model = guards.guard(provider.clone(), RetryPolicy::default());
@@ -155,6 +155,6 @@ async fn retries_end_with_the_budget_and_at_an_open_breaker() {
     assert_eq!(
         (provider.calls(), refused.count()),
         (20, 90),
-        "ten had no retry left, the others met the breaker"
+        "ten had no retry left, the breaker rejected the others"
     );
 }

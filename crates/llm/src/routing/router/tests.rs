@@ -23,7 +23,7 @@ fn priced(name: &str, input: i64, output: i64, quality: u8) -> Candidate {
 
 fn names(strategy: Strategy, needs: &Needs<'_>, candidates: &[Candidate]) -> Vec<String> {
     let order = order(strategy, needs, candidates, &|_| None);
-    order.asked.iter().map(|place| candidates[*place].description.model.clone()).collect()
+    order.asked.iter().map(|index| candidates[*index].description.model.clone()).collect()
 }
 
 const QUESTION: Needs<'static> =
@@ -45,13 +45,13 @@ fn each_strategy_has_its_order() {
     ] {
         assert_eq!(names(strategy, &QUESTION, &all), wanted, "{strategy:?}");
     }
-    let pace = |model: &Description| match &*model.model {
+    let latency = |model: &Description| match &*model.model {
         "large" => Some(Duration::from_secs(9)),
         "small" => Some(Duration::from_secs(2)),
         "tiny" => Some(Duration::from_secs(4)),
         _ => None,
     };
-    let order = order(Strategy::Fastest, &QUESTION, &all, &pace);
+    let order = order(Strategy::Fastest, &QUESTION, &all, &latency);
     assert_eq!(order.asked, [1, 2, 3, 0], "what was not measured is tried");
 }
 
@@ -70,13 +70,13 @@ fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
         Needs { always: &[Need::Vision], tools: true, schema: true, input_tokens: 7000, output_tokens: 500 };
     let found = order(Strategy::Fallback, &needs, &all, &|_| None);
     assert_eq!(found.asked, [4, 3], "without schemas it is asked last");
-    let told: Vec<String> = found.passed_over.iter().map(|(place, lack)| format!("{place} {lack}")).collect();
+    let told: Vec<String> = found.skipped.iter().map(|(index, reason)| format!("{index} {reason}")).collect();
     assert_eq!(
         told,
         [
-            "0 not asked: it lacks tools",
-            "1 not asked: it lacks vision",
-            "2 not asked: the conversation has about 7000 tokens, and it reads 8000"
+            "0 skipped: does not support tools",
+            "1 skipped: does not support vision",
+            "2 skipped: the conversation has about 7000 tokens, the context window is 8000"
         ]
     );
 }
@@ -110,16 +110,19 @@ fn a_request_costs_what_its_tokens_cost() {
 #[test]
 fn the_rank_is_that_of_the_longest_beginning() {
     let ranks = BTreeMap::from([("gpt-5".to_owned(), 80), ("gpt-5-mini".to_owned(), 60)]);
-    let quality = |model: &str| Candidate::known(description(model), &ranks, DateTime::UNIX_EPOCH).quality;
+    let quality =
+        |model: &str| Candidate::from_tables(description(model), &ranks, DateTime::UNIX_EPOCH).quality;
     assert_eq!(
         (quality("gpt-5"), quality("openai/gpt-5-mini-2026"), quality("other"), quality("agpt-5")),
         (80, 60, UNRANKED, UNRANKED)
     );
     let own = Description { provider: "ollama".into(), ..description("qwen3:8b") };
     assert!(
-        Candidate::known(own, &ranks, DateTime::UNIX_EPOCH).rates.is_some_and(|price| price.input.is_zero())
+        Candidate::from_tables(own, &ranks, DateTime::UNIX_EPOCH)
+            .rates
+            .is_some_and(|price| price.input.is_zero())
     );
-    assert_eq!(Candidate::known(description("gpt-5"), &ranks, DateTime::UNIX_EPOCH).rates, None);
+    assert_eq!(Candidate::from_tables(description("gpt-5"), &ranks, DateTime::UNIX_EPOCH).rates, None);
 }
 
 fn able() -> impl Generate<Value = Option<bool>> {
@@ -166,7 +169,7 @@ fn needs((tools, schema, input_tokens, output_tokens, always): &Asked) -> Needs<
 }
 
 proptest! {
-    /// Nobody is lost, nobody is asked twice, and nobody is asked for what he is known to lack.
+    /// Each candidate is either asked once or skipped, and none is asked for a feature it is known to lack.
     #[test]
     fn who_lacks_something_is_never_asked(
         candidates in proptest::collection::vec(any_candidate(), 0..8),
@@ -176,11 +179,11 @@ proptest! {
         let needs = needs(&asked);
         let found = order(strategy, &needs, &candidates, &|_| None);
         let mut all: Vec<usize> = found.asked.clone();
-        all.extend(found.passed_over.iter().map(|(place, _)| *place));
+        all.extend(found.skipped.iter().map(|(index, _)| *index));
         all.sort_unstable();
         prop_assert_eq!(all, (0..candidates.len()).collect::<Vec<_>>());
-        for place in &found.asked {
-            let able = &candidates[*place].capabilities;
+        for index in &found.asked {
+            let able = &candidates[*index].capabilities;
             prop_assert!(!(needs.tools && able.tools == Some(false)));
             prop_assert!(!(needs.always.contains(&Need::Vision) && able.vision == Some(false)));
             prop_assert!(!(needs.always.contains(&Need::JsonSchema) && able.json_schema == Some(false)));
@@ -195,16 +198,16 @@ proptest! {
     fn the_first_is_the_best_of_those_asked(
         candidates in proptest::collection::vec(any_candidate(), 1..8),
         asked in any_needs(),
-        paces in proptest::collection::vec(proptest::option::of(0..100u64), 8),
+        latencies in proptest::collection::vec(proptest::option::of(0..100u64), 8),
     ) {
         let mut candidates = candidates;
         for (nth, candidate) in candidates.iter_mut().enumerate() {
             candidate.description.model = nth.to_string();
         }
         let needs = Needs { schema: false, ..needs(&asked) };
-        let pace = |model: &Description| paces[model.model.parse::<usize>().unwrap()].map(Duration::from_secs);
-        let sorted = |strategy| order(strategy, &needs, &candidates, &pace).asked;
-        let cost_of = |place: &usize| cost(needs.input_tokens, needs.output_tokens, &candidates[*place]);
+        let latency = |model: &Description| latencies[model.model.parse::<usize>().unwrap()].map(Duration::from_secs);
+        let sorted = |strategy| order(strategy, &needs, &candidates, &latency).asked;
+        let cost_of = |index: &usize| cost(needs.input_tokens, needs.output_tokens, &candidates[*index]);
 
         let cheapest = sorted(Strategy::Cheapest);
         let in_order = cheapest.is_sorted_by(|a, b| match (cost_of(a), cost_of(b)) {
@@ -212,10 +215,10 @@ proptest! {
             (a, b) => a.is_some() || b.is_none(),
         });
         prop_assert!(in_order);
-        prop_assert!(sorted(Strategy::Smartest).is_sorted_by_key(|place| 100 - candidates[*place].quality));
-        prop_assert!(sorted(Strategy::Fastest).is_sorted_by_key(|place| pace(&candidates[*place].description)));
+        prop_assert!(sorted(Strategy::Smartest).is_sorted_by_key(|index| 100 - candidates[*index].quality));
+        prop_assert!(sorted(Strategy::Fastest).is_sorted_by_key(|index| latency(&candidates[*index].description)));
         prop_assert!(sorted(Strategy::Fallback).is_sorted());
-        // Better and cheaper comes before worse and dearer.
+        // A candidate that is better and cheaper comes before one that is worse and dearer.
         let balanced = sorted(Strategy::Balanced);
         for (nth, a) in balanced.iter().enumerate() {
             for b in &balanced[nth + 1..] {

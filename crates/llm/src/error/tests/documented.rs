@@ -1,11 +1,11 @@
-//! What providers are known to answer, and the code of each.
+//! Documented error responses of providers, with the expected code.
 
 use crate::error::Code;
 
-/// What providers say beside what the recordings hold: status, body, code. Shapes and words as they are known
-/// from documentation and public reports; names and numbers are made up.
-pub(super) const SAID: &[(u16, &str, Code)] = &[
-    // Too long, in the words of each.
+/// Error responses that the recordings do not contain: status, body, expected code. Shapes and wording are from
+/// documentation and public reports; names and numbers are invented.
+pub(super) const DOCUMENTED: &[(u16, &str, Code)] = &[
+    // Conversation too long, as each provider words it.
     (
         400,
         r#"{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
@@ -87,7 +87,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"code":400,"message":"Provider returned error","metadata":{"raw":"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 2 tokens > 1\"}}","provider_name":"Anthropic"}}}"#,
         Code::ContextLengthExceeded,
     ),
-    // Not too long, though tokens are mentioned.
+    // Not too long, although tokens are mentioned.
     (
         400,
         r#"{"error":{"message":"max_tokens is too large: 100000. This model supports at most 16384 completion tokens","type":"invalid_request_error"}}"#,
@@ -98,7 +98,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"message":"Request too large for x on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced","type":"tokens","code":"rate_limit_exceeded"}}"#,
         Code::RateLimited,
     ),
-    // No money.
+    // Out of credit.
     (
         429,
         r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#,
@@ -129,7 +129,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"code":"1113","message":"Insufficient balance or no resource package. Please recharge."}}"#,
         Code::Unknown,
     ),
-    // Filtered.
+    // Content filter.
     (
         400,
         r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
@@ -140,7 +140,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"code":403,"message":"x requires moderation on OpenRouter. Your input was flagged","metadata":{"reasons":["violence"],"flagged_input":"…"}}}"#,
         Code::Unknown,
     ),
-    // Keys and rights.
+    // Keys and permissions.
     (
         401,
         r#"{"error":{"message":"Unauthorized","type":"api_error","param":null,"code":null}}"#,
@@ -162,7 +162,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"code":"unauthorized","message":"Bad credentials","details":"Bad credentials"}}"#,
         Code::AuthenticationError,
     ),
-    // No such model.
+    // Unknown model.
     (
         404,
         r#"{"id":"x","message":"model 'command' not found, make sure the correct model ID was used and that you have access to the model."}"#,
@@ -201,7 +201,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         Code::ModelNotFound,
     ),
     (400, r#"{"error":{"code":400,"message":"Model x/y does not exist"}}"#, Code::ModelNotFound),
-    // The model is there, and something else is not.
+    // The model exists, something else does not.
     (
         404,
         r#"{"error":{"message":"tools is not supported in this model. For a list of supported models, see the documentation.","type":"invalid_request_error","param":null,"code":null}}"#,
@@ -227,7 +227,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"code":404,"message":"Not found: cache content metadata for 1.","status":"NOT_FOUND"}}"#,
         Code::Unknown,
     ),
-    // The server is set up without it: a second attempt fails alike.
+    // The server was set up without the feature: a retry fails the same way.
     (
         500,
         r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#,
@@ -248,7 +248,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":"model requires more system memory (7.5 GiB) than is available (3.1 GiB)"}"#,
         Code::Unknown,
     ),
-    // No such address.
+    // Wrong address.
     (
         404,
         r#"{"error":{"message":"Invalid URL (POST /v1/v1/chat/completions)","type":"invalid_request_error","code":null}}"#,
@@ -266,7 +266,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         Code::InvalidResponse,
     ),
     (405, "{\"detail\":\"Method Not Allowed\"}", Code::InvalidResponse),
-    // Too much, or too many others.
+    // Rate limits and overload.
     (
         429,
         r#"{"error":{"code":"RateLimitReached","message":"Rate limit of 10 per 60s exceeded. Please wait 44 seconds before retrying."}}"#,
@@ -292,7 +292,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
         Code::RateLimited,
     ),
-    // Broken, slow, or not there.
+    // Broken, slow or unavailable.
     (499, "", Code::NetworkError),
     (
         500,
@@ -313,7 +313,7 @@ pub(super) const SAID: &[(u16, &str, Code)] = &[
         r#"{"error":{"code":501,"message":"This server does not support it","type":"not_supported_error"}}"#,
         Code::Unknown,
     ),
-    // Wrong in another way.
+    // Other errors.
     (
         422,
         r#"{"object":"error","message":{"detail":[{"loc":["body","messages"],"msg":"field required"}]},"type":"invalid_request_error"}"#,

@@ -1,4 +1,4 @@
-//! What a provider's error says, whatever shape it has.
+//! Parses the error bodies of providers.
 
 use std::time::Duration;
 
@@ -6,45 +6,45 @@ use serde_json::Value;
 
 use super::delay;
 
-/// How deep an error is looked for inside another one. OpenRouter wraps a provider's error into its own.
+/// Deepest nesting of errors. OpenRouter wraps the errors of providers into its own.
 const DEEPEST: usize = 3;
 
-/// An error, read.
+/// A parsed error body, e.g. `{"error": {"type": "rate_limit_error", "message": "Please try again in 20s."}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Complaint {
-    /// For people.
+pub(super) struct ProviderError {
+    /// The error message.
     pub(super) message: String,
-    /// The status it names itself.
+    /// The HTTP status contained in the error.
     pub(super) status: Option<u16>,
-    /// How long to wait, when a field says so.
+    /// The wait given in a field.
     pub(super) retry_after: Option<Duration>,
-    /// The same, when the message says so.
-    pub(super) said_wait: Option<Duration>,
-    /// When to come back, in milliseconds since 1970, when the body says that instead.
+    /// The wait given in the message text.
+    pub(super) wait_in_message: Option<Duration>,
+    /// When the exhausted limit resets, if the body contains that: milliseconds since 1970.
     pub(super) reset_at_ms: Option<u64>,
-    /// The provider's name for the request.
+    /// The provider's id of the request.
     pub(super) request_id: Option<String>,
-    /// Whether it came as a provider's `error`, and not as a web framework's `detail`.
+    /// Whether it is a provider's `error` object, not the `detail` of a web framework.
     pub(super) is_error_object: bool,
-    /// Whether it cannot be anything but an error: it has an `error`, or a text as its message.
+    /// Whether it is certainly an error: it has an `error`, or a string as its message.
     pub(super) is_error: bool,
-    /// Whether it is plain text.
+    /// Whether the body is plain text.
     pub(super) is_plain: bool,
     /// Codes, types and reasons, in lower case.
     tags: Vec<String>,
-    /// Everything it says, in lower case.
+    /// The message in lower case.
     words: String,
 }
 
-impl Complaint {
-    /// Reads a body that is a JSON object, or an array that begins with one (Gemini). These shapes are known:
-    /// `{"error": {…}}`, `{"error": "text"}` (xAI, Ollama), `{"detail": …}` (Mistral), a flat object (vLLM,
-    /// Cohere), `{"errors": [{…}]}` (Cloudflare), and `{"response": {"error": {…}}}` (OpenAI's Responses).
+impl ProviderError {
+    /// Parses a body that is a JSON object, or an array that starts with one (Gemini). Supported shapes: `{"error":
+    /// {…}}`, `{"error": "text"}` (xAI, Ollama), `{"detail": …}` (Mistral), a flat object (vLLM, Cohere), `{"errors":
+    /// [{…}]}` (Cloudflare), and `{"response": {"error": {…}}}` (OpenAI Responses).
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         Self::of(&serde_json::from_slice(body).ok()?, DEEPEST)
     }
 
-    /// An error in plain words; `None` for JSON, a web page, and for nothing.
+    /// Parses a plain-text error; `None` for JSON, a web page or a blank text.
     pub(super) fn plain(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.is_empty() || text.starts_with(['{', '[', '<']) {
@@ -59,7 +59,7 @@ impl Complaint {
         let body = if body.is_array() { body.get(0)? } else { body };
         let fields = body.as_object()?;
         let error = [fields.get("error"), body.pointer("/response/error"), body.pointer("/errors/0")];
-        let error = error.into_iter().flatten().find(|error| says_something(error));
+        let error = error.into_iter().flatten().find(|error| is_error_value(error));
         let (details, is_error_object) = match error {
             Some(error @ Value::Object(_)) => (error, true),
             Some(Value::String(_)) => (body, true),
@@ -68,11 +68,11 @@ impl Complaint {
 
         let message = ["message", "Message", "error", "detail", "msg"]
             .iter()
-            .find_map(|name| details.get(name).filter(|value| says_something(value)))
+            .find_map(|name| details.get(name).filter(|value| is_error_value(value)))
             .or_else(|| error.filter(|_| is_error_object));
         let is_error = error.is_some() || message.is_some_and(Value::is_string);
         let message = message.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
-        // OpenRouter's own message is "Provider returned error"; the cause stands here, often as JSON.
+        // OpenRouter's own message is "Provider returned error"; this field has the cause, often as JSON.
         let raw = details.pointer("/metadata/raw").and_then(Value::as_str);
         let inner: Option<Value> = raw.filter(|_| depth > 0).and_then(|raw| serde_json::from_str(raw).ok());
         let inner = inner.and_then(|raw| Self::of(&raw, depth - 1));
@@ -87,7 +87,7 @@ impl Complaint {
             words: message.to_lowercase(),
             status: ["code", "status"].iter().find_map(|name| details.get(name).and_then(status)),
             retry_after: delay::in_body(details).max(inner_wait),
-            said_wait: delay::in_text(&message),
+            wait_in_message: delay::in_text(&message),
             message,
             reset_at_ms: delay::reset_in_body(details),
             // Cohere's errors are flat and have an `id`.
@@ -99,22 +99,22 @@ impl Complaint {
         })
     }
 
-    /// Whether one of its codes is among `tags`.
+    /// Whether one of its codes is in `tags`.
     pub(super) fn tagged(&self, tags: &[&str]) -> bool {
         self.tags.iter().any(|tag| tags.contains(&tag.as_str()))
     }
 
-    /// Whether it says one of `phrases`.
+    /// Whether its message contains one of `phrases`.
     pub(super) fn says(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| self.words.contains(phrase))
     }
 
-    /// Whether it says no more than `phrase`.
+    /// Whether its message is `phrase` and nothing else.
     pub(super) fn says_only(&self, phrase: &str) -> bool {
         self.words.trim().trim_end_matches('.') == phrase
     }
 
-    /// Whether one of `phrases` is said of a model: `model` stands before it in the same sentence.
+    /// Whether the message contains one of `phrases` after the word `model` in the same sentence.
     pub(super) fn says_of_the_model(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| {
             let Some(at) = self.words.find(phrase) else { return false };
@@ -125,8 +125,8 @@ impl Complaint {
     }
 }
 
-/// Whether a value reports anything: some servers send `"error": null`, `""`, `{}` or `false` beside every answer.
-fn says_something(value: &Value) -> bool {
+/// Whether a value reports an error: some servers send `"error": null`, `""`, `{}` or `false` with every answer.
+fn is_error_value(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.trim().is_empty(),
@@ -136,7 +136,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// Codes, types and reasons wherever providers put them.
+/// Collects codes, types and reasons from all the fields in which providers put them.
 fn tags(body: &Value, details: &Value) -> Vec<String> {
     let named = ["type", "code", "status", "reason", "error_type"].iter();
     let named = named.filter_map(|name| details.get(name)?.as_str());
@@ -144,13 +144,13 @@ fn tags(body: &Value, details: &Value) -> Vec<String> {
     let reasons = reasons.into_iter().flatten().filter_map(|detail| detail.get("reason")?.as_str());
     let inner = details.pointer("/innererror/code").and_then(Value::as_str);
     let kind = details.pointer("/metadata/error_type").and_then(Value::as_str);
-    // OpenRouter's moderation answers 403 and names what it flagged.
+    // OpenRouter's moderation answers 403 and includes the flagged input.
     let flagged = details.pointer("/metadata/flagged_input").map(|_| "content_filter");
     let flat = body.get("error_type").and_then(Value::as_str);
     named.chain(reasons).chain(inner).chain(kind).chain(flagged).chain(flat).map(str::to_lowercase).collect()
 }
 
-/// A code that is an HTTP status, as a number or as text.
+/// An HTTP status in a `code` or `status` field, as a number or a string.
 fn status(code: &Value) -> Option<u16> {
     let code = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
     u16::try_from(code).ok().filter(|code| (400..600).contains(code))

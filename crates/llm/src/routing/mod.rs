@@ -1,0 +1,20 @@
+//! Which model answers a call, and what happens when it fails.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`router`] | selects and orders the models suitable for a request |
+//! | [`fallback`] | asks the next model when one fails |
+//! | [`guard`] | wraps a model with the following |
+//! | [`retry`] | repeats a failed call at once |
+//! | [`retry_budget`] | limits the retries sent to a provider |
+//! | [`breaker`] | circuit breaker: stops calling a model that keeps failing |
+//! | [`latency`] | measures how fast models answer |
+
+pub mod breaker;
+pub mod fallback;
+pub mod guard;
+pub mod latency;
+pub mod retry;
+pub mod retry_budget;
+pub mod router;
+mod window;
