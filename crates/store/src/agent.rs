@@ -64,7 +64,7 @@ pub struct AgentChange<'a> {
 /// The result of a change with optimistic locking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed<T> {
-    /// The change was made.
+    /// The row was changed.
     Done(T),
     /// The row has this other version: it was changed in the meantime.
     Stale(i64),
@@ -159,8 +159,8 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
-        let made = self.insert_agent(tenant, agent, key, response).await;
-        self.name_holder(tenant, &agent.name, made).await
+        let created = self.insert_agent(tenant, agent, key, response).await;
+        self.name_holder(tenant, &agent.name, created).await
     }
 
     async fn insert_agent(

@@ -1,4 +1,4 @@
-//! Agentables: anything an agent runs for, each with its lock row.
+//! Agentables: anything an agent runs for, each with its row in `run_locks`.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, TenantId, UserId};
@@ -13,44 +13,44 @@ use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
 use crate::serving::{self, ServedBy, ServingChange, assign};
 
-/// An agentable about to be made.
+/// An agentable to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewAgentable<'a> {
-    /// Its id.
+    /// The agentable's id.
     pub id: AgentableId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: UserId,
-    /// The name of its agent type.
+    /// Its kind, as in `goal`.
     pub kind: &'a str,
-    /// One line.
+    /// Its title, one line.
     pub title: &'a str,
     /// What it is about.
     pub description: &'a str,
-    /// Its first status.
+    /// Its first stored status.
     pub status: Option<&'a str>,
-    /// The tools it may call, of those of its kind; `None`: all of them.
+    /// The tools it may call, out of those of its kind; `None`: all of them.
     pub tools: Option<&'a [String]>,
-    /// When it is made.
+    /// When it is created.
     pub created_at: DateTime<Utc>,
 }
 
-/// An agentable as it stands.
+/// An agentable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agentable {
-    /// Its id.
+    /// The agentable's id.
     pub id: AgentableId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: UserId,
-    /// The name of its agent type.
+    /// Its kind, as in `goal`.
     pub kind: String,
-    /// One line.
+    /// Its title, one line.
     pub title: String,
     /// What it is about.
     pub description: String,
-    /// Its stored status; how it stands follows from this and its run, see
+    /// Its stored status. The status that clients see follows from this and the latest run, see
     /// [`houston_domain::agentable::AgentType::status`].
     pub status: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// The position of its newest event.
     pub last_seq: i64,
@@ -58,39 +58,39 @@ pub struct Agentable {
     pub run: Option<RunId>,
     /// Whether that run is open.
     pub run_open: bool,
-    /// How that run stands or ended.
+    /// The status of that run.
     pub run_status: Option<RunStatus>,
-    /// What all its model calls cost.
+    /// Cost of all its model calls.
     pub cost: Cost,
-    /// Who answers for it.
+    /// The agent or team that answers for it.
     pub served_by: ServedBy,
-    /// The tools it may call, of those of its kind; `None`: all of them.
+    /// The tools it may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
-    /// Which agentable it works for, with the kind of that; none of one that nobody began.
+    /// Kind and id of the agentable that created it, for a task.
     pub parent: Option<(String, AgentableId)>,
 }
 
-/// What changes in an agentable; `None` stays.
+/// A change of an agentable; `None` leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentableChange {
-    /// Another title.
+    /// The new title.
     pub title: Option<String>,
-    /// Another description.
+    /// The new description.
     pub description: Option<String>,
-    /// Who answers, and with what.
+    /// The new agent or team, and the new tools.
     pub serving: ServingChange,
 }
 
-/// The stored status of an agentable, and that of its latest run.
+/// The stored status of an agentable, and the status of its latest run.
 pub type StoredStatus = (Option<String>, Option<RunStatus>);
 
-/// Which agentables a list has; `None`: whatever it is.
+/// Selects agentables for a list; `None` matches any value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentableFilter {
-    /// Whose they are.
+    /// The user they belong to.
     pub user: Option<UserId>,
-    /// Their stored status together with that of their latest run, see
-    /// [`houston_domain::agentable::AgentType::shown_as`].
+    /// Pairs of stored status and status of the latest run, see
+    /// [`houston_domain::agentable::AgentType::pairs_with_status`].
     pub statuses: Option<Vec<StoredStatus>>,
 }
 
@@ -147,11 +147,12 @@ pub(crate) async fn insert(
 }
 
 impl Store {
-    /// Makes an agentable for a user of the tenant. `response` is what the client is answered, kept under the
+    /// Creates an agentable for a user of the tenant. `response` is what the client is answered, stored under the
     /// idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn create_agentable(
         &self,
         tenant: TenantId,
@@ -162,10 +163,11 @@ impl Store {
         self.create_agentable_for(tenant, agentable, ServedBy::default(), key, response).await
     }
 
-    /// The same, and says who answers for it.
+    /// As [`Self::create_agentable`], with the agent or team that answers for it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, or the agent or team is gone.
+    /// [`Error::NotFound`] when the tenant has no such user, agent or team, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn create_agentable_for(
         &self,
         tenant: TenantId,
@@ -198,7 +200,7 @@ impl Store {
         Ok(Created::New(response.clone()))
     }
 
-    /// An agentable of the tenant.
+    /// Reads an agentable of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -222,11 +224,10 @@ impl Store {
         Ok(agentable!(a))
     }
 
-    /// Agentables of one kind of the tenant, newest first, older than `before` if given; of one user, and of those
-    /// statuses, if given.
+    /// Agentables of one kind of the tenant that match `filter`, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres does not answer or refuses.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agentables(
         &self,
         tenant: TenantId,
@@ -332,10 +333,12 @@ impl Store {
         Ok(rows.into_iter().map(|a| agentable!(a)).collect())
     }
 
-    /// Changes what is given of an agentable of the tenant. Who answers, and with what, changes from its next run on.
+    /// Applies a change to an agentable of the tenant. A new agent, team or set of tools applies from the next run
+    /// on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable, or the agent or team is gone.
+    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn change_agentable(
         &self,
         tenant: TenantId,
@@ -343,7 +346,7 @@ impl Store {
         change: &AgentableChange,
     ) -> Result<()> {
         let mut tx = self.pool.begin().await?;
-        // A title that was to be found is found no more.
+        // A title set here withdraws a pending request to find one.
         let described = sqlx::query!(
             "-- store::agentable::describe
             with asked as (delete from houston.title_requests where agentable_id = $2 and tenant_id = $1

@@ -1,4 +1,4 @@
-//! Tenants and the keys that let their clients in. Only the SHA-256 of a key is stored.
+//! Tenants and their API keys. Only the SHA-256 of a key is stored.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{ApiKeyId, TenantId};
@@ -8,31 +8,30 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// How many characters of a key are kept readable.
+/// How many characters of a key are stored in plain text, to find it by.
 pub const PREFIX_CHARS: usize = 12;
 
-/// A stored key.
+/// A stored API key.
 #[derive(Debug, Clone)]
 pub struct ApiKey {
-    /// Its id.
+    /// The key's id.
     pub id: ApiKeyId,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant_id: TenantId,
     /// The tenant's name.
     pub tenant: String,
-    /// What it was made for.
+    /// What it is for, as given when it was created.
     pub name: String,
-    /// Its first characters.
+    /// Its first [`PREFIX_CHARS`] characters.
     pub prefix: String,
     /// SHA-256 of the whole key.
     pub secret_sha256: Vec<u8>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was revoked.
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// A key's row.
 struct KeyRow {
     id: Uuid,
     tenant_id: Uuid,
@@ -59,23 +58,23 @@ impl From<KeyRow> for ApiKey {
     }
 }
 
-/// The hash under which a key is stored.
+/// The SHA-256 under which a key is stored.
 #[must_use]
 pub fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// The part of a key that is stored readable.
+/// The part of a key that is stored in plain text.
 #[must_use]
 pub fn prefix(key: &str) -> String {
     key.chars().take(PREFIX_CHARS).collect()
 }
 
 impl Store {
-    /// The tenant called `name`, made with `id` when there is none.
+    /// The id of the tenant with this name; created with `id` when there is none.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn ensure_tenant(&self, id: TenantId, name: &str) -> Result<TenantId> {
         sqlx::query!(
             "-- store::api_key::ensure_tenant
@@ -94,10 +93,10 @@ impl Store {
         Ok(TenantId(id))
     }
 
-    /// Stores a key (its hash).
+    /// Stores the hash and the prefix of a new key.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create_api_key(&self, id: ApiKeyId, tenant: TenantId, name: &str, key: &str) -> Result<()> {
         let prefix = prefix(key);
         sqlx::query!(
@@ -114,18 +113,18 @@ impl Store {
         Ok(())
     }
 
-    /// The keys that begin like this one and are not revoked; the caller compares hashes in constant time.
+    /// Keys with the prefix of `key` that are not revoked. The caller compares the hashes in constant time.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys_like(&self, key: &str) -> Result<Vec<ApiKey>> {
         self.api_keys_with(&[prefix(key)]).await
     }
 
-    /// The keys with one of these prefixes that are not revoked; the caller compares hashes in constant time.
+    /// Keys with one of these prefixes that are not revoked. The caller compares the hashes in constant time.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
         let keys = sqlx::query_as!(
             KeyRow,
@@ -141,10 +140,10 @@ impl Store {
         Ok(keys.into_iter().map(ApiKey::from).collect())
     }
 
-    /// Those of `keys` that are not revoked.
+    /// The keys among `keys` that are not revoked.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn valid_api_keys(&self, keys: &[ApiKeyId]) -> Result<Vec<ApiKeyId>> {
         let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
         let valid = sqlx::query_scalar!(
@@ -157,10 +156,10 @@ impl Store {
         Ok(valid.into_iter().map(ApiKeyId).collect())
     }
 
-    /// All keys.
+    /// All keys of all tenants, oldest first, revoked ones included.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_api_keys(&self) -> Result<Vec<ApiKey>> {
         let keys = sqlx::query_as!(
             KeyRow,
@@ -175,10 +174,11 @@ impl Store {
         Ok(keys.into_iter().map(ApiKey::from).collect())
     }
 
-    /// Revokes a key for good.
+    /// Revokes a key; it cannot be reinstated.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such key, or it is revoked already.
+    /// [`Error::NotFound`] when there is no such key or it is already revoked, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn revoke_api_key(&self, id: ApiKeyId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::api_key::revoke

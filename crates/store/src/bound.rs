@@ -1,13 +1,13 @@
-//! Bounds on how many rows an owner may have. Whoever counts and then inserts holds this lock, so that two that count at
-//! once do not both find room for one more.
+//! A lock for limits on how many rows an owner may have. It is taken before counting and inserting, so that two
+//! concurrent requests do not both find room for the last row.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::Result;
 
-/// Waits until nobody else counts the `what` of `owner`; the lock is held until the transaction ends. Rows that are
-/// committed meanwhile are seen by the next statement, not by one that has begun.
+/// Takes the advisory lock for the `what` of `owner`, until the transaction ends. Rows that were committed while
+/// waiting are visible to the next statement, not to one that has already begun.
 pub(crate) async fn lock(connection: &mut PgConnection, what: &str, owner: Uuid) -> Result<()> {
     sqlx::query!(
         "-- store::bound::lock

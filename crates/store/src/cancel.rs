@@ -1,7 +1,8 @@
 //! Cancelling an agentable: its open run and those of all tasks below it, at any depth.
 //!
-//! Locks are taken from the lowest task up, as the end of a task does, which locks its parent's row after its own. A
-//! task that was created meanwhile shows once the row above it is locked: then it begins anew.
+//! Locks are taken from the lowest task up, in the same order as the end of a task, which locks its parent's row
+//! after its own. A task that was created in the meantime becomes visible once the row above it is locked; then the
+//! transaction starts again.
 
 use houston_domain::id::{AgentableId, RunId, TenantId};
 use sqlx::PgConnection;
@@ -10,27 +11,27 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// How often it begins anew: each time somebody must have created a task in an instant.
-const TRIES: u32 = 20;
+/// Maximum number of attempts: each fails only if a task was created between two statements.
+const ATTEMPTS: u32 = 20;
 
-/// The status of what is put away.
+/// The stored status of an archived agentable.
 pub const ARCHIVED: &str = "archived";
 
-/// A run that was asked to stop.
+/// A run whose cancellation was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// Of which agentable.
+pub struct CancelledRun {
+    /// The agentable it runs for.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// Which run.
+    /// The run's id.
     pub run: RunId,
 }
 
 impl Store {
-    /// Asks the open run of an agentable of the tenant to stop, and those of all its tasks; whoever drives them
-    /// hears of it at once. With `archive` it is put away as well, and its check-ins are taken back. Done twice, it
-    /// is done once. Returns the runs that were asked now.
+    /// Requests the cancellation of the open run of an agentable of the tenant, and of those of all its tasks;
+    /// their workers are notified at once. With `archive` the agentable is also archived and its check-ins are
+    /// deleted. Idempotent. Returns the runs that were open.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -40,28 +41,28 @@ impl Store {
         kind: &str,
         id: AgentableId,
         archive: bool,
-    ) -> Result<Vec<Asked>> {
+    ) -> Result<Vec<CancelledRun>> {
         self.agentable(tenant, kind, id).await?;
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let mut tx = self.pool.begin().await?;
             let locked = lock(&mut tx, id).await?;
-            let below = below(&mut tx, id).await?;
-            if below.iter().any(|one| !locked.contains(one)) && tries < TRIES {
-                tries += 1;
+            let open_tasks = open_tasks_below(&mut tx, id).await?;
+            if open_tasks.iter().any(|one| !locked.contains(one)) && attempts < ATTEMPTS {
+                attempts += 1;
                 tx.rollback().await?;
                 continue;
             }
-            let asked = ask(&mut tx, id, &locked).await?;
+            let requested = request_cancel(&mut tx, id, &locked).await?;
             if archive {
-                put_away(&mut tx, id, &locked).await?;
+                archive_agentable(&mut tx, id, &locked).await?;
             }
             tx.commit().await?;
-            return Ok(asked);
+            return Ok(requested);
         }
     }
 
-    /// Takes an agentable of the tenant out again.
+    /// Takes an agentable of the tenant out of the archive.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -81,7 +82,7 @@ impl Store {
     }
 }
 
-/// Locks it and all tasks below it, the lowest first. Returns them.
+/// Locks the agentable and all open tasks below it, the lowest first. Returns the locked ids.
 async fn lock(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid>> {
     let rows = sqlx::query_scalar!(
         r#"-- store::cancel::lock
@@ -99,8 +100,8 @@ async fn lock(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid
     Ok(rows)
 }
 
-/// The open tasks below it, as they are now.
-async fn below(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid>> {
+/// The open tasks below the agentable.
+async fn open_tasks_below(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uuid>> {
     let rows = sqlx::query_scalar!(
         r#"-- store::cancel::below
         with recursive below as (
@@ -115,8 +116,12 @@ async fn below(connection: &mut PgConnection, id: AgentableId) -> Result<Vec<Uui
     Ok(rows)
 }
 
-/// Marks the open runs. Its agent is told which tasks went with it, when it runs again.
-async fn ask(connection: &mut PgConnection, id: AgentableId, locked: &[Uuid]) -> Result<Vec<Asked>> {
+/// Marks the open runs. The agent reads which tasks were cancelled with it when it runs again.
+async fn request_cancel(
+    connection: &mut PgConnection,
+    id: AgentableId,
+    locked: &[Uuid],
+) -> Result<Vec<CancelledRun>> {
     let rows = sqlx::query!(
         r#"-- store::cancel::ask
         with open as (
@@ -152,11 +157,15 @@ async fn ask(connection: &mut PgConnection, id: AgentableId, locked: &[Uuid]) ->
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Asked { agentable: AgentableId(row.agentable_id), kind: row.kind, run: RunId(row.run_id) })
+        .map(|row| CancelledRun {
+            agentable: AgentableId(row.agentable_id),
+            kind: row.kind,
+            run: RunId(row.run_id),
+        })
         .collect())
 }
 
-async fn put_away(connection: &mut PgConnection, id: AgentableId, locked: &[Uuid]) -> Result<()> {
+async fn archive_agentable(connection: &mut PgConnection, id: AgentableId, locked: &[Uuid]) -> Result<()> {
     sqlx::query!(
         "-- store::cancel::archive
         with gone as (delete from houston.check_ins where agentable_id = any ($2))

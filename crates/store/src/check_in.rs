@@ -1,8 +1,9 @@
-//! Check-ins: times at which an agent wants to be woken. Each is a row until its time has come; the transaction that
-//! takes it away tells its agent, so it comes once, whoever looks.
+//! Check-ins: times at which an agent wakes itself, or is woken over REST. Each is a row until it is due. The
+//! transaction that deletes it posts the system message to the agent, so it happens once, however many workers
+//! look.
 
 use chrono::{DateTime, Utc};
-use houston_domain::check_in::{CheckInLimits, InvalidMoment, WantedCheckIn};
+use houston_domain::check_in::{CheckInLimits, CheckInRequest, InvalidMoment};
 use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, UserId};
 use houston_domain::local_time::zone;
 use houston_domain::mode::Mode;
@@ -18,44 +19,45 @@ use crate::pool::Store;
 use crate::record::{FencedTx, Owner};
 use crate::system_message::{NewSystemMessage, post_system_message};
 
-/// A check-in that waits.
+/// A pending check-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckIn {
-    /// Its id.
+    /// The check-in's id.
     pub id: CheckInId,
-    /// Whom it wakes.
+    /// The agentable it wakes.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// What for.
+    /// Why, in the agent's or the client's words.
     pub reason: String,
-    /// When.
+    /// When it is due.
     pub due_at: DateTime<Utc>,
     /// When it was set.
     pub created_at: DateTime<Utc>,
 }
 
-/// What became of one that was due.
+/// The result of starting a check-in that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
-    /// Its agent was told.
-    Told(AgentableId),
-    /// Its agent is busy: it is tried again.
-    PutOff,
-    /// Somebody else has it, or it was taken back.
+pub enum CheckInOutcome {
+    /// A system message was posted to this agentable.
+    Posted(AgentableId),
+    /// A run of the agentable is open: the check-in is due again a little later.
+    Postponed,
+    /// Another worker started it, or it was cancelled.
     Gone,
 }
 
 impl FencedTx {
-    /// Sets a check-in of `owner`'s agentable, unless `limits` forbid it. Says what the model reads.
+    /// Sets a check-in of `owner`'s agentable within `limits`. Returns the tool's response for the model; a
+    /// violated limit is a failure in it, not an error.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn schedule_check_in(
         &mut self,
         owner: Owner,
         id: CheckInId,
-        wanted: &WantedCheckIn,
+        wanted: &CheckInRequest,
         limits: &CheckInLimits,
     ) -> Result<ToolResponse> {
         let state = sqlx::query!(
@@ -68,14 +70,15 @@ impl FencedTx {
         .fetch_one(self.connection())
         .await?;
         if state.cancelled {
-            // Whoever puts an agentable away takes its check-ins back and cancels its run: none may come after that.
-            let told = "this run is being cancelled: no check-in was set";
-            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+            // Archiving deletes check-ins and cancels the run: no check-in may be set after that.
+            let text = "this run is being cancelled: no check-in was set";
+            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
         }
         if state.archived {
-            // Its user wrote to it all the same, and is answered; nothing else wakes it.
-            let told = "this conversation is archived, so nothing but a message of its user wakes it: no check-in was set";
-            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+            // A run of an archived agentable exists only because its user wrote to it; nothing else may wake it.
+            let text =
+                "this conversation is archived, so only a message of its user wakes it: no check-in was set";
+            return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
         }
         let set = set(
             self.connection(),
@@ -91,7 +94,7 @@ impl FencedTx {
             Err(Unset::Full { pending, most }) => ToolResponse::failure(
                 ToolErrorCode::RateLimited,
                 format!(
-                    "{pending} check-ins are set, and {most} may be: cancel one with manage_check_ins first"
+                    "{pending} check-ins are set, and at most {most} are allowed: cancel one with manage_check_ins first"
                 ),
             ),
             Err(Unset::Invalid(invalid)) => {
@@ -101,30 +104,31 @@ impl FencedTx {
     }
 }
 
-/// One that was set.
+/// A check-in that was set.
 struct Set {
     due_at: DateTime<Utc>,
-    /// The same where its user lives.
+    /// The same instant in the user's time zone, RFC 3339.
     local: String,
     created_at: DateTime<Utc>,
 }
 
-/// Why none was set.
+/// Why a check-in was not set.
 enum Unset {
-    /// There are as many as may be.
+    /// The agentable has the maximum number of check-ins.
     Full { pending: i64, most: i64 },
-    /// It cannot be then.
+    /// The time is not allowed.
     Invalid(InvalidMoment),
 }
 
-/// Sets a check-in, unless `limits` forbid it. The caller holds the agentable's lock row: nobody sets one meanwhile.
+/// Sets a check-in within `limits`. The caller holds the agentable's lock row, so the count cannot change
+/// meanwhile.
 async fn set(
     connection: &mut PgConnection,
     tenant: TenantId,
     (user, agentable): (UserId, AgentableId),
     run: Option<RunId>,
     id: CheckInId,
-    wanted: &WantedCheckIn,
+    wanted: &CheckInRequest,
     limits: &CheckInLimits,
 ) -> Result<std::result::Result<Set, Unset>> {
     let now = sqlx::query!(
@@ -163,8 +167,8 @@ async fn set(
     Ok(Ok(Set { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
 }
 
-/// The agentable's own, as a model reads them.
-pub(crate) async fn told(connection: &mut PgConnection, owner: Owner) -> Result<ToolResponse> {
+/// The agentable's pending check-ins as text for the model, one a line.
+pub(crate) async fn list_for_model(connection: &mut PgConnection, owner: Owner) -> Result<ToolResponse> {
     let rows = sqlx::query!(
         "-- store::check_in::told
         select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
@@ -185,7 +189,7 @@ pub(crate) async fn told(connection: &mut PgConnection, owner: Owner) -> Result<
     Ok(ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n") }))
 }
 
-/// Takes one of the agentable's own back.
+/// Cancels a pending check-in of the agentable. Returns the tool's response for the model.
 pub(crate) async fn cancel(
     connection: &mut PgConnection,
     owner: Owner,
@@ -197,7 +201,7 @@ pub(crate) async fn cancel(
     } else {
         ToolResponse::failure(
             ToolErrorCode::NotFound,
-            format!("there is no {id}: manage_check_ins with `list` shows those that are set"),
+            format!("there is no {id}: manage_check_ins with `list` lists those that are set"),
         )
     })
 }
@@ -222,16 +226,18 @@ async fn delete(
 }
 
 impl Store {
-    /// Sets a check-in of an agentable of the tenant, unless `limits` forbid it. `answer` says what is kept under the
-    /// key, for whoever asks once more.
+    /// Sets a check-in of an agentable of the tenant within `limits`. `answer` builds the response that is stored
+    /// under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Full`], [`Error::InvalidMoment`]; [`Error::Archived`]: it would never wake.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has the maximum number of
+    /// check-ins, [`Error::InvalidMoment`] when the time is not allowed, [`Error::Archived`] when the agentable is
+    /// archived and would never wake, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn set_check_in(
         &self,
         tenant: TenantId,
         (agentable, kind): (AgentableId, &str),
-        (id, wanted): (CheckInId, &WantedCheckIn),
+        (id, wanted): (CheckInId, &CheckInRequest),
         limits: &CheckInLimits,
         key: Option<IdempotencyKey<'_>>,
         answer: impl FnOnce(&CheckIn) -> Value,
@@ -249,7 +255,8 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
-        // What is answered is known only at the end, and what may be set no longer may have been set before.
+        // The key is taken before the checks, so that a repeated request gets its first answer even if the check-in
+        // could no longer be set. The response follows below.
         if let Some(earlier) = earlier(&mut tx, tenant, key, id.0, &Value::Null).await? {
             return Ok(earlier);
         }
@@ -277,10 +284,10 @@ impl Store {
         Ok(Created::New(response))
     }
 
-    /// Check-ins of an agentable of the tenant that wait, newest first, older than `before` if given.
+    /// Pending check-ins of an agentable of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn check_ins(
         &self,
         tenant: TenantId,
@@ -314,10 +321,11 @@ impl Store {
             .collect())
     }
 
-    /// Takes a check-in of the tenant back.
+    /// Cancels a pending check-in of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`]: its time may have come.
+    /// [`Error::NotFound`] when it does not exist (any more), [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement.
     pub async fn cancel_check_in(&self, tenant: TenantId, id: CheckInId) -> Result<()> {
         let mut connection = self.pool.acquire().await?;
         match delete(&mut connection, tenant, None, id).await? {
@@ -326,10 +334,10 @@ impl Store {
         }
     }
 
-    /// Check-ins whose time has come, the longest due first.
+    /// Ids of check-ins that are due, the longest overdue first.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn due_check_ins(&self, limit: i64) -> Result<Vec<CheckInId>> {
         let rows = sqlx::query_scalar!(
             "-- store::check_in::due
@@ -341,18 +349,18 @@ impl Store {
         Ok(rows.into_iter().map(CheckInId).collect())
     }
 
-    /// Takes a check-in whose time has come away and tells its agent: one transaction. While a run of the agentable
-    /// is open, it is put off.
+    /// Starts a check-in that is due: deletes it and posts a system message to its agentable, in one transaction.
+    /// While a run of the agentable is open, the check-in is postponed instead.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn begin_check_in(
         &self,
         id: CheckInId,
         config: &CheckInConfig,
         message: MessageId,
         run: RunId,
-    ) -> Result<Begun> {
+    ) -> Result<CheckInOutcome> {
         let mut tx = self.pool.begin().await?;
         let due = sqlx::query!(
             "-- store::check_in::take
@@ -363,7 +371,7 @@ impl Store {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        let Some(due) = due else { return Ok(Begun::Gone) };
+        let Some(due) = due else { return Ok(CheckInOutcome::Gone) };
         let content = check_in_message(&config.prompt, zone(&due.time_zone), due.wanted_at, &due.reason);
         let message = NewSystemMessage {
             agentable: AgentableId(due.agentable_id),
@@ -375,7 +383,7 @@ impl Store {
         };
         if post_system_message(&mut tx, &message, self.fairness).await? {
             tx.commit().await?;
-            return Ok(Begun::Told(message.agentable));
+            return Ok(CheckInOutcome::Posted(message.agentable));
         }
         tx.rollback().await?;
         sqlx::query!(
@@ -386,6 +394,6 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
-        Ok(Begun::PutOff)
+        Ok(CheckInOutcome::Postponed)
     }
 }

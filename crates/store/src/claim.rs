@@ -1,4 +1,4 @@
-//! Claiming a run: the only way to get an epoch, and with it the right to write.
+//! Claiming a run: taking the lock of an agentable under a new epoch and token.
 
 use std::time::Duration;
 
@@ -12,93 +12,96 @@ use serde_json::Value;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// The right to write for one agentable; worthless once another has claimed it.
+/// Permission to write for one agentable, valid until the next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
-    /// Of which agentable.
+    /// The agentable whose lock is held.
     pub agentable: AgentableId,
-    /// Counts its claims.
+    /// Counts the claims of the agentable.
     pub epoch: i64,
-    /// Random, because an asynchronous failover can hand out the same epoch twice.
+    /// Random token, because a failover to an asynchronous replica can hand out the same epoch twice.
     pub token: RunToken,
 }
 
-/// When a message is given up because workers die with it.
+/// When a run is given up because its workers die (`dead_lettered`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crashes {
-    /// Deaths in a row, without a committed step between.
+pub struct CrashPolicy {
+    /// Consecutive worker deaths without a committed step after which the run is given up.
     pub max: i32,
-    /// How long the last of them may turn out to be none.
-    pub doubt: Duration,
+    /// How long to wait before giving up, in case the worker that seemed to have died is still alive.
+    pub grace: Duration,
 }
 
-impl Default for Crashes {
+impl Default for CrashPolicy {
     fn default() -> Self {
-        Self { max: 3, doubt: Duration::from_secs(5) }
+        Self { max: 3, grace: Duration::from_secs(5) }
     }
 }
 
-/// A run that was claimed.
+/// A claimed run.
 #[derive(Debug, Clone)]
-pub struct Claimed {
-    /// The right to write.
+pub struct ClaimedRun {
+    /// The permission to write.
     pub fence: Fence,
-    /// Whose agentable it is.
+    /// The tenant of the agentable.
     pub tenant: TenantId,
-    /// Who the agent works for.
+    /// The user the agent works for.
     pub user: UserId,
-    /// The agent type's name.
+    /// The agentable's kind.
     pub kind: String,
     /// The agentable's title.
     pub title: String,
-    /// What it is about.
+    /// The agentable's description.
     pub description: String,
-    /// The agentable it works for, of a sub-agent.
+    /// The agentable that created this one, for a task.
     pub parent: Option<AgentableId>,
-    /// The run.
+    /// The claimed run.
     pub run: RunId,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: i32,
     /// Iterations committed by earlier attempts.
     pub iterations: i32,
-    /// How many workers died with it in a row, without a committed step between.
+    /// Consecutive worker deaths during this run, without a committed step between them.
     pub deaths: i32,
-    /// How many claims in a row, this one included, have not committed a step yet.
+    /// Consecutive claims without a committed step, including this one.
     pub claims: i32,
-    /// How many attempts failed.
+    /// Number of failed attempts so far.
     pub failed_attempts: i32,
-    /// Where the stream stood when somebody asked to cancel the run.
+    /// The `seq` of the newest event at the time when the cancel was requested; `None`: it was not.
     pub cancel_seq: Option<i64>,
     /// Tokens used by earlier attempts.
     pub usage: Usage,
-    /// Its error message, while that tells of a failure nothing has settled yet.
+    /// The thread's error message for this run, while the failure it reports has not been resolved.
     pub error: Option<ErrorMessage>,
-    /// The id a message of the first iteration will have.
+    /// The message id reserved for the first iteration.
     pub next_message: MessageId,
-    /// The event that was committed with the claim.
+    /// The `AttemptStarted` event, committed with the claim.
     pub event: Committed,
 }
 
 impl Store {
-    /// Claims the open run of `agentable`, reads its unread messages into the history when it is new, and
-    /// commits the event of the attempt. `None` when another worker holds it, when nothing is open, when the
-    /// next attempt is not due, or when as many runs of its user are held as may be; when one more death would be the
-    /// last, while `worker` drives another of which that is true: each of them is driven without the others, so that
-    /// the one to blame shows; and when it is to be given up and that is still in doubt.
+    /// Claims the open run of `agentable` for `worker`. In the same statement the unread messages become the first
+    /// history entry of a new run, and the event of the attempt is committed. A first attempt also closes the
+    /// previous session if it has been quiet for longer than [`Archiving`](crate::Archiving) allows; that session
+    /// gets the id `next_message`, and its event follows the returned one.
     ///
-    /// A run that begins after [`Archiving`](crate::Archiving)'s quiet closes the session before it, which takes its
-    /// id from `next_message`; the stream is told of it after the returned event.
+    /// Returns `None` when
+    /// - another worker holds the lock, no run is open, or the next attempt is not due yet;
+    /// - the user already has [`Fairness::max_running`](crate::Fairness::max_running) held runs;
+    /// - one more death would reach `crashes.max` while `worker` drives another run of which that is true: such
+    ///   runs are driven one at a time, so that it becomes clear which one kills its worker;
+    /// - the run is to be given up, but `crashes.grace` has not passed yet.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn claim_run(
         &self,
         agentable: AgentableId,
         worker: WorkerId,
         token: RunToken,
         next_message: MessageId,
-        crashes: Crashes,
-    ) -> Result<Option<Claimed>> {
+        crashes: CrashPolicy,
+    ) -> Result<Option<ClaimedRun>> {
         let row = sqlx::query!(
             r#"-- store::claim::run
             select epoch as "epoch!", tenant_id as "tenant_id!", user_id as "user_id!", kind as "kind!",
@@ -118,13 +121,13 @@ impl Store {
             self.fairness.messages(),
             self.fairness.bytes(),
             crashes.max,
-            crashes.doubt.as_secs_f64(),
+            crashes.grace.as_secs_f64(),
             &self.archiving.kinds,
             self.archiving.settings.quiet().as_secs_f64()
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(row.map(|row| Claimed {
+        Ok(row.map(|row| ClaimedRun {
             fence: Fence { agentable, epoch: row.epoch, token },
             tenant: TenantId(row.tenant_id),
             user: UserId(row.user_id),
@@ -158,13 +161,13 @@ impl Store {
     }
 }
 
-/// The error message of a run, if it has one that nothing has settled.
+/// The error message of a run, unless the failure it reports has been resolved.
 fn unsettled(run: RunId, content: Option<String>, metadata: Option<Value>) -> Option<ErrorMessage> {
     let id = ErrorMessage::id_of(run);
     content.zip(metadata).map(|(content, metadata)| ErrorMessage { id, content, metadata })
 }
 
-/// Tokens as the database keeps them: in, out, cache read, cache write, reasoning.
+/// Token counts as stored: input, output, cache read, cache write, reasoning.
 fn usage(tokens: &[i64]) -> Usage {
     let at = |index: usize| tokens.get(index).and_then(|tokens| u64::try_from(*tokens).ok()).unwrap_or(0);
     Usage {

@@ -1,5 +1,5 @@
-//! Compressions: what stands for the beginning of a long session. Written behind the fence, read with the run's
-//! context; see [`crate::history`].
+//! Compressions: summaries that replace the beginning of a long session. Written behind the fence, read with the
+//! run's context; see [`crate::history`].
 
 use chrono::{DateTime, Utc};
 use houston_domain::compression::Reason;
@@ -10,62 +10,62 @@ use crate::error::Result;
 use crate::pool::Store;
 use crate::record::{FencedTx, Owner};
 
-/// A compression about to be made.
+/// A compression to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewCompression {
-    /// Its id.
+    /// The compression's id.
     pub id: CompressionId,
-    /// How many of the newest entries it leaves as they are.
+    /// How many of the newest entries stay as they are.
     pub kept: usize,
-    /// How many of the newest entries are the run's own.
+    /// How many of the newest entries belong to the current run.
     pub own: usize,
-    /// What stands for the others.
+    /// The summary that replaces the other entries.
     pub summary: String,
-    /// Why.
+    /// What triggered the compression.
     pub reason: Reason,
-    /// What was sent before, and what is from now on.
+    /// The size of a request before and after.
     pub metrics: Metrics,
-    /// Who wrote it, as `provider/model`; `None`: it is an extract.
+    /// The model that wrote the summary, as `provider/model`; `None`: it is an extract.
     pub model: Option<String>,
-    /// What that cost in US dollars.
+    /// Cost of writing it in US dollars, if known.
     pub cost: Option<Decimal>,
 }
 
-/// What a compression changes in what is sent.
+/// The size of a request before and after a compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metrics {
     /// Entries before.
     pub entries_before: usize,
-    /// Entries after, the summary among them.
+    /// Entries after, the summary included.
     pub entries_after: usize,
-    /// Tokens of a request before, about: with system prompt and tools.
+    /// Estimated input tokens before, with system prompt and tools.
     pub tokens_before: u64,
-    /// The same after.
+    /// Estimated input tokens after.
     pub tokens_after: u64,
 }
 
-/// A compression, for people.
+/// A stored compression, for people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compression {
-    /// Its id.
+    /// The compression's id.
     pub id: CompressionId,
-    /// The run that made it.
+    /// The run that wrote it.
     pub run: RunId,
     /// The session begins after this position of the history.
     pub session_position: i64,
-    /// It stands for the session's entries up to this position.
+    /// It replaces the session's entries up to this position.
     pub through_position: i64,
-    /// What it says.
+    /// The summary's text.
     pub summary: String,
-    /// Why, as [`Reason::as_str`].
+    /// What triggered it, as [`Reason::as_str`].
     pub reason: String,
-    /// What it changed.
+    /// The size of a request before and after.
     pub metrics: Metrics,
-    /// Who wrote it; `None`: it is an extract.
+    /// The model that wrote the summary, as `provider/model`; `None`: it is an extract.
     pub model: Option<String>,
-    /// What that cost in US dollars, if anybody knows.
+    /// Cost of writing it in US dollars, if known.
     pub cost: Option<Decimal>,
-    /// When.
+    /// When it was stored.
     pub created_at: DateTime<Utc>,
 }
 
@@ -78,10 +78,10 @@ fn tokens(count: u64) -> i64 {
 }
 
 impl FencedTx {
-    /// Adds a compression, to be committed with the step that tells of it.
+    /// Stores a compression in the transaction of the step that reports it.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn compress(&mut self, owner: Owner, compression: &NewCompression) -> Result<()> {
         let metrics = &compression.metrics;
         sqlx::query!(
@@ -120,10 +120,10 @@ impl FencedTx {
 }
 
 impl Store {
-    /// Compressions of an agentable of the tenant, newest first, of positions before `before` if given.
+    /// Compressions of an agentable of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn compressions(
         &self,
         tenant: TenantId,

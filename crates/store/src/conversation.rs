@@ -1,7 +1,7 @@
-//! Conversations as documents: read whole, made from one, emptied.
+//! Conversations as documents: exported, imported and reset.
 //!
-//! A document is checked before it comes here ([`houston_domain::conversation::Conversation::check`]); what is made of
-//! it is one transaction, whatever its size.
+//! A document is validated before it comes here ([`houston_domain::conversation::Conversation::check`]). An import
+//! is one transaction, whatever its size.
 
 mod events;
 mod make;

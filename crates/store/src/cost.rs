@@ -1,7 +1,7 @@
 //! What model calls cost: each call with its run, and sums by run, agentable, user and day.
 //!
-//! A call is counted in the statement that commits the step with its answer, so once or, when its step never is
-//! committed (the worker died, the lock was lost), not at all: what a provider bills for those stands nowhere here.
+//! A call is counted by the statement that commits the step with its answer, so exactly once. If that step is never
+//! committed (the worker died or lost its lock), the call is not counted, although the provider bills it.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::agent::budget::Spent;
@@ -14,24 +14,24 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// A model call that was answered.
+/// An answered model call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelCall {
-    /// As in `anthropic/claude-…` before the slash.
+    /// The part before the slash in `anthropic/claude-…`.
     pub provider: String,
-    /// What comes after it.
+    /// The part after the slash.
     pub model: String,
-    /// Its iteration of the run, from 1.
+    /// The iteration of the run, from 1.
     pub iteration: u32,
-    /// What it used, and what that cost, if anybody knows.
+    /// Tokens used, and their cost if it is known.
     pub usage: Usage,
-    /// Whether the provider itself said what it cost.
+    /// Whether the provider itself reported the cost.
     pub reported: bool,
 }
 
-/// The same as it stands in the database.
+/// A stored model call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CountedCall {
+pub struct StoredModelCall {
     /// The call.
     pub call: ModelCall,
     /// When its answer was committed.
@@ -41,39 +41,39 @@ pub struct CountedCall {
 /// A sum of costs in US dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
-    /// What is known; `None` when nothing is.
-    pub known: Option<Decimal>,
-    /// Calls of which nothing is known.
+    /// The sum of all calls with a price; `None` when no call has one.
+    pub total: Option<Decimal>,
+    /// Number of calls without a price.
     pub unpriced_calls: i32,
 }
 
 /// What a user spent on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day {
-    /// Which, UTC.
+    /// The day, UTC.
     pub day: NaiveDate,
-    /// What it cost.
+    /// Cost of that day's model calls.
     pub cost: Cost,
-    /// How many model calls there were.
+    /// Number of model calls.
     pub model_calls: i32,
 }
 
 impl Cost {
-    /// Of no call at all.
-    pub const NOTHING: Self = Self { known: Some(Decimal::ZERO), unpriced_calls: 0 };
+    /// No call at all.
+    pub const NOTHING: Self = Self { total: Some(Decimal::ZERO), unpriced_calls: 0 };
 
-    /// From stored columns. A sum of 0 beside calls without a price means unknown (`None`), not free.
+    /// From stored columns. A sum of 0 together with calls without a price means unknown (`None`), not free.
     #[must_use]
     pub fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
-        Self { known: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
+        Self { total: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
     }
 }
 
 impl Store {
-    /// What was spent on a run, its agentable, and today on its user.
+    /// What was spent so far on a run, on its agentable, and today by its user: the input of the budget checks.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn spent(&self, agentable: AgentableId, run: RunId) -> Result<Spent> {
         let spent = sqlx::query!(
             r#"-- store::cost::spent
@@ -90,8 +90,8 @@ impl Store {
         Ok(spent.unwrap_or_default())
     }
 
-    /// What the model calls of a run cost so far; `None` as long as no call has a price, so that a run without any call
-    /// is not taken for free.
+    /// What the model calls of a run cost so far; `None` while no call has a price, so that a run without any call
+    /// does not count as free.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses.
@@ -111,7 +111,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run.
-    pub async fn model_calls(&self, tenant: TenantId, run: RunId) -> Result<Vec<CountedCall>> {
+    pub async fn model_calls(&self, tenant: TenantId, run: RunId) -> Result<Vec<StoredModelCall>> {
         self.run(tenant, run).await?;
         let calls = sqlx::query!(
             "-- store::cost::calls
@@ -124,7 +124,7 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
-        let counted = calls.into_iter().map(|call| CountedCall {
+        let counted = calls.into_iter().map(|call| StoredModelCall {
             call: ModelCall {
                 provider: call.provider,
                 model: call.model,
@@ -145,8 +145,8 @@ impl Store {
         Ok(counted.collect())
     }
 
-    /// What a user of the tenant spent in all, and on each of the latest `days` days on which they spent anything,
-    /// newest first.
+    /// What a user of the tenant spent in total, and on each of the latest `days` days with any spending, newest
+    /// first.
     ///
     /// # Errors
     /// [`Error::NotFound`](crate::Error::NotFound).
@@ -176,11 +176,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_is_unknown_when_it_holds_nothing_but_unknown_calls() {
-        let known = |sum, unpriced| Cost::of(Some(Decimal::new(sum, 2)), unpriced).known;
-        assert_eq!(known(0, 0), Some(Decimal::ZERO));
-        assert_eq!(known(0, 3), None);
-        assert_eq!(known(25, 3), Some(Decimal::new(25, 2)));
-        assert_eq!(Cost::of(None, 0).known, None);
+    fn sum_of_only_unpriced_calls_is_unknown() {
+        let total = |sum, unpriced| Cost::of(Some(Decimal::new(sum, 2)), unpriced).total;
+        assert_eq!(total(0, 0), Some(Decimal::ZERO));
+        assert_eq!(total(0, 3), None);
+        assert_eq!(total(25, 3), Some(Decimal::new(25, 2)));
+        assert_eq!(Cost::of(None, 0).total, None);
     }
 }

@@ -1,6 +1,6 @@
-//! What there is in an installation, whoever it belongs to: for its operator, who looks for an id.
+//! Lists over all tenants of an installation, for its operator.
 //!
-//! Nothing here asks for a tenant, so nothing of it may be reached from the API.
+//! No query here is restricted to a tenant, so none may be reachable from the API.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{RunId, TenantId, UserId};
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// One row of a list.
+/// A row of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its id.
+    /// The id of the user, agentable, run, agent or team.
     pub id: Uuid,
     /// The name of the tenant it belongs to.
     pub tenant: String,
@@ -20,22 +20,22 @@ pub struct Listed {
     pub kind: String,
     /// Its name or title.
     pub name: String,
-    /// How it stands; for a user their `external_id`.
+    /// Its status; for a user the `external_id`.
     pub status: Option<String>,
-    /// Of a run, its agentable; of an agentable, its user.
+    /// For a run its agentable, for an agentable its user.
     pub of: Option<Uuid>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// Which rows are listed: those of the tenant of this name, of this user, and no more than `limit`.
+/// Selects the rows of a list; `None` matches any value.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter<'f> {
     /// The name of a tenant.
     pub tenant: Option<&'f str>,
-    /// A user.
+    /// The user the rows belong to.
     pub user: Option<UserId>,
-    /// Rows at most.
+    /// Maximum number of rows.
     pub limit: i64,
 }
 
@@ -46,10 +46,10 @@ impl Filter<'_> {
 }
 
 impl Store {
-    /// Users, newest first.
+    /// Lists users, newest first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_users(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -67,10 +67,11 @@ impl Store {
         .await?)
     }
 
-    /// Agentables of these kinds, newest first. `status` is what somebody decided, else that of the latest run.
+    /// Lists agentables of these kinds, newest first. `status` is the stored status, or else that of the latest
+    /// run.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_agentables(&self, kinds: &[String], filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -91,10 +92,10 @@ impl Store {
         .await?)
     }
 
-    /// Runs, newest first.
+    /// Lists runs, newest first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_runs(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -112,10 +113,10 @@ impl Store {
         .await?)
     }
 
-    /// Agents: named configurations, newest first.
+    /// Lists agents, newest first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_agents(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -132,10 +133,10 @@ impl Store {
         .await?)
     }
 
-    /// Teams, newest first.
+    /// Lists teams, newest first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_teams(&self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,

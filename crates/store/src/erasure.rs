@@ -1,5 +1,5 @@
-//! Erasing users and agentables with all that is theirs. The request makes them invisible and takes the locks away
-//! that everything which writes needs; [`crate::erasure::sweep`] deletes the rows afterwards, batch by batch.
+//! Erasing users and agentables with all their data. A request makes them invisible and takes away the locks that
+//! every write needs; [`crate::erasure::sweep`] deletes the rows afterwards, in batches.
 
 pub mod sweep;
 
@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::pool::Store;
 
-/// How often a request begins anew: each time somebody must have created an agentable in an instant.
-const TRIES: u32 = 20;
+/// Maximum number of attempts: each fails only if an agentable was created between two statements, or at a deadlock.
+const ATTEMPTS: u32 = 20;
 
-/// What is to be erased.
+/// What to erase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A user, with all their agentables.
@@ -47,37 +47,37 @@ impl Target<'_> {
     }
 }
 
-/// A request to erase something, and how far it has come.
+/// A request for erasure and its progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Erasure {
-    /// Its id.
+    /// The request's id.
     pub id: ErasureId,
     /// `user`, or the kind of an agentable.
     pub kind: String,
-    /// What is erased.
+    /// The id of the erased user or agentable.
     pub resource: Uuid,
-    /// The API key that asked; `None`: no key did.
+    /// The API key that requested it; `None`: it was not requested over the API.
     pub key: Option<ApiKeyId>,
-    /// When it was asked for: from then on nobody finds it.
+    /// When it was requested: since then it cannot be found.
     pub requested_at: DateTime<Utc>,
     /// When the last row was deleted.
     pub completed_at: Option<DateTime<Utc>>,
-    /// How many rows were deleted, by table.
+    /// Number of deleted rows by table.
     pub deleted: BTreeMap<String, i64>,
 }
 
-/// What a request has done.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requested {
-    /// The request; that of the first, when it was asked for before.
+    /// The request; the first one, if there was an earlier one.
     pub erasure: Erasure,
-    /// The agentables that became invisible now.
+    /// The agentables that this request made invisible.
     pub agentables: Vec<AgentableId>,
     /// Their runs that were open.
     pub stopped: Vec<(AgentableId, RunId)>,
 }
 
-/// Counts by table, as they are kept.
+/// Decodes the counts by table.
 fn counts(deleted: Value) -> BTreeMap<String, i64> {
     serde_json::from_value(deleted).unwrap_or_default()
 }
@@ -98,11 +98,13 @@ macro_rules! erasure {
 }
 
 impl Store {
-    /// Requests that something of the tenant be erased: from the commit on it is found by nobody, its open runs are
-    /// cancelled, and whoever drives them can write nothing any more. Asked for again, the first request is returned.
+    /// Requests that a user or agentable of the tenant be erased. After the commit it cannot be found, its open
+    /// runs are cancelled, and their workers can write nothing more. A repeated request returns the first one.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such thing, and never had it erased.
+    /// [`Error::NotFound`] when the tenant has no such user or agentable and none was erased, [`Error::Busy`] when
+    /// agentables were created during every attempt, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
     pub async fn request_erasure(
         &self,
         tenant: TenantId,
@@ -110,12 +112,12 @@ impl Store {
         id: ErasureId,
         key: Option<ApiKeyId>,
     ) -> Result<Requested> {
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             match self.try_erasure(tenant, target, id, key).await {
                 Ok(Some(requested)) => return Ok(requested),
-                // Somebody created an agentable in between.
+                // An agentable was created in between.
                 Ok(None) => {}
-                // Somebody held what is locked later, and waited for what was locked before.
+                // Deadlock: another transaction locked the same rows in another order.
                 Err(error) if error.sqlstate().as_deref() == Some("40P01") => {}
                 Err(error) => return Err(error),
             }
@@ -123,7 +125,7 @@ impl Store {
         Err(Error::Busy { what: target.kind().to_owned() })
     }
 
-    /// The same, unless an agentable is created meanwhile: then nothing is done.
+    /// One attempt; `None`, with no change, when an agentable was created in between.
     async fn try_erasure(
         &self,
         tenant: TenantId,
@@ -161,7 +163,7 @@ impl Store {
         Ok(Some(Requested { erasure, agentables, stopped }))
     }
 
-    /// A request of the tenant.
+    /// Reads a request of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -195,7 +197,7 @@ impl Store {
     /// Requests of the tenant, newest first, older than `before` if given.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres does not answer or refuses.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn erasures(
         &self,
         tenant: TenantId,
@@ -216,7 +218,7 @@ impl Store {
     }
 }
 
-/// Tells the agentable that waits for the task, if one does.
+/// Reports the end of the task to the agentable that created it, if that waits for it.
 async fn tell_parent(connection: &mut PgConnection, task: AgentableId, fairness: Fairness) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::tell_parent
@@ -229,7 +231,7 @@ async fn tell_parent(connection: &mut PgConnection, task: AgentableId, fairness:
     Ok(())
 }
 
-/// The agentables that go: those of the user, or the one and all tasks below it, at any depth.
+/// The agentables to erase: those of the user, or the one and all tasks below it, at any depth.
 async fn members(connection: &mut PgConnection, tenant: TenantId, target: Target<'_>) -> Result<Vec<Uuid>> {
     let ids = match target {
         Target::User(user) => {
@@ -261,8 +263,8 @@ async fn members(connection: &mut PgConnection, tenant: TenantId, target: Target
     Ok(ids)
 }
 
-/// Locks these, the lowest first, then what the first of them works for: as the end of a task does. Returns all
-/// that were there.
+/// Locks these agentables, the lowest first, then the parent of the topmost: the same order as the end of a task.
+/// Returns those that exist.
 async fn lock(connection: &mut PgConnection, members: &[Uuid]) -> Result<HashSet<Uuid>> {
     let locked = sqlx::query_scalar!(
         r#"-- store::erasure::lock
@@ -281,7 +283,8 @@ async fn lock(connection: &mut PgConnection, members: &[Uuid]) -> Result<HashSet
     Ok(locked.into_iter().collect())
 }
 
-/// After the locks of their agentables: whoever holds one of those may look at the user's row.
+/// Locks the user's row, after the locks of their agentables: a transaction with one of those may read the user's
+/// row.
 async fn lock_user(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<bool> {
     let found = sqlx::query_scalar!(
         "-- store::erasure::lock_user
@@ -294,7 +297,7 @@ async fn lock_user(connection: &mut PgConnection, tenant: TenantId, user: UserId
     Ok(found.is_some())
 }
 
-/// Makes them invisible, ends their runs, and takes away what wakes them and what lets anybody write.
+/// Makes the agentables invisible, ends their runs, clears what wakes them, and invalidates every fence.
 async fn fence_off(connection: &mut PgConnection, members: &[Uuid]) -> Result<Vec<(AgentableId, RunId)>> {
     let rows = sqlx::query!(
         r#"-- store::erasure::fence_off

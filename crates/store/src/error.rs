@@ -52,7 +52,9 @@ pub enum Error {
         last: i64,
     },
     /// The history would end between a tool call and its result.
-    #[error("position {position} lies between a tool call and its result; the last complete turn ends at {before}")]
+    #[error(
+        "position {position} lies between a tool call and its result; the last complete turn ends at {before}"
+    )]
     InsideTurn {
         /// The position that was asked for.
         position: i64,
@@ -87,14 +89,14 @@ pub enum Error {
     InvalidMoment(#[from] InvalidMoment),
     /// The database was migrated by a newer Houston.
     #[error(
-        "the database schema is at {found}, newer than this binary knows ({known}): install the newer \
+        "the database schema is at {found}, newer than this binary supports ({supported}): install the newer \
          Houston, or point DATABASE_URL at another database"
     )]
     SchemaNewer {
         /// Version of the newest migration that was applied.
         found: i64,
         /// Version of the newest migration of this binary.
-        known: i64,
+        supported: i64,
     },
     /// Migrations of this binary have not been applied.
     #[error("the database schema lacks {missing} migrations: run `houston migrate`")]
@@ -156,10 +158,10 @@ impl Error {
         owner: &'static str,
         what: &'static str,
         limit: u32,
-        found: bool,
-        made: bool,
+        owner_exists: bool,
+        inserted: bool,
     ) -> Result<()> {
-        match (found, made) {
+        match (owner_exists, inserted) {
             (_, true) => Ok(()),
             (true, false) => Err(Self::Full { what, limit: limit.into() }),
             (false, false) => Err(Self::NotFound { what: owner }),

@@ -1,4 +1,4 @@
-//! The durable event stream, read.
+//! Reading the durable event stream.
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::message::{message_type, source};
 use crate::pool::Store;
 
-/// Where a stream stands.
+/// The end of an agentable's event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamHead {
-    /// The newest position.
+    /// The position of the newest event.
     pub last_seq: i64,
     /// Whether a run is open.
     pub run_open: bool,
@@ -22,21 +22,21 @@ pub struct StreamHead {
     pub run: Option<(RunId, i64)>,
 }
 
-/// An iteration that was being written at some position.
+/// The iteration that was in progress at some position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenIteration {
-    /// The id a message of it has.
+    /// The id reserved for the iteration's message.
     pub message: MessageId,
-    /// Its number.
+    /// The iteration's number, from 1.
     pub number: u32,
-    /// Whether its thought was committed by then, or something that comes after it.
-    pub thought: bool,
-    /// Whether its message was.
-    pub said: bool,
+    /// Whether its thought, a tool call or its message had been committed by then.
+    pub thought_committed: bool,
+    /// Whether its message had been committed by then.
+    pub message_committed: bool,
 }
 
-/// Metadata as streams carry it: none rather than an empty object.
-pub(crate) fn said(metadata: Value) -> Value {
+/// Metadata as streams send it: `null` instead of an empty object.
+pub(crate) fn stream_metadata(metadata: Value) -> Value {
     if metadata.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { metadata }
 }
 
@@ -58,7 +58,7 @@ impl From<EventRow> for Committed {
                 source: source(&from),
                 message_type: message_type(&kind),
                 content,
-                metadata: said(row.metadata.unwrap_or_default()),
+                metadata: stream_metadata(row.metadata.unwrap_or_default()),
             }),
             _ => None,
         };
@@ -67,10 +67,10 @@ impl From<EventRow> for Committed {
 }
 
 impl Store {
-    /// Events of `agentable` after position `after`, in order, `limit` at most.
+    /// Events of `agentable` after position `after`, in order, at most `limit`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn events_after(
         &self,
         agentable: AgentableId,
@@ -94,11 +94,11 @@ impl Store {
         Ok(rows.into_iter().map(Committed::from).collect())
     }
 
-    /// What happened in the thread of `agentable` before position `before`: messages, tools called and returned;
-    /// newest first, `limit` at most.
+    /// Thread events of `agentable` before position `before` (messages, tool calls and results), newest first, at
+    /// most `limit`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn thread_events_before(
         &self,
         agentable: AgentableId,
@@ -122,7 +122,7 @@ impl Store {
         Ok(rows.into_iter().map(Committed::from).collect())
     }
 
-    /// Where the stream of an agentable of the tenant stands.
+    /// The end of the event stream of an agentable of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -156,7 +156,7 @@ impl Store {
     /// The newest positions of these agentables, for streams that may have missed a nudge.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn last_seqs(&self, agentables: &[Uuid]) -> Result<Vec<(AgentableId, i64)>> {
         let rows = sqlx::query!(
             "-- store::event::last_seqs
@@ -168,10 +168,10 @@ impl Store {
         Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), row.last_seq)).collect())
     }
 
-    /// The id of the message that was being written at position `seq`, if an iteration was open there.
+    /// The message id reserved for the iteration that was open at position `seq`, if one was.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_message_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<MessageId>> {
         let row = sqlx::query!(
             r#"-- store::event::open_message_at
@@ -196,7 +196,7 @@ impl Store {
     /// The iteration that was open at position `seq`, if one was: where a stream resumes.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_iteration_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<OpenIteration>> {
         let row = sqlx::query!(
             r#"-- store::event::open_iteration_at
@@ -226,7 +226,12 @@ impl Store {
                 Event::StepFinished { next_message_id, iteration } => (next_message_id, iteration + 1),
                 _ => return None,
             };
-            Some(OpenIteration { message, number, thought: row.thought, said: row.said })
+            Some(OpenIteration {
+                message,
+                number,
+                thought_committed: row.thought,
+                message_committed: row.said,
+            })
         }))
     }
 }

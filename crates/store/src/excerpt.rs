@@ -1,24 +1,24 @@
-//! Beginnings of texts: what enters a prompt or a tool's list, instead of the whole.
+//! Excerpts: the beginnings of texts, for prompts and for the lists that tools return.
 
-/// A row as a list shows it.
+/// A row of a list that a tool returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
-    /// Its id, as shown.
+    /// The row's id as the API writes it.
     pub(crate) id: String,
-    /// Its title, when it has one.
+    /// Its title, if rows of this sort have one.
     pub(crate) title: Option<String>,
-    /// Its beginning.
+    /// The beginning of its text.
     pub(crate) text: String,
-    /// Characters of the whole.
+    /// Number of characters of the whole text.
     pub(crate) chars: i32,
 }
 
-/// The first of a user's rows of one sort, shortened for a prompt.
+/// The first rows of a user's data of one sort, shortened for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortened<Id> {
     /// Ids and texts; a text that was cut ends with `…`.
     pub items: Vec<(Id, String)>,
-    /// Whether there are more.
+    /// Whether there are more rows.
     pub more: bool,
 }
 
@@ -29,7 +29,7 @@ impl<Id> Default for Shortened<Id> {
 }
 
 impl<Id> Shortened<Id> {
-    /// Adds one, unless there are `most` already.
+    /// Adds a row, unless there are already `most`.
     pub(crate) fn push(&mut self, most: i32, id: Id, text: String) {
         if self.items.len() < usize::try_from(most).unwrap_or(0) {
             self.items.push((id, text));
@@ -39,7 +39,7 @@ impl<Id> Shortened<Id> {
     }
 }
 
-/// `text`, which has more than `chars` characters only if it is longer than shown, cut there.
+/// Cuts `text` after `chars` characters and marks the cut with `…`.
 pub(crate) fn cut(mut text: String, chars: i32) -> String {
     let most = usize::try_from(chars).unwrap_or(0);
     if let Some((end, _)) = text.char_indices().nth(most) {
@@ -54,14 +54,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_between_characters_and_says_so() {
+    fn long_text_is_cut_between_characters_and_marked() {
         assert_eq!(cut("äöü".into(), 3), "äöü");
         assert_eq!(cut("äöüß".into(), 3), "äöü…");
         assert_eq!(cut("x".into(), 0), "…");
     }
 
     #[test]
-    fn one_too_many_is_left_out_and_told() {
+    fn rows_over_the_limit_set_more() {
         let mut shortened = Shortened::default();
         for nth in 0..3 {
             shortened.push(2, nth, "x".into());

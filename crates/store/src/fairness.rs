@@ -1,18 +1,18 @@
-//! What one user may take from the others, and what one reading may take at once.
+//! Limits per user, so that one user's work does not delay the others', and limits per read of unread messages.
 
 use serde::{Deserialize, Serialize};
 
-/// The shares of a user: `[fairness]` of `jobs/orchestrator.toml`. All processes should have the same.
+/// The limits: section `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fairness {
-    /// Runs of one user that are held at once, over all workers.
+    /// Maximum number of runs of one user that are held at once, over all workers.
     pub max_running: u16,
-    /// Messages of one user that wait unread, over all their agentables.
+    /// Maximum number of unread messages of one user, over all their agentables; more are refused.
     pub max_pending: u32,
-    /// Messages one reading takes: they become one entry of the history.
+    /// Maximum number of messages read at once; they become one entry of the history.
     pub read_messages: u16,
-    /// Bytes of text one reading takes; a message that is longer is read alone.
+    /// Maximum bytes of text read at once; a longer message is read alone.
     pub read_bytes: u32,
 }
 

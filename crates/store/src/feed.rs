@@ -1,12 +1,12 @@
-//! Feeds: for each user, when the next is due, and what the latest told of. A feed begins in one transaction, which
-//! sets the next one's time, so it begins once, whoever looks and whoever dies.
+//! Feeds: for each user, when the next feed is due, and the period that the latest covered. A feed starts in one
+//! transaction, which also sets the time of the next one, so it starts once, however many workers look or die.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId};
 use houston_domain::local_time::{next_after, zone};
 use houston_domain::mode::Mode;
 use houston_domain::run::RunStatus;
-use houston_domain::schedule::{FeedConfig, FeedLimits, Happening, feed_message};
+use houston_domain::schedule::{Activity, FeedConfig, FeedLimits, feed_message};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -16,56 +16,56 @@ use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 use crate::system_message::{NewSystemMessage, post_system_message};
 
-/// What became of a feed that was wanted.
+/// The result of starting a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
-    /// Its agent was told what happened, and writes it.
-    Told {
-        /// The agent.
+pub enum FeedOutcome {
+    /// A system message with what happened was posted to the agent, which writes the feed.
+    Started {
+        /// The agentable that writes the feed.
         agentable: AgentableId,
-        /// The kind of that agentable.
+        /// Its kind.
         kind: String,
     },
-    /// Nothing happened since the latest one: nobody was asked to write anything.
+    /// Nothing happened since the latest feed: no agent was woken.
     NothingHappened,
-    /// Its agent is busy with this run.
+    /// A run of the agentable that writes feeds is open.
     Busy {
-        /// The agent.
+        /// The agentable that writes feeds.
         agentable: AgentableId,
-        /// The kind of that agentable.
+        /// Its kind.
         kind: String,
-        /// What it does.
+        /// The open run.
         run: RunId,
-        /// Whether that is a feed.
+        /// Whether that run writes a feed.
         is_feed: bool,
     },
-    /// No kind of agent that the user has writes feeds.
+    /// The user has no agentable of a kind that writes feeds.
     NoAgent,
-    /// It is not due, or somebody else has it.
+    /// The feed is not due, or another worker started it.
     NotDue,
 }
 
-/// What became of a feed that somebody asked for.
+/// The result of a request for a feed.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
-    /// This, now.
-    Now(Begun),
-    /// It was asked for before, under the same key, and answered so.
-    Before(Value),
-    /// The key was used for another request.
+pub enum FeedRequestOutcome {
+    /// It was handled now.
+    Now(FeedOutcome),
+    /// The key was used before for the same request, which got this response.
+    Replayed(Value),
+    /// The key was used before for another request.
     KeyReused,
 }
 
-/// The ids of what a feed begins with.
+/// The ids a feed is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedIds {
-    /// What its agent is told.
+    /// The id of the system message.
     pub message: MessageId,
-    /// The run that writes it.
+    /// The id of the run that writes the feed.
     pub run: RunId,
 }
 
-/// A user's feed, locked.
+/// A user's row in `feeds`, locked.
 struct Feed {
     is_new: bool,
     time_zone: String,
@@ -73,7 +73,7 @@ struct Feed {
     from_at: DateTime<Utc>,
 }
 
-/// Who writes it, and whether a run is open.
+/// The agentable that writes the feed, and its open run, if there is one.
 struct Writer {
     id: uuid::Uuid,
     kind: String,
@@ -82,10 +82,10 @@ struct Writer {
 }
 
 impl Store {
-    /// Users whose feed is due, the longest due first.
+    /// Users whose feed is due, the longest overdue first.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn due_feeds(&self, limit: i64) -> Result<Vec<(TenantId, UserId)>> {
         let rows = sqlx::query!(
             "-- store::feed::due
@@ -97,43 +97,46 @@ impl Store {
         Ok(rows.into_iter().map(|row| (TenantId(row.tenant_id), UserId(row.user_id))).collect())
     }
 
-    /// Begins the feed of a user of the tenant, if it is due: their agent, of one of `kinds`, is told what happened
-    /// since the latest feed that was written. When nothing did, nobody is told. One that finds its agent busy is put
-    /// off; of several that were missed, one begins.
+    /// Starts the feed of a user of the tenant, if it is due: posts to their agentable of one of `kinds` what
+    /// happened since the latest feed that was written. When nothing happened, no agent is woken. If a run of the
+    /// agentable is open, the feed is postponed; if several feeds were missed, one is started.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn begin_feed(
         &self,
         whose: (TenantId, UserId),
         kinds: &[String],
         config: &FeedConfig,
         ids: FeedIds,
-    ) -> Result<Begun> {
+    ) -> Result<FeedOutcome> {
         let mut tx = self.pool.begin().await?;
         let begun = begin(&mut tx, whose, true, kinds, config, ids, self.fairness).await?;
         commit(tx, &begun).await?;
         Ok(begun)
     }
 
-    /// Begins the feed of a user of the tenant, whatever is due when. `answer` says what is kept under the key, for
-    /// whoever asks once more; without an answer nothing is kept, and the key may be used again.
+    /// Starts the feed of a user of the tenant, whether or not it is due. `answer` builds the response that is
+    /// stored under the idempotency key; if it returns `None`, nothing is stored and the key may be used again.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user.
-    pub async fn ask_for_feed(
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn request_feed(
         &self,
         whose: (TenantId, UserId),
         kinds: &[String],
         config: &FeedConfig,
         ids: FeedIds,
         key: Option<IdempotencyKey<'_>>,
-        answer: impl FnOnce(&Begun) -> Option<Value>,
-    ) -> Result<Asked> {
+        answer: impl FnOnce(&FeedOutcome) -> Option<Value>,
+    ) -> Result<FeedRequestOutcome> {
         let mut tx = self.pool.begin().await?;
         match earlier(&mut tx, whose.0, key, ids.run.0, &Value::Null).await? {
-            Some(Created::Replayed(answered) | Created::New(answered)) => return Ok(Asked::Before(answered)),
-            Some(Created::KeyReused) => return Ok(Asked::KeyReused),
+            Some(Created::Replayed(answered) | Created::New(answered)) => {
+                return Ok(FeedRequestOutcome::Replayed(answered));
+            }
+            Some(Created::KeyReused) => return Ok(FeedRequestOutcome::KeyReused),
             None => {}
         }
         let begun = begin(&mut tx, whose, false, kinds, config, ids, self.fairness).await?;
@@ -141,12 +144,12 @@ impl Store {
             idempotency::answer(&mut tx, whose.0, key, &response).await?;
             commit(tx, &begun).await?;
         }
-        Ok(Asked::Now(begun))
+        Ok(FeedRequestOutcome::Now(begun))
     }
 }
 
-async fn commit(tx: sqlx::Transaction<'_, sqlx::Postgres>, begun: &Begun) -> Result<()> {
-    if !matches!(begun, Begun::Told { .. }) {
+async fn commit(tx: sqlx::Transaction<'_, sqlx::Postgres>, begun: &FeedOutcome) -> Result<()> {
+    if !matches!(begun, FeedOutcome::Started { .. }) {
         return Ok(tx.commit().await?);
     }
     houston_faults::fault!("C17")?;
@@ -162,32 +165,32 @@ async fn begin(
     config: &FeedConfig,
     ids: FeedIds,
     fairness: Fairness,
-) -> Result<Begun> {
+) -> Result<FeedOutcome> {
     let Some(feed) = lock(&mut *connection, tenant, user, scheduled).await? else {
-        return if scheduled { Ok(Begun::NotDue) } else { Err(Error::NotFound { what: "user" }) };
+        return if scheduled { Ok(FeedOutcome::NotDue) } else { Err(Error::NotFound { what: "user" }) };
     };
     let zone = zone(&feed.time_zone);
     let next = next_after(zone, &config.times, feed.now).filter(|_| scheduled);
     if feed.is_new && scheduled {
-        // Its first time is worked out, no more.
+        // A new row: only the time of the first feed is set.
         set_due(connection, user, next).await?;
-        return Ok(Begun::NotDue);
+        return Ok(FeedOutcome::NotDue);
     }
     let Some(writer) = writer(&mut *connection, user, kinds).await? else {
         set_due(connection, user, next).await?;
-        return Ok(Begun::NoAgent);
+        return Ok(FeedOutcome::NoAgent);
     };
     let (agentable, kind) = (AgentableId(writer.id), writer.kind);
     if let Some(run) = writer.run {
         let again = std::time::Duration::from_secs(config.looking.again_s);
         set_due(connection, user, Some(feed.now + again).filter(|_| scheduled)).await?;
-        return Ok(Begun::Busy { agentable, kind, run: RunId(run), is_feed: writer.is_feed });
+        return Ok(FeedOutcome::Busy { agentable, kind, run: RunId(run), is_feed: writer.is_feed });
     }
     let (from, to) = (feed.from_at, feed.now);
     let happened = happenings(&mut *connection, user, agentable, (from, to), &config.told).await?;
     if happened.is_empty() {
         set_due(connection, user, next).await?;
-        return Ok(Begun::NothingHappened);
+        return Ok(FeedOutcome::NothingHappened);
     }
     let content = feed_message(&config.prompt, zone, from, to, &happened);
     let message = NewSystemMessage {
@@ -199,11 +202,11 @@ async fn begin(
         metadata: &json!({"type": Mode::FeedGeneration}),
     };
     if !post_system_message(&mut *connection, &message, fairness).await? {
-        // It has begun something this instant: the next look finds it busy.
-        return Ok(Begun::NotDue);
+        // A run was opened this instant; the next look finds the agent busy.
+        return Ok(FeedOutcome::NotDue);
     }
-    told(connection, user, next, ids.run, (from, to)).await?;
-    Ok(Begun::Told { agentable, kind })
+    record_start(connection, user, next, ids.run, (from, to)).await?;
+    Ok(FeedOutcome::Started { agentable, kind })
 }
 
 async fn lock(
@@ -213,7 +216,7 @@ async fn lock(
     if_due: bool,
 ) -> Result<Option<Feed>> {
     if !if_due {
-        // Of a user whom nothing of this release has made.
+        // Users created by an older release have no row yet.
         sqlx::query!(
             "-- store::feed::ensure
             insert into houston.feeds (user_id, tenant_id)
@@ -239,7 +242,7 @@ async fn lock(
     .await?;
     Ok(row.map(|row| {
         let status = row.run_status.as_deref().and_then(RunStatus::from_name);
-        // What a feed told of that was never written is told again.
+        // If the latest feed failed, the next one covers its period again.
         let failed = status.is_some_and(|status| status.is_terminal() && !status.answers());
         let since = if failed { row.from_at } else { row.to_at };
         Feed {
@@ -268,7 +271,7 @@ async fn writer(connection: &mut PgConnection, user: UserId, kinds: &[String]) -
     Ok(writer)
 }
 
-/// Sets when the next is due; without a time, it stays.
+/// Sets when the next feed is due; `None` leaves it unchanged.
 async fn set_due(connection: &mut PgConnection, user: UserId, next: Option<DateTime<Utc>>) -> Result<()> {
     sqlx::query!(
         "-- store::feed::set_due
@@ -281,7 +284,8 @@ async fn set_due(connection: &mut PgConnection, user: UserId, next: Option<DateT
     Ok(())
 }
 
-async fn told(
+/// Records the run and the period of the feed that was started.
+async fn record_start(
     connection: &mut PgConnection,
     user: UserId,
     next: Option<DateTime<Utc>>,
@@ -303,16 +307,16 @@ async fn told(
     Ok(())
 }
 
-/// What happened in what people talk about, but in the thread of the one who is told: notes, what was said, and
-/// tasks that ended; agentable by agentable, in order of time.
+/// What happened in the user's conversations, except in the thread of the writing agentable itself: notes, messages
+/// and ended tasks, grouped by agentable in order of time.
 async fn happenings(
     connection: &mut PgConnection,
     user: UserId,
     but: AgentableId,
     (from, to): (DateTime<Utc>, DateTime<Utc>),
     limits: &FeedLimits,
-) -> Result<Vec<Happening>> {
-    // Of a thread only its end is read: an agentable whose latest run is older than that is not looked into.
+) -> Result<Vec<Activity>> {
+    // Only the end of a thread is read: agentables whose latest run is older than the period are skipped.
     let rows = sqlx::query!(
         r#"-- store::feed::happenings
         with happened as (
@@ -348,8 +352,8 @@ async fn happenings(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Happening {
-            agentable: AgentableId(row.id).shown(&row.kind),
+        .map(|row| Activity {
+            agentable: AgentableId(row.id).public_id(&row.kind),
             title: row.title,
             what: row.what,
             at: row.at,

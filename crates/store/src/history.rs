@@ -1,4 +1,4 @@
-//! The LLM history, read: for a run that begins or is taken over, and for people.
+//! Reading the LLM history: for a run that begins or is taken over, and for people.
 
 use std::collections::HashMap;
 
@@ -24,87 +24,88 @@ use crate::stored_block::StoredBlock;
 /// What a run starts from.
 #[derive(Debug, Clone, Default)]
 pub struct RunContext {
-    /// What Houston's frames carry in this session.
+    /// The mark of Houston's frames in this session.
     pub mark: FrameMark,
-    /// Entries of the open session, without those that were rolled back. Frames are signed with `mark`, and nothing else
-    /// holds it.
+    /// Entries of the open session, without those that were rolled back. Frames are signed with `mark`, which no
+    /// user can know.
     pub history: Vec<Entry>,
-    /// How many of the last ones are the run's own.
-    pub of_this_run: usize,
-    /// What stands for the beginning of the session, when it was compressed.
+    /// How many of the last entries belong to this run.
+    pub run_entries: usize,
+    /// The summary that replaces the beginning of the session, if it was compressed.
     pub summary: Option<String>,
-    /// How many of the first entries it stands for, too: those of the run, which must know what it did.
-    pub folded: usize,
-    /// Whether there are long results it may read on in.
+    /// How many of the first entries the summary replaces. Entries of this run are included: it must see what it
+    /// did.
+    pub summarised_entries: usize,
+    /// Whether there are large results that `read_result` can return.
     pub has_results: bool,
     /// Notes of the agentable, newest first: id and title.
     pub notes: Vec<(NoteId, String)>,
-    /// What was learnt, oldest first.
+    /// Learnings, oldest first.
     pub learnings: Vec<(LearningId, String)>,
-    /// What is known of the user.
-    pub user: KnownUser,
-    /// What the run stands in.
+    /// What the prompt says about the user.
+    pub user: PromptUser,
+    /// How the run was started, and for whom.
     pub setting: Setting,
-    /// Who answers.
+    /// The agent that answers.
     pub serving: Serving,
-    /// The last closed sessions, newest first, as many as prompts have.
-    pub sessions: Vec<KnownSession>,
+    /// The last closed sessions, newest first, at most `prompt_summaries`.
+    pub sessions: Vec<PromptSession>,
     /// Whether there is any closed session.
     pub has_sessions: bool,
-    /// When it wakes itself, and why, the next first: as many as may be set.
+    /// Pending check-ins, the earliest first: time and reason.
     pub check_ins: Vec<(DateTime<Utc>, String)>,
 }
 
-/// A closed session as a prompt has it.
+/// A closed session as prompts show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownSession {
-    /// Its id.
+pub struct PromptSession {
+    /// The session's id.
     pub id: SessionId,
-    /// The day on which it began, UTC.
+    /// The day on which it began: `YYYY-MM-DD`, UTC.
     pub day: String,
     /// Its summary, shortened.
     pub summary: String,
 }
 
-/// What a run stands in, beside its own agentable.
+/// How a run was started, and for whom.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Setting {
-    /// Why it was opened, when nobody's message did.
+    /// What started the run; `None`: a user's message.
     pub mode: Option<Mode>,
-    /// The tools its agentable may call, of those of its kind; all of them when not said.
+    /// The tools the agentable may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
-    /// What its agentable works for.
+    /// The agentable that created it, for a task.
     pub parent: Option<Parent>,
 }
 
-/// The agentable that a task works for.
+/// The agentable that created a task.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Parent {
-    /// The name of its agent type.
+    /// Its kind.
     pub kind: String,
-    /// One line.
+    /// Its title, one line.
     pub title: String,
-    /// What it is about.
+    /// Its description.
     pub description: String,
 }
 
-/// What a prompt says of the user, shortened; tools read the rest.
+/// What a prompt says about the user, shortened; the model reads the rest with tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownUser {
+pub struct PromptUser {
     /// What agents call them.
     pub name: String,
-    /// Where they live: an IANA name.
+    /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: String,
-    /// Their profile: the lists that have entries.
+    /// Their profile: the lists that are not empty.
     pub profile: Vec<(ProfileList, Shortened<()>)>,
-    /// Their rules, oldest first.
+    /// Their custom instructions, oldest first.
     pub custom_instructions: Shortened<CustomInstructionId>,
-    /// What agents remembered of them, newest first.
+    /// Their memories, newest first.
     pub memories: Shortened<MemoryId>,
 }
 
-impl KnownUser {
-    /// Takes one row of the context.
+impl PromptUser {
+    /// Adds one row of the context query.
     fn take(&mut self, limits: &PromptLimits, what: &str, id: uuid::Uuid, text: String) {
         let PromptLimits { custom_instructions, memories, profile_entries, .. } = *limits;
         match what {
@@ -116,7 +117,7 @@ impl KnownUser {
             }
             "memory" => self.memories.push(memories, MemoryId(id), cut(text, limits.memory_chars)),
             list => {
-                let Some(list) = ProfileList::ALL.into_iter().find(|known| known.as_str() == list) else {
+                let Some(list) = ProfileList::ALL.into_iter().find(|name| name.as_str() == list) else {
                     return;
                 };
                 let text = cut(text, limits.profile_chars);
@@ -132,7 +133,7 @@ impl KnownUser {
 }
 
 impl RunContext {
-    /// Takes one row of the context that is no entry.
+    /// Adds one row of the context query that is not a history entry.
     fn take(
         &mut self,
         limits: &PromptLimits,
@@ -151,36 +152,36 @@ impl RunContext {
         }
     }
 
-    /// Takes a session of the context: ten characters of its day, then its summary.
+    /// Adds a closed session: its day in the first ten characters, then its summary.
     fn know(&mut self, archive: &SessionArchive, id: uuid::Uuid, text: &str) {
         self.has_sessions = true;
         if self.sessions.len() < usize::try_from(archive.prompt_summaries).unwrap_or(0) {
             let (day, summary) = text.split_at_checked(10).unwrap_or((text, ""));
             let summary = cut(summary.to_owned(), archive.prompt_summary_chars);
-            self.sessions.push(KnownSession { id: SessionId(id), day: day.to_owned(), summary });
+            self.sessions.push(PromptSession { id: SessionId(id), day: day.to_owned(), summary });
         }
     }
 }
 
-/// An intent that stands, and what is known of its call.
+/// A committed intent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KnownCall {
-    /// The thread message that shows it.
+pub struct CommittedIntent {
+    /// The thread message (tool cell) that shows the call.
     pub cell: MessageId,
-    /// What it answered, when it is back.
+    /// The tool's response, once it was committed.
     pub response: Option<ToolResponse>,
 }
 
-/// An entry with its place, for people.
+/// A history entry with its position, for people.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PlacedEntry {
-    /// From 1, rising; what was rolled back leaves a gap.
+pub struct StoredEntry {
+    /// From 1, ascending; entries that were rolled back leave gaps.
     pub position: i64,
     /// The run that wrote it.
     pub run: RunId,
     /// The epoch it was written under.
     pub epoch: i64,
-    /// The entry.
+    /// Role and content.
     pub entry: Entry,
     /// When it was committed.
     pub created_at: DateTime<Utc>,
@@ -200,11 +201,12 @@ pub(crate) fn role(name: &str) -> Role {
 }
 
 impl Store {
-    /// What `run` starts from: one round trip. At most `notes` notes and learnings each, and of the user what
-    /// `limits` allow.
+    /// Everything `run` starts from, in one round trip: at most `notes` notes and as many learnings, and of the
+    /// user's data what `limits` allow.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, [`Error::Inconsistent`] when
+    /// the run's setting cannot be decoded.
     #[expect(clippy::too_many_lines, reason = "one statement: what a run starts from is its length")]
     pub async fn run_context(
         &self,
@@ -214,7 +216,7 @@ impl Store {
         limits: &PromptLimits,
     ) -> Result<RunContext> {
         let (archive, mut context) = (self.archiving.settings, RunContext::default());
-        // Of each sort one more than is shown, and of each text one character: what is missing is told.
+        // One row and one character more than is shown are read, so that the prompt can say that there is more.
         let rows = sqlx::query!(
             r#"-- store::history::context
             with l as (select agentable_id, session_position, last_position, user_id
@@ -301,7 +303,7 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        // Mark and compression come before the history: rows are sorted by what they are.
+        // Rows are sorted by `what`: mark and compression come before the history.
         let mut through = 0;
         for row in rows {
             if row.what == "#" {
@@ -322,8 +324,8 @@ impl Store {
                 continue;
             }
             if row.what == "history" {
-                context.folded += usize::from(row.place <= through);
-                context.of_this_run += usize::from(row.id == run.0);
+                context.summarised_entries += usize::from(row.place <= through);
+                context.run_entries += usize::from(row.id == run.0);
                 let content = row.content.map_or_else(Vec::new, |content| content.0);
                 let content = content.into_iter().map(|block| block.signed(&context.mark)).collect();
                 context.history.push(Entry { role: role(&row.text), content });
@@ -335,11 +337,11 @@ impl Store {
         Ok(context)
     }
 
-    /// The intents of a run, by call id.
+    /// The committed intents of a run, by call id.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn known_calls(&self, run: RunId) -> Result<HashMap<String, KnownCall>> {
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn committed_intents(&self, run: RunId) -> Result<HashMap<String, CommittedIntent>> {
         let rows = sqlx::query!(
             r#"-- store::history::known_calls
             select call_id, message_id, response as "response: Json<ToolResponse>"
@@ -352,23 +354,23 @@ impl Store {
             .into_iter()
             .map(|row| {
                 let response = row.response.map(|response| response.0);
-                (row.call_id, KnownCall { cell: MessageId(row.message_id), response })
+                (row.call_id, CommittedIntent { cell: MessageId(row.message_id), response })
             })
             .collect())
     }
 
-    /// Entries of an agentable of the tenant after `after` (a position), oldest first, `limit` at most; without
-    /// those of runs that were rolled back.
+    /// Entries of an agentable of the tenant after position `after`, oldest first, at most `limit`; without those
+    /// of runs that were rolled back.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn history(
         &self,
         tenant: TenantId,
         agentable: AgentableId,
         after: i64,
         limit: i64,
-    ) -> Result<Vec<PlacedEntry>> {
+    ) -> Result<Vec<StoredEntry>> {
         let rows = sqlx::query!(
             r#"-- store::history::list
             select position, run_id, epoch, role, content as "content: Json<Vec<Block>>", created_at
@@ -384,7 +386,7 @@ impl Store {
         .await?;
         Ok(rows
             .into_iter()
-            .map(|row| PlacedEntry {
+            .map(|row| StoredEntry {
                 position: row.position,
                 run: RunId(row.run_id),
                 epoch: row.epoch,

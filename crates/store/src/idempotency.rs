@@ -1,4 +1,4 @@
-//! Idempotency keys: what a client sent under one, and what it was answered.
+//! Idempotency keys: the requests sent under them, and the responses.
 
 use houston_domain::id::TenantId;
 use serde_json::Value;
@@ -10,24 +10,24 @@ use crate::error::Result;
 /// A client's key for one request.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotencyKey<'a> {
-    /// As the client sent it.
+    /// The key as the client sent it.
     pub key: &'a str,
-    /// SHA-256 of method, path and body: the same key with another request is refused.
+    /// SHA-256 of method, path and body: the same key with a different request is refused.
     pub request_sha256: &'a [u8],
 }
 
-/// Whether a request was new.
+/// The result of a request under an idempotency key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Created<T> {
-    /// It was: this was made.
+    /// The request was new: this was created.
     New(T),
-    /// It was sent before: this was made then.
+    /// The request is a repetition: this was created by the first one.
     Replayed(T),
-    /// The key was used for another request.
+    /// The key was used for a different request.
     KeyReused,
 }
 
-/// Takes the key for this transaction, or finds what was answered before.
+/// Takes the key in this transaction, or returns the stored response.
 pub(crate) async fn take(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -65,7 +65,7 @@ pub(crate) async fn take(
     })
 }
 
-/// Takes the key, if there is one; returns what is to be answered instead when it was taken before.
+/// Takes the key, if there is one. Returns the response to send instead when the key was taken before.
 pub(crate) async fn earlier(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -80,7 +80,7 @@ pub(crate) async fn earlier(
     })
 }
 
-/// Says what is answered under a key that was taken in this transaction, if there is one.
+/// Stores the response under a key taken in this transaction, if there is one.
 pub(crate) async fn answer(
     connection: &mut PgConnection,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Learnings: what an agent learnt about its user or its aim, a sentence each.
+//! Learnings: what an agent learned about its user or its aim, one sentence each.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, LearningId, TenantId};
@@ -9,31 +9,31 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::knowledge_item::KnowledgeItem;
 
-/// A learning about to be made.
+/// A learning to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewLearning<'a> {
-    /// Its id.
+    /// The learning's id.
     pub id: LearningId,
-    /// Whose it is.
+    /// The agentable it belongs to.
     pub agentable: AgentableId,
-    /// A sentence.
+    /// The sentence.
     pub content: &'a str,
-    /// When; the database's time if not given.
+    /// When it is created; `None`: now, by the database's clock.
     pub created_at: Option<DateTime<Utc>>,
 }
 
 /// A learning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Learning {
-    /// Its id.
+    /// The learning's id.
     pub id: LearningId,
-    /// Whose it is.
+    /// The agentable it belongs to.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// A sentence.
+    /// The sentence.
     pub content: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
@@ -54,7 +54,8 @@ macro_rules! learning {
 }
 
 /// # Errors
-/// [`Error::NotFound`] when there is no such agentable, [`Error::Full`] when it has too many.
+/// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has the maximum number of
+/// learnings.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -88,7 +89,7 @@ pub(crate) async fn insert(
     )
 }
 
-/// Ids and texts, newest first.
+/// Ids and texts, newest first: one row more than `listing` asks for, if there are more.
 pub(crate) async fn listed(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -113,7 +114,7 @@ pub(crate) async fn listed(
     Ok(rows.into_iter().map(|row| (LearningId(row.id), row.content)).collect())
 }
 
-/// Changes a learning of the tenant, of `within` if given.
+/// Changes a learning of the tenant; with `within`, only if it belongs to that agentable.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -138,7 +139,8 @@ pub(crate) async fn change(
     Ok(row.map(|row| learning!(row)))
 }
 
-/// Deletes a learning of the tenant, of `within` if given. Returns whether it was there.
+/// Deletes a learning of the tenant; with `within`, only if it belongs to that agentable. Returns whether it
+/// existed.
 pub(crate) async fn delete(
     connection: &mut PgConnection,
     tenant: TenantId,

@@ -1,5 +1,5 @@
-//! The lease of a worker process: one row, renewed over a connection of its own, so that a drained pool or a
-//! blocked runtime cannot lose it. The database's clock decides, never a worker's.
+//! The lease of a worker process: one row, renewed over a connection of its own, so that an exhausted pool or a
+//! blocked runtime cannot lose it. It expires by the database's clock, never by a worker's.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use crate::error::Result;
 use crate::pool::{Store, connect_options};
 
-/// The connection that carries a worker's lease and its advisory lock: kill -9 drops the lock at once, which
-/// tells the others sooner than the lease's end would.
+/// The connection that renews a worker's lease and holds its advisory lock. Postgres releases the lock as soon as
+/// the process dies, so other workers notice a kill -9 before the lease expires.
 #[derive(Debug)]
 pub struct LeaseConnection {
     connection: PgConnection,
@@ -19,7 +19,7 @@ pub struct LeaseConnection {
     locked: bool,
 }
 
-/// The advisory lock of a worker: the random half of its id.
+/// The key of a worker's advisory lock: the random half of its id.
 fn advisory_key(worker: WorkerId) -> i64 {
     let bytes = worker.0.as_u128() & u128::from(u64::MAX);
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "any 64 bits will do")]
@@ -32,10 +32,10 @@ fn seconds(duration: Duration) -> f64 {
 }
 
 impl LeaseConnection {
-    /// Connects, and takes the advisory lock of `worker`, unless a connection of its that broke still has it.
+    /// Connects and tries to take the advisory lock of `worker`. An earlier, broken connection may still hold it.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
         let connection = connect_options(url, "houston lease")?.connect().await?;
         let mut this = Self { connection, worker, lease, locked: false };
@@ -54,35 +54,35 @@ impl LeaseConnection {
         Ok(())
     }
 
-    /// Whether this connection has the advisory lock; else it is tried for at each renewal.
+    /// Whether this connection holds the advisory lock. If not, each renewal tries again.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Whether the worker's row is still there: it was not reaped.
+    /// Whether the worker's row still exists, that is, was not reaped.
     ///
     /// # Errors
-    /// That the connection broke, and with it the advisory lock.
-    pub async fn look(&mut self) -> Result<bool> {
-        let is_there = sqlx::query_scalar!(
+    /// [`Error::Database`](crate::Error::Database) when the connection broke, and the advisory lock with it.
+    pub async fn is_registered(&mut self) -> Result<bool> {
+        let registered = sqlx::query_scalar!(
             r#"-- store::lease::look
             select exists (select from houston.workers where id = $1) as "is_there!""#,
             self.worker.0
         );
-        Ok(is_there.fetch_one(&mut self.connection).await?)
+        Ok(registered.fetch_one(&mut self.connection).await?)
     }
 
-    /// Whose lease it carries.
+    /// The worker whose lease this is.
     #[must_use]
     pub fn worker(&self) -> WorkerId {
         self.worker
     }
 
-    /// Puts the worker's row in place: from now on it may claim.
+    /// Inserts the worker's row: from now on it may claim.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn register(&mut self, name: &str) -> Result<()> {
         sqlx::query!(
             "-- store::lease::register
@@ -97,11 +97,11 @@ impl LeaseConnection {
         Ok(())
     }
 
-    /// Renews the lease. `false`: the row was reaped and never comes back; drop every run, begin anew under a
-    /// fresh id.
+    /// Renews the lease. Returns `false` when the row was reaped: it never comes back, so the worker must drop all
+    /// its runs and register under a new id.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn renew(&mut self) -> Result<bool> {
         if !self.locked {
             self.lock().await?;
@@ -119,23 +119,22 @@ impl LeaseConnection {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Takes the row away and lets go of what the worker holds. It lives: nothing is held against its runs.
+    /// Deletes the worker's row and releases its locks at a graceful shutdown. Its runs count no death.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn resign(mut self) -> Result<()> {
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn deregister(mut self) -> Result<()> {
         let worker = self.worker;
-        self.let_go(worker).await?;
+        self.release_locks(worker).await?;
         self.connection.close().await?;
         Ok(())
     }
 
-    /// Lets go of everything that `worker`, an earlier id of this process, holds, and takes back that runs died with
-    /// it: it was taken for dead, or lost its lease, and lives. Once or twice, all is the same.
-    ///
+    /// Releases all locks of `worker`, an earlier id of this process, and takes back the deaths counted for its
+    /// runs: the worker lost its lease but is alive. Idempotent.
     /// # Errors
-    /// What the database says.
-    pub async fn let_go(&mut self, worker: WorkerId) -> Result<()> {
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn release_locks(&mut self, worker: WorkerId) -> Result<()> {
         sqlx::query!(
             "-- store::lease::let_go
             with gone as (delete from houston.workers where id = $1),
@@ -150,7 +149,7 @@ impl LeaseConnection {
         )
         .execute(&mut self.connection)
         .await?;
-        // After that: who claimed one of them meanwhile has written the death down.
+        // Only after the release: a claim of one of these runs in between has recorded the death.
         sqlx::query!(
             "-- store::lease::acquit
             with wronged as (
@@ -169,21 +168,21 @@ impl LeaseConnection {
 
 /// A worker whose advisory lock is free: it died, or lost its connection and has not noticed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Suspect {
-    /// Which worker.
+pub struct SuspectedWorker {
+    /// The worker's id.
     pub worker: WorkerId,
     /// Its last renewal, in microseconds of the database's clock.
     pub beat: i64,
 }
 
 impl Store {
-    /// Workers that look dead although their lease runs: nobody holds their advisory lock, and the server has
-    /// not restarted since their last renewal (a restart drops the locks of the living too), or so long ago that
-    /// the living have come back: `settled`.
+    /// Workers that look dead although their lease is still valid: their advisory lock is free. Since a restart of
+    /// Postgres releases the locks of living workers too, a worker is reported only if it renewed its lease after
+    /// the restart, or the restart is longer ago than `settled`, the time living workers need to reconnect.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn suspects(&self, settled: Duration) -> Result<Vec<Suspect>> {
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn suspected_workers(&self, settled: Duration) -> Result<Vec<SuspectedWorker>> {
         let workers = sqlx::query!(
             r#"-- store::lease::suspects
             select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!"
@@ -211,17 +210,17 @@ impl Store {
         .await?;
         Ok(workers
             .into_iter()
-            .map(|worker| Suspect { worker: WorkerId(worker.id), beat: worker.beat })
+            .map(|worker| SuspectedWorker { worker: WorkerId(worker.id), beat: worker.beat })
             .filter(|suspect| free.contains(&advisory_key(suspect.worker)))
             .collect())
     }
 
-    /// Reaps workers whose lease has run out, and these suspects unless they have renewed since. Returns who
-    /// was reaped. A wrong guess loses nothing: every write of a run is fenced.
+    /// Deletes the rows of workers whose lease has expired, and of these suspected workers unless they have renewed
+    /// since. Returns the reaped ids. A wrong guess loses nothing: every write of a run is fenced.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn reap(&self, suspects: &[Suspect]) -> Result<Vec<WorkerId>> {
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn reap(&self, suspects: &[SuspectedWorker]) -> Result<Vec<WorkerId>> {
         let ids: Vec<uuid::Uuid> = suspects.iter().map(|suspect| suspect.worker.0).collect();
         let beats: Vec<i64> = suspects.iter().map(|suspect| suspect.beat).collect();
         let reaped = sqlx::query_scalar!(

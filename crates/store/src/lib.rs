@@ -1,28 +1,34 @@
-//! Postgres: every fact of Houston, behind the fence.
+//! Storage: every durable fact of Houston is a row in Postgres, and this crate is the only one that reads or writes
+//! them.
 //!
 //! # Invariants
-//! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it locks the agentable's
-//!   lock row by epoch and token first, and finds nothing when the caller is a zombie.
-//! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gap and no reader can
+//! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it first locks the
+//!   agentable's row in `run_locks` by epoch and token, and changes nothing when the caller's claim has been
+//!   superseded (a zombie).
+//! - Positions (`seq`, `position`) are handed out under that row's lock, so they have no gaps and no reader can
 //!   overtake a slow writer.
-//! - Whoever stores a reason to look at an agentable sets `wake` in the same transaction; the sweep needs nothing
-//!   else. A lost hint costs seconds.
-//! - The database's clock decides about leases.
-//! - One user holds [`Fairness::max_running`] runs at once at most, whoever claims; what waits behind them is
-//!   awake, is named by the step that ends one of them, and is found by the sweep.
-//! - The index `run_locks_awake (user_id, due_at) where wake` answers who waits, `runs_held (held_for)` who is
-//!   held: nothing else is read for either, however many there are.
-//! - A session is closed under its agentable's row lock, while no run is held, by moving `session_position`: entries
-//!   belong to it by their position. Who looks for sessions that are over reads `session_states_due`: only what may be.
+//! - A transaction that gives an agentable a reason to run also sets `wake`; the sweep reads nothing else. A lost
+//!   hint costs seconds.
+//! - Leases are compared with the database's clock only.
+//! - At most [`Fairness::max_running`] runs of one user are held at once, over all workers. Runs over that limit
+//!   stay awake: the step that ends one of the user's runs returns them ([`step::Done::waiting`]), and the sweep
+//!   finds them too.
+//! - Waiting work is found by the index `run_locks_awake (user_id, due_at) where wake`, held runs by `runs_held
+//!   (held_for)`; neither query reads anything else, however many rows there are.
+//! - A session is closed under its agentable's row lock, while no run is held, by moving `session_position`;
+//!   entries belong to a session by their position. The sweep for quiet sessions reads the index
+//!   `session_states_due`, which holds only candidates.
 //! - No transaction stays open across a model or tool call.
 //!
 //! # Deliberately absent
-//! Traits in the place of Postgres (there is one), ORM, queries built from strings, caches.
+//! A trait in front of Postgres (there is one implementation), an ORM, queries built from strings, caches.
 //!
 //! # Add a table
-//! A migration `migrations/<time>_<what>.sql` (one-way; expand, then contract); a file here named after its noun,
-//! with `impl Store` and `query!` texts that begin `-- store::<file>::<function>`; `tenant_id` on it and in every
-//! query the API asks; then `cargo xtask prepare` to refresh `.sqlx`.
+//! 1. A migration `migrations/<time>_<what>.sql` (one-way; expand, then contract).
+//! 2. A file here named after the noun, with an `impl Store`. Each `query!` text begins with the comment
+//!    `-- store::<file>::<function>`, which identifies it in `pg_stat_statements` and in the plan tests.
+//! 3. A `tenant_id` column, in the `where` of every query that the API calls.
+//! 4. `cargo xtask prepare` refreshes `.sqlx`.
 
 pub mod agent;
 pub mod agentable;
@@ -68,10 +74,10 @@ pub mod stats;
 pub mod step;
 mod stored_block;
 pub mod sweep;
+mod system_message;
 pub mod task;
 pub mod task_result;
 pub mod team;
-mod system_message;
 pub mod title;
 pub mod tool_result;
 pub mod user;

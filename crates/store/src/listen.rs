@@ -1,8 +1,8 @@
-//! Hearing of what happens in other transactions: messages that other programs post, runs that are cancelled.
+//! Notifications from other transactions: messages posted by other programs, runs to be cancelled.
 //!
-//! A payload is `<version> <what> <ids…>`, as in `1 cancel <agentable> <run>`. Words after those that are known
-//! are passed over, and so are payloads of another version or about something else: whatever is told here is in
-//! the tables, too, and the sweep or the reaper finds it.
+//! A payload is `<version> <what> <ids…>`, as in `1 cancel <agentable> <run>`. Additional words are ignored, and so
+//! are payloads of another version or with another `<what>`. Notifications may be lost: each reports a change of a
+//! row that the sweep or the reaper would find.
 
 use houston_domain::id::{AgentableId, RunId};
 use sqlx::postgres::PgListener;
@@ -11,20 +11,20 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// A connection that hears `NOTIFY houston`.
+/// A connection that listens to `NOTIFY houston`.
 #[derive(Debug)]
 pub struct Notifications(PgListener);
 
-/// What happened.
+/// A notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notification {
-    /// Somebody should look at this agentable.
+    /// A message was posted to this agentable.
     Posted(AgentableId),
-    /// Somebody asked to cancel a run.
+    /// The cancellation of a run was requested.
     Cancelled {
-        /// Of which agentable.
+        /// The agentable it runs for.
         agentable: AgentableId,
-        /// Which run.
+        /// The run's id.
         run: RunId,
     },
 }
@@ -43,10 +43,10 @@ impl Notification {
 }
 
 impl Store {
-    /// Listens from now on.
+    /// Starts listening.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn listen(&self) -> Result<Notifications> {
         let mut listener = PgListener::connect_with(&self.pool).await?;
         listener.listen("houston").await?;
@@ -55,10 +55,11 @@ impl Store {
 }
 
 impl Notifications {
-    /// What happens next; `None` for a payload of a newer Houston, or of a stranger.
+    /// Waits for the next notification; `None` for a payload of a newer Houston or of another program.
     ///
     /// # Errors
-    /// When the connection broke: what was told meanwhile is lost, and the sweep finds it.
+    /// [`Error::Database`](crate::Error::Database) when the connection broke: notifications sent meanwhile are
+    /// lost, and the sweep finds what they reported.
     pub async fn recv(&mut self) -> Result<Option<Notification>> {
         Ok(Notification::read(self.0.recv().await?.payload()))
     }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_passed_over() {
+    fn unrecognised_payloads_are_ignored() {
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let posted = Notification::Posted(AgentableId(one));
         let cancelled = Notification::Cancelled { agentable: AgentableId(one), run: RunId(two) };

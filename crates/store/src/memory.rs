@@ -1,4 +1,4 @@
-//! Memories: what all agents of a user should still know another day.
+//! Memories: facts about a user that all their agents should remember across conversations.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{MemoryId, RunId, TenantId, UserId};
@@ -10,31 +10,31 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::knowledge_item::KnowledgeItem;
 
-/// A memory about to be saved.
+/// A memory to be saved.
 #[derive(Debug, Clone, Copy)]
 pub struct NewMemory<'a> {
-    /// Its id.
+    /// The memory's id.
     pub id: MemoryId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: UserId,
-    /// The run that saves it, if one does.
+    /// The run that saves it; `None`: the API does.
     pub run: Option<RunId>,
-    /// A sentence.
+    /// The sentence.
     pub content: &'a str,
-    /// When; the database's time if not given.
+    /// When it is saved; `None`: now, by the database's clock.
     pub created_at: Option<DateTime<Utc>>,
 }
 
 /// A memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Its id.
+    /// The memory's id.
     pub id: MemoryId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: UserId,
-    /// The run that saved it, if one did.
+    /// The run that saved it; `None`: the API did.
     pub run: Option<RunId>,
-    /// A sentence.
+    /// The sentence.
     pub content: String,
     /// When it was saved.
     pub created_at: DateTime<Utc>,
@@ -57,7 +57,8 @@ macro_rules! memory {
 }
 
 /// # Errors
-/// [`Error::NotFound`] when there is no such user, [`Error::Full`] when they have too many.
+/// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when they have the maximum number of
+/// memories.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -86,7 +87,7 @@ pub(crate) async fn insert(
     Error::check_inserted("user", "memories of a user", limits.max_memories, done.found, done.made)
 }
 
-/// Beginnings of the memories that fit `query` best: they have some of its words, or words like them.
+/// Beginnings of the memories that match `query` best: those with some of its words, or similar words.
 pub(crate) async fn recall(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -121,7 +122,7 @@ pub(crate) async fn recall(
         .collect())
 }
 
-/// A memory of the tenant, of `within` if given.
+/// A memory of the tenant; with `within`, only if it belongs to that user.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -142,7 +143,7 @@ pub(crate) async fn find(
     Ok(row.map(|row| memory!(row)))
 }
 
-/// Changes a memory of the tenant, of `within` if given.
+/// Changes a memory of the tenant; with `within`, only if it belongs to that user.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -166,7 +167,7 @@ pub(crate) async fn change(
     Ok(row.map(|row| memory!(row)))
 }
 
-/// Forgets a memory of the tenant, of `within` if given. Returns whether it was there.
+/// Deletes a memory of the tenant; with `within`, only if it belongs to that user. Returns whether it existed.
 pub(crate) async fn delete(
     connection: &mut PgConnection,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Thread messages: posting, and what became of them.
+//! Thread messages: posting and reading them.
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;
@@ -11,25 +11,25 @@ use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey};
 use crate::pool::Store;
 
-/// A message about to be posted.
+/// A user's message to be posted.
 #[derive(Debug, Clone, Copy)]
 pub struct NewPost<'a> {
-    /// Its id.
+    /// The message's id.
     pub id: MessageId,
-    /// The run it opens when none is open.
+    /// The id for the run it opens when none is open.
     pub run: RunId,
-    /// What the person wrote.
+    /// The text.
     pub content: &'a str,
-    /// The client's own data.
+    /// The client's own data, a JSON object.
     pub metadata: &'a Value,
     /// What it does to a run that is open.
     pub double_texting: DoubleTexting,
 }
 
-/// A message as it was stored.
+/// A stored message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posted {
-    /// Its id.
+    /// The message's id.
     pub id: MessageId,
     /// The run that will answer it.
     pub run: RunId,
@@ -37,25 +37,25 @@ pub struct Posted {
     pub seq: i64,
     /// The position of that run's first event.
     pub run_seq: i64,
-    /// Whether it opened that run.
+    /// Whether the message opened that run.
     pub opened: bool,
     /// When it was stored.
     pub created_at: DateTime<Utc>,
-    /// Whether a hint is worth sending: not while a run is held that will find it, and not while the user holds
-    /// as many runs as they may, since the end of one rings the next.
-    pub ring: bool,
+    /// Whether to send a hint. Not needed while a run is held, which reads the message itself, nor while the user
+    /// is at [`Fairness::max_running`](crate::Fairness::max_running), since the end of a run wakes the next one.
+    pub needs_hint: bool,
 }
 
-/// A message with what became of it.
+/// A message with its processing status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadMessage {
     /// The message.
     pub message: Message,
-    /// Whose thread it is in.
+    /// The agentable whose thread it is in.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// How far it has come; only of user messages.
+    /// How far it has been processed; `None` unless a user wrote it.
     pub status: Option<MessageStatus>,
     /// When the run that read it ended.
     pub processed_at: Option<DateTime<Utc>>,
@@ -119,7 +119,7 @@ fn status(name: Option<&str>) -> Option<MessageStatus> {
     })
 }
 
-/// What the database refused, by its code.
+/// Maps the SQLSTATEs that `houston.post_message` raises to errors.
 fn refusal(error: sqlx::Error, limit: u32) -> Error {
     let error = Error::from(error);
     match error.sqlstate().as_deref() {
@@ -137,13 +137,15 @@ fn refusal(error: sqlx::Error, limit: u32) -> Error {
 }
 
 impl Store {
-    /// Stores a user's message, its event and, when none is open, its run: one transaction, one round trip. One
-    /// that cancels the open run tells all workers; the next run opens when that one has ended.
+    /// Stores a user's message, its event and, if none is open, its run: one transaction, one round trip. If the
+    /// message cancels the open run (`interrupt`, `rollback`), all workers are notified, and the next run opens
+    /// when that one has ended.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] when it would be rejected;
-    /// [`Error::TooManyPending`] when too many messages of its user wait unread. A request that was accepted
-    /// before is answered again all the same.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] when `double_texting` is
+    /// `reject` and a run is open, [`Error::TooManyPending`] when the user has too many unread messages,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement. A repeated request that was
+    /// accepted before gets its first answer even then.
     pub async fn post_message(
         &self,
         tenant: TenantId,
@@ -181,12 +183,13 @@ impl Store {
         let opened = row.opened.unwrap_or(false);
         let (run, run_seq) =
             if opened { (RunId(run), seq - 1) } else { self.posted_into(agentable, seq).await? };
-        let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at, ring: row.ring };
+        let needs_hint = row.ring;
+        let posted = Posted { id: MessageId(id), run, seq, run_seq, opened, created_at, needs_hint };
         Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
     }
 
-    /// The run that was open when the message at `seq` came, and the position of its first event. The message's
-    /// own row may name a later run by now: one that ends without having read it passes it on.
+    /// The run that was open when the message at `seq` was posted, and the position of its first event. The
+    /// message's own row may name a later run by now: a run that ends without having read the message passes it on.
     async fn posted_into(&self, agentable: AgentableId, seq: i64) -> Result<(RunId, i64)> {
         let run = sqlx::query!(
             "-- store::message::posted_into
@@ -200,7 +203,7 @@ impl Store {
         Ok((RunId(run.id), run.first_seq))
     }
 
-    /// A message of the tenant.
+    /// Reads a message of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -229,10 +232,11 @@ impl Store {
         Ok(m.into())
     }
 
-    /// Messages of an agentable of the tenant, newest first, older than `before` (a position), `limit` at most.
+    /// Messages of an agentable of the tenant, newest first, with a position below `before` if given, at most
+    /// `limit`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn messages(
         &self,
         tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Notes: what an agent, or a person, keeps with one agentable.
+//! Notes: texts that an agent or a person stores with an agentable.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, NoteId, RunId, TenantId};
@@ -10,50 +10,50 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::knowledge_item::KnowledgeItem;
 
-/// A note about to be made.
+/// A note to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewNote<'a> {
-    /// Its id.
+    /// The note's id.
     pub id: NoteId,
-    /// Whose it is.
+    /// The agentable it belongs to.
     pub agentable: AgentableId,
-    /// The run that makes it, if one does.
+    /// The run that creates it; `None`: the API does.
     pub run: Option<RunId>,
-    /// One line.
+    /// Its title, one line.
     pub title: &'a str,
-    /// Markdown.
+    /// Its text, Markdown.
     pub content: &'a str,
-    /// When; the database's time if not given.
+    /// When it is created; `None`: now, by the database's clock.
     pub created_at: Option<DateTime<Utc>>,
 }
 
 /// A note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Its id.
+    /// The note's id.
     pub id: NoteId,
-    /// Whose it is.
+    /// The agentable it belongs to.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// The run that made it, if one did.
+    /// The run that created it; `None`: the API did.
     pub run: Option<RunId>,
-    /// One line.
+    /// Its title, one line.
     pub title: String,
-    /// Markdown.
+    /// Its text, Markdown.
     pub content: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What changes in a note.
+/// A change of a note; `None` leaves the value as it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoteChange<'a> {
-    /// Another title.
+    /// The new title.
     pub title: Option<&'a str>,
-    /// Another content.
+    /// The new text.
     pub content: Option<&'a str>,
 }
 
@@ -74,7 +74,8 @@ macro_rules! note {
 }
 
 /// # Errors
-/// [`Error::NotFound`] when there is no such agentable, [`Error::Full`] when it has too many.
+/// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has the maximum number of
+/// notes.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -104,7 +105,7 @@ pub(crate) async fn insert(
     Error::check_inserted("agentable", "notes of an agentable", limits.max_notes, done.found, done.made)
 }
 
-/// Titles and beginnings, newest first.
+/// Titles and beginnings, newest first: one row more than `listing` asks for, if there are more.
 pub(crate) async fn excerpts(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -139,7 +140,7 @@ pub(crate) async fn excerpts(
         .collect())
 }
 
-/// A note of the tenant, of `within` if given.
+/// A note of the tenant; with `within`, only if it belongs to that agentable.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -160,7 +161,7 @@ pub(crate) async fn find(
     Ok(row.map(|row| note!(row)))
 }
 
-/// Changes what is given of a note of the tenant, of `within` if given.
+/// Changes a note of the tenant; with `within`, only if it belongs to that agentable.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -188,7 +189,7 @@ pub(crate) async fn change(
     Ok(row.map(|row| note!(row)))
 }
 
-/// Deletes a note of the tenant, of `within` if given. Returns whether it was there.
+/// Deletes a note of the tenant; with `within`, only if it belongs to that agentable. Returns whether it existed.
 pub(crate) async fn delete(
     connection: &mut PgConnection,
     tenant: TenantId,

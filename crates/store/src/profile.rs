@@ -1,4 +1,4 @@
-//! Profiles: what is known of a user, in lists of short sentences. Each user has one, empty until somebody writes it.
+//! Profiles: facts about a user in lists of short sentences. Each user has one, at first empty.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{TenantId, UserId};
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// The profile, and when it was last changed, if ever.
+/// The profile, and when it was last changed; `None`: never.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -36,9 +36,9 @@ pub(crate) async fn find(
     Ok((profile, row.updated_at))
 }
 
-/// The profile, until the transaction ends nobody else's to change.
+/// Locks and reads the profile; it cannot change until the transaction ends.
 pub(crate) async fn lock(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<Profile> {
-    // Two that write the first entry at once must meet: the row is there before it is locked.
+    // The row is inserted before it is locked, so that two concurrent first writes lock the same row.
     sqlx::query!(
         "-- store::profile::ensure
         insert into houston.profiles (user_id, tenant_id)
@@ -60,7 +60,7 @@ pub(crate) async fn lock(connection: &mut PgConnection, tenant: TenantId, user: 
     Ok(find(connection, tenant, user).await?.0)
 }
 
-/// Writes a profile that was locked.
+/// Writes a locked profile.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -88,18 +88,20 @@ pub(crate) async fn write(
 }
 
 impl Store {
-    /// The profile of a user of the tenant, and when it was last changed, if ever.
+    /// The profile of a user of the tenant, and when it was last changed; `None`: never.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such user.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn profile(&self, tenant: TenantId, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
         find(&mut *self.pool.acquire().await?, tenant, user).await
     }
 
-    /// Replaces these lists of the profile, and returns it with the time.
+    /// Replaces these lists of the profile. Returns the profile and the time of the change.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such user.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn change_profile(
         &self,
         tenant: TenantId,
@@ -119,7 +121,8 @@ impl Store {
     /// Empties the profile of a user of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such user.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn delete_profile(&self, tenant: TenantId, user: UserId) -> Result<()> {
         let row = sqlx::query!(
             r#"-- store::profile::delete

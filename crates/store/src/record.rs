@@ -1,4 +1,4 @@
-//! Rows a tool writes into Houston's own tables, inside the fenced transaction of its step.
+//! Rows that a tool writes into Houston's own tables, in the fenced transaction of its step.
 
 use houston_domain::id::{AgentableId, LearningId, NoteId, RunId, RunToken, TenantId, UserId};
 use houston_domain::knowledge::KnowledgeLimits;
@@ -19,7 +19,8 @@ use crate::tool_result;
 
 mod knowledge;
 
-/// A transaction that holds the lock row: what is recorded in it is committed with the step, or not at all.
+/// A transaction that holds the agentable's lock row. What is written in it is committed with the step, or not at
+/// all.
 #[derive(Debug)]
 pub struct FencedTx {
     tx: Transaction<'static, Postgres>,
@@ -29,16 +30,16 @@ pub struct FencedTx {
     session_settings: SessionArchive,
 }
 
-/// Whose rows, written by which run.
+/// The ids that rows written by a run carry.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner {
-    /// The tenant.
+    /// The tenant of the agentable.
     pub tenant: TenantId,
-    /// The user.
+    /// The user of the agentable.
     pub user: UserId,
     /// The agentable.
     pub agentable: AgentableId,
-    /// The run.
+    /// The run that writes them.
     pub run: RunId,
 }
 
@@ -46,7 +47,8 @@ impl Store {
     /// Begins a transaction under the fence.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another worker has taken over.
+    /// [`Error::Fenced`] when another worker has claimed the run, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn begin_fenced(&self, fence: &Fence) -> Result<FencedTx> {
         let mut tx = self.pool.begin().await?;
         sqlx::query!(
@@ -69,11 +71,11 @@ impl Store {
         })
     }
 
-    /// Whether the last step committed under this fence was `write`: what a transaction that broke at its
-    /// commit left behind.
+    /// Whether the last step committed under this fence was `write`; asked after a commit whose outcome is unknown.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another worker has taken over.
+    /// [`Error::Fenced`] when another worker has claimed the run, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn was_committed(&self, fence: &Fence, write: houston_domain::id::WriteId) -> Result<bool> {
         let landed = sqlx::query_scalar!(
             r#"-- store::record::has_landed
@@ -107,9 +109,9 @@ impl Store {
         Ok(held.unwrap_or(false))
     }
 
-    /// Lets go of a lock without ending anything: the next claim takes the run over. By the token alone, since a
-    /// claim whose answer was lost leaves nothing else. `broke_down`: driving it fails by itself, and counts like the
-    /// death of a worker; else nothing is held against it.
+    /// Releases a lock without ending the run: the next claim takes it over. Only the token is needed, since a
+    /// claim whose response was lost leaves nothing else. `broke_down`: driving the run failed by itself, which
+    /// counts like the death of a worker.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -135,13 +137,14 @@ impl FencedTx {
         &mut self.tx
     }
 
-    /// Writes (or reads) the rows of one call and says what the model reads.
+    /// Writes or reads the rows of one tool call. Returns the tool's response for the model.
     ///
     /// # Errors
-    /// What the database says; a row that is not there is a [`ToolResponse::Failure`] for the model.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement. A missing row or a full list
+    /// is a [`ToolResponse::Failure`] for the model, not an error.
     pub async fn record(&mut self, owner: Owner, id: uuid::Uuid, record: &Record) -> Result<ToolResponse> {
         match record {
-            // Its row is a thread message, committed with the step.
+            // The row is a thread message, committed with the step.
             Record::SendMessage { .. } => Ok(ToolResponse::success("Message sent.")),
             Record::CreateNote { title, content } => {
                 create_note(&mut self.tx, owner, NoteId(id), (title, content), &self.knowledge_limits).await
@@ -171,19 +174,19 @@ impl FencedTx {
             Record::Knowledge(knowledge) => {
                 knowledge::work(&mut self.tx, owner, id, knowledge, &self.knowledge_limits).await
             }
-            Record::ListCheckIns => check_in::told(&mut self.tx, owner).await,
+            Record::ListCheckIns => check_in::list_for_model(&mut self.tx, owner).await,
             Record::CancelCheckIn { id } => check_in::cancel(&mut self.tx, owner, *id).await,
-            // The engine, which knows the limits, makes these: see `create_task` and `schedule_check_in`.
+            // Created by the engine, which knows the limits: see `create_task` and `schedule_check_in`.
             Record::CreateTask(_) | Record::ScheduleCheckIn(_) => {
-                Ok(ToolResponse::failure(ToolErrorCode::Unknown, "nobody here can do that"))
+                Ok(ToolResponse::failure(ToolErrorCode::Unknown, "this tool cannot be used here"))
             }
         }
     }
 
-    /// Commits the step together with what was recorded.
+    /// Commits the step together with the rows written in this transaction.
     ///
     /// # Errors
-    /// As [`Store::commit`]. Nothing was recorded when the step had landed before.
+    /// As [`Store::commit`]. When the step had been committed before, the transaction is rolled back.
     pub async fn commit(mut self, step: &Step) -> Result<Commit> {
         if !step.large_results.is_empty() {
             tool_result::insert(&mut self.tx, self.fence.agentable, step.run, &step.large_results).await?;
@@ -206,7 +209,7 @@ async fn create_note(
 ) -> Result<ToolResponse> {
     let (agentable, run) = (owner.agentable, Some(owner.run));
     let note = NewNote { id, agentable, run, title, content, created_at: None };
-    made(note::insert(connection, owner.tenant, &note, limits).await, || format!("Created {id}: {title}"))
+    inserted(note::insert(connection, owner.tenant, &note, limits).await, || format!("Created {id}: {title}"))
 }
 
 async fn add_learning(
@@ -217,15 +220,15 @@ async fn add_learning(
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let learning = NewLearning { id, agentable: owner.agentable, content, created_at: None };
-    made(learning::insert(connection, owner.tenant, &learning, limits).await, || {
+    inserted(learning::insert(connection, owner.tenant, &learning, limits).await, || {
         format!("Remembered as {id}.")
     })
 }
 
-/// What the model reads of a row that was to be made; when there is no room, nothing was written.
-fn made(done: Result<()>, told: impl FnOnce() -> String) -> Result<ToolResponse> {
+/// The tool's response for an insert. When the owner's list is full, nothing was written.
+fn inserted(done: Result<()>, text: impl FnOnce() -> String) -> Result<ToolResponse> {
     match done {
-        Ok(()) => Ok(ToolResponse::success(told())),
+        Ok(()) => Ok(ToolResponse::success(text())),
         Err(error @ Error::Full { .. }) => Ok(full(&error)),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Runs: how they stand, and asking them to stop.
+//! Runs: reading them, and requesting their cancellation.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
@@ -9,44 +9,44 @@ use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// A run as it stands.
+/// A run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
-    /// The position of its first event: later runs have later ones.
+    /// The `seq` of its first event: later runs have higher ones.
     pub first_seq: i64,
-    /// What it runs for.
+    /// The agentable it runs for.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// How it stands or ended.
+    /// The current or final status.
     pub status: RunStatus,
-    /// How often a worker has taken it.
+    /// Number of attempts so far.
     pub attempt: i32,
-    /// Model calls.
+    /// Number of model calls.
     pub iterations: i32,
-    /// Tokens.
+    /// Tokens used.
     pub usage: Usage,
-    /// What its model calls cost.
+    /// Cost of its model calls.
     pub cost: Cost,
-    /// The model it used last.
+    /// The model it used last, as `provider/model`.
     pub model: Option<String>,
-    /// Which error, when it failed.
+    /// The error code, if it failed.
     pub error_code: Option<String>,
-    /// The same for a person.
+    /// The error text for people.
     pub error_message: Option<String>,
-    /// What cut it off, once it is over: a stop rule, an error, who cancelled it. `None`: it was done.
+    /// What cut off a run that is over: a stop rule, an error code, or who cancelled it. `None`: it completed.
     pub stop_reason: Option<String>,
-    /// Whether somebody asked to cancel it.
+    /// Whether a cancel was requested.
     pub cancel_requested: bool,
-    /// Who did: `user`, a message (`interrupt`, `rollback`), or what found it beyond help.
+    /// Who requested it: `user`, a message (`interrupt`, `rollback`), or the health monitor's reason.
     pub cancelled_by: Option<String>,
-    /// When the next attempt is due, of one that waits for it.
+    /// When the next attempt is due, if the run waits for one.
     pub retry_at: Option<DateTime<Utc>>,
     /// When it was accepted.
     pub created_at: DateTime<Utc>,
-    /// When a worker first took it.
+    /// When a worker first claimed it.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
@@ -90,7 +90,7 @@ macro_rules! run {
 }
 
 impl Store {
-    /// A run of the tenant.
+    /// Reads a run of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -113,11 +113,11 @@ impl Store {
         Ok(run!(r))
     }
 
-    /// Runs of an agentable of the tenant, newest first, older than the one that begins at `before` if given; with
-    /// `status`, those that stand or ended so.
+    /// Runs of an agentable of the tenant, newest first; older than the one whose first event is at `before`, and
+    /// with this `status`, if given.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres does not answer or refuses.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn runs(
         &self,
         tenant: TenantId,
@@ -147,9 +147,9 @@ impl Store {
         Ok(rows.into_iter().map(|r| run!(r)).collect())
     }
 
-    /// Asks a run of the tenant to stop; whoever drives it hears of it at once, and it, or who takes it next,
-    /// ends it. Returns its agentable,
-    /// or `None` when it was over already.
+    /// Requests the cancellation of a run of the tenant. The worker that drives it is notified at once; it, or the
+    /// next worker to claim the run, ends it. Returns the agentable and its kind, or `None` when the run had
+    /// already ended.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -184,10 +184,10 @@ impl Store {
         Ok(asked.is_some().then_some((AgentableId(lock.agentable_id), lock.kind)))
     }
 
-    /// The runs this worker drives that somebody asked to cancel.
+    /// The runs of this worker whose cancellation was requested.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn cancelled_runs_of(&self, worker: WorkerId) -> Result<Vec<(AgentableId, RunId)>> {
         let runs = sqlx::query!(
             "-- store::run::cancelled_of

@@ -1,18 +1,19 @@
-//! Migrations, and the check that binary and schema belong together.
+//! Migrations, and the check that the schema matches the binary.
 
 use sqlx::migrate::Migrator;
 
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// All migrations of this binary.
+/// The migrations of this binary.
 pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 impl Store {
-    /// Applies what is missing; several processes may try at once.
+    /// Applies missing migrations. Several processes may call it at once.
     ///
     /// # Errors
-    /// [`Error::SchemaNewer`], or what the database says.
+    /// [`Error::SchemaNewer`] when the database was migrated by a newer Houston, [`Error::Migrate`] when a
+    /// migration fails, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn migrate(&self) -> Result<()> {
         match self.check_schema().await {
             Err(Error::SchemaOlder { .. }) => MIGRATOR.run(&self.pool).await?,
@@ -27,13 +28,15 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the schema is the one this binary was built for.
+    /// Checks that the schema is the one this binary was built for.
     ///
     /// # Errors
-    /// [`Error::SchemaOlder`] or [`Error::SchemaNewer`], each naming the fix.
+    /// [`Error::SchemaOlder`] or [`Error::SchemaNewer`], each with what to do; [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn check_schema(&self) -> Result<()> {
-        let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
-        // The table is not there before the first migration, so this text cannot be a checked one.
+        let supported = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
+        // The table does not exist before the first migration, so the query below cannot be checked at compile
+        // time.
         let exists = sqlx::query_scalar!(
             r#"-- store::schema::exists
             select to_regclass('houston.migrations') is not null as "exists!""#
@@ -48,8 +51,8 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        if let Some(&found) = applied.iter().max().filter(|found| **found > known) {
-            return Err(Error::SchemaNewer { found, known });
+        if let Some(&found) = applied.iter().max().filter(|found| **found > supported) {
+            return Err(Error::SchemaNewer { found, supported });
         }
         let missing = MIGRATOR.iter().filter(|migration| !applied.contains(&migration.version)).count();
         if missing > 0 { Err(Error::SchemaOlder { missing }) } else { Ok(()) }

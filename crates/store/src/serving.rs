@@ -1,4 +1,4 @@
-//! Who answers: what an agentable says of it, and what a run reads of it with its context (`houston.serving`).
+//! Which agent answers for an agentable: the stored choice, and its resolution for a run (`houston.serving`).
 
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
@@ -10,101 +10,101 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// Who answers for an agentable; neither: the default agent of its kind.
+/// The agent or team that answers for an agentable; if neither is set, the default agent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServedBy {
     /// An agent.
     pub agent: Option<AgentId>,
-    /// Or a team, whose router picks.
+    /// A team, whose router picks an agent for each run.
     pub team: Option<TeamId>,
 }
 
-/// What changes of who answers for an agentable and with what; the rest stays.
+/// A change of the serving agent or team and of the tools; `None` leaves the value as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServingChange {
-    /// Who answers.
+    /// The new agent or team.
     pub served_by: Option<ServedBy>,
-    /// The tools it may call, of those of its kind; `Some(None)`: all of them.
+    /// The tools it may call, out of those of its kind; `Some(None)`: all of them.
     pub tools: Option<Option<Vec<String>>>,
 }
 
 /// An agent as a run reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServingAgent {
-    /// Its id.
-    #[serde(skip, default = "nobody")]
+    /// The agent's id.
+    #[serde(skip, default = "nil_agent")]
     pub id: AgentId,
-    /// What it is called.
+    /// The agent's name.
     pub name: String,
-    /// Rises with each change.
+    /// Counts its changes.
     pub version: i64,
     /// Whether it may answer.
     pub enabled: bool,
-    /// Whether it says what its kind's file says.
+    /// Whether it has the settings of its kind's file.
     pub follows_file: bool,
-    /// What it is.
+    /// Its configuration.
     pub settings: AgentSettings,
 }
 
-/// A team as a run reads it whose agent is not picked yet.
+/// A team whose router has not picked an agent for the run yet.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServingTeam {
-    /// Its id.
-    #[serde(skip, default = "no_team")]
+    /// The team's id.
+    #[serde(skip, default = "nil_team")]
     pub id: TeamId,
-    /// What it is called.
+    /// The team's name.
     pub name: String,
-    /// Rises with each change.
+    /// Counts its changes.
     pub version: i64,
-    /// How one of its agents is picked.
+    /// How the team picks an agent.
     pub router: Router,
-    /// The place of the agent that answers when nobody else is picked, from 1.
+    /// Index of the fallback agent in the stored list, from 1.
     fallback: Option<usize>,
-    /// Its agents, as listed.
+    /// Its agents, in the stored order.
     #[serde(skip)]
     pub agents: Vec<ServingAgent>,
 }
 
 impl ServingTeam {
-    /// Who answers when nobody else is picked: the one the team names, or else the first that may answer.
+    /// The agent that answers when the router picks none: the team's fallback, or else the first enabled agent.
     #[must_use]
     pub fn fallback(&self) -> Option<&ServingAgent> {
-        let named = self.fallback.and_then(|place| self.agents.get(place.checked_sub(1)?));
-        named.filter(|agent| agent.enabled).or_else(|| self.agents.iter().find(|agent| agent.enabled))
+        let stored = self.fallback.and_then(|number| self.agents.get(number.checked_sub(1)?));
+        stored.filter(|agent| agent.enabled).or_else(|| self.agents.iter().find(|agent| agent.enabled))
     }
 }
 
-/// Who answers a run.
+/// The agent that answers a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Serving {
-    /// What the file of its kind says.
+    /// The agent defined by the file of its kind.
     #[default]
     File,
     /// This agent.
     Agent(Box<ServingAgent>),
     /// This agent, picked by its team's router for this run.
     Routed(Box<ServingAgent>),
-    /// One of a team, to be picked.
+    /// A team, whose router has yet to pick.
     Team(Box<ServingTeam>),
-    /// A row says what this Houston does not understand: which one, and why.
+    /// A row that this version of Houston cannot decode: which one, and why.
     Unreadable(String),
 }
 
-fn nobody() -> AgentId {
+fn nil_agent() -> AgentId {
     AgentId(Uuid::nil())
 }
 
-fn no_team() -> TeamId {
+fn nil_team() -> TeamId {
     TeamId(Uuid::nil())
 }
 
 impl Serving {
-    /// Whether the context's rows called so are read here.
+    /// Whether rows of the context query with this `what` are added by [`Self::take`].
     pub(crate) fn is_of(what: &str) -> bool {
         matches!(what, "agent" | "routed" | "team" | "team_agent")
     }
 
-    /// Takes one row of the context. The rows of one sort come in their order, `team` before `team_agent`.
+    /// Adds one row of the context query. Rows arrive sorted, `team` before `team_agent`.
     pub(crate) fn take(&mut self, what: &str, id: Uuid, definition: &str) {
         let read = || -> serde_json::Result<ServingAgent> {
             Ok(ServingAgent { id: AgentId(id), ..serde_json::from_str(definition)? })
@@ -126,7 +126,8 @@ impl Serving {
     }
 }
 
-/// Says who answers for an agentable, in the caller's transaction.
+/// Sets the agent or team that answers for an agentable, in the caller's transaction. Returns whether the tenant
+/// has such an agentable.
 pub(crate) async fn assign(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -137,7 +138,7 @@ pub(crate) async fn assign(
     set(connection, tenant, agentable, &change).await
 }
 
-/// Whether there is such an agentable.
+/// Applies a change, in the caller's transaction. Returns whether the tenant has such an agentable.
 pub(crate) async fn set(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -170,19 +171,21 @@ pub(crate) async fn set(
 }
 
 impl Store {
-    /// Says who answers for an agentable of the tenant, from its next run on.
+    /// Sets the agent or team that answers for an agentable of the tenant, from its next run on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable, or the agent or team is gone.
+    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn assign(&self, tenant: TenantId, agentable: AgentableId, served_by: ServedBy) -> Result<()> {
         self.change_serving(tenant, agentable, &ServingChange { served_by: Some(served_by), tools: None })
             .await
     }
 
-    /// Says who answers for an agentable of the tenant, and with what, from its next run on.
+    /// Changes the agent or team and the tools of an agentable of the tenant, from its next run on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable, or the agent or team is gone.
+    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn change_serving(
         &self,
         tenant: TenantId,
@@ -217,19 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_when_nobody_is_picked_may_answer() {
+    fn fallback_is_the_named_agent_or_the_first_enabled_one() {
         let of =
             |fallback: &str, agents: &[bool]| team(fallback, agents).fallback().map(|one| one.id.0.as_u128());
         assert_eq!(of("2", &[true, true]), Some(2));
         assert_eq!(of("null", &[true, true]), Some(1));
-        assert_eq!(of("2", &[true, false]), Some(1), "a disabled one answers nothing");
+        assert_eq!(of("2", &[true, false]), Some(1), "a disabled agent never answers");
         assert_eq!(of("2", &[false, false]), None);
     }
 
     #[test]
-    fn a_row_nobody_understands_is_told_and_no_panic() {
+    fn undecodable_row_is_reported_without_a_panic() {
         let mut serving = Serving::default();
         serving.take("agent", Uuid::from_u128(1), "{}");
-        assert!(matches!(serving, Serving::Unreadable(told) if told.contains("missing field")));
+        assert!(matches!(serving, Serving::Unreadable(error) if error.contains("missing field")));
     }
 }

@@ -1,9 +1,10 @@
-//! Sessions: closing them, and what is known of the closed ones.
+//! Sessions: closing them, and reading the closed ones.
 //!
-//! Closing moves `run_locks.session_position` under that row's lock and writes one row; no entry is touched. There are
-//! three ways: the claim of a run that begins after the quiet (`turn_session`, in the claim's own statement), the sweep
-//! ([`Store::close_quiet`]), and somebody who knows that it is over ([`Store::close_session`]). Whoever comes second
-//! finds nothing to close. The stream is told by the next claim: between two runs an AG-UI stream may say nothing.
+//! Closing moves `run_locks.session_position` under that row's lock and inserts one row; no entry is touched. A
+//! session is closed by the claim of a run that begins after the configured quiet time (`turn_session`, in the
+//! claim's own statement), by the sweep ([`Store::close_quiet`]), or on request ([`Store::close_session`]);
+//! whichever comes second finds nothing to close. The event is emitted by the next claim, because an AG-UI stream
+//! may send nothing between two runs.
 
 use std::time::Duration;
 
@@ -12,57 +13,57 @@ use houston_domain::id::{AgentableId, SessionId, TenantId};
 use houston_domain::session::{CompletionReason, SessionArchive};
 
 use crate::error::{Error, Result};
-use crate::history::PlacedEntry;
+use crate::history::StoredEntry;
 use crate::pool::Store;
 
 /// Which sessions are closed, and when. By default none is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Archiving {
-    /// The kinds whose sessions are closed when nothing is said.
+    /// The kinds whose sessions are closed after a quiet time.
     pub kinds: Vec<String>,
     /// `jobs/session_archive.toml`.
     pub settings: SessionArchive,
 }
 
-/// What became of a wish to close a session.
+/// The result of a request to close a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closed {
-    /// It is closed, under the id that was given.
-    Now(SessionId),
-    /// A run writes into it: it is closed when that has ended, before the next one begins.
+pub enum CloseOutcome {
+    /// The session was closed, under the id that was given.
+    Closed(SessionId),
+    /// A run is open: the session is closed when it has ended, before the next one begins.
     Deferred,
-    /// There is no entry that is not in a closed session; or the kind does not archive.
+    /// All entries belong to closed sessions, or sessions of this kind are not closed.
     Nothing,
 }
 
 /// A closed session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
-    /// Whose it is.
+    /// The agentable it belongs to.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
-    /// Which of the agentable's, from 1.
+    /// Its number among the agentable's sessions, from 1.
     pub number: i32,
     /// The positions of its first and last entry.
     pub positions: (i64, i64),
-    /// When the first was written.
+    /// When its first entry was written.
     pub started_at: DateTime<Utc>,
-    /// When the last was.
+    /// When its last entry was written.
     pub completed_at: DateTime<Utc>,
     /// Why it was closed.
     pub reason: CompletionReason,
-    /// Two or three sentences, or the beginning of what the user wrote.
+    /// Two or three sentences by a model, or an extract: the beginning of what the user wrote.
     pub summary: String,
-    /// Whether a model wrote them.
+    /// Whether a model wrote the summary.
     pub by_model: bool,
-    /// Whether the summary, the counts and what a search looks at are still to be written.
+    /// Whether the summary, the counts and the search vectors are still to be written.
     pub pending: bool,
-    /// Messages of both sides; known with the summary.
+    /// Number of messages of both sides; set with the summary.
     pub message_count: Option<i32>,
-    /// Tokens of the whole, about; known with the summary.
+    /// Estimated tokens of all entries; set with the summary.
     pub token_count: Option<i64>,
 }
 
@@ -77,7 +78,7 @@ macro_rules! session {
             positions: (row.first_position, row.last_position),
             started_at: row.started_at,
             completed_at: row.completed_at,
-            reason: CompletionReason::named(&row.completion_reason),
+            reason: CompletionReason::from_name(&row.completion_reason),
             summary: row.summary,
             by_model: row.summarised_by == "model",
             pending: row.pending,
@@ -88,17 +89,18 @@ macro_rules! session {
 }
 
 impl Store {
-    /// Closes the open session of `agentable` as `session`, whatever was said when. The sessions of kinds that do not
-    /// archive are closed by a reset alone.
+    /// Closes the open session of `agentable`, under the id `session`, regardless of the quiet time. For kinds
+    /// whose sessions are not closed, only the reason `reset` does so.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable.
+    /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn close_session(
         &self,
         agentable: AgentableId,
         reason: CompletionReason,
         session: SessionId,
-    ) -> Result<Closed> {
+    ) -> Result<CloseOutcome> {
         let outcome = sqlx::query_scalar!(
             "-- store::session::close
             select houston.close_session(a.id, $2, $3) from houston.agentables a
@@ -112,9 +114,9 @@ impl Store {
         .await
         .map_err(Error::from);
         match outcome {
-            Ok(Some(Some(outcome))) if outcome == "closed" => Ok(Closed::Now(session)),
-            Ok(Some(Some(outcome))) if outcome == "deferred" => Ok(Closed::Deferred),
-            Ok(_) => Ok(Closed::Nothing),
+            Ok(Some(Some(outcome))) if outcome == "closed" => Ok(CloseOutcome::Closed(session)),
+            Ok(Some(Some(outcome))) if outcome == "deferred" => Ok(CloseOutcome::Deferred),
+            Ok(_) => Ok(CloseOutcome::Nothing),
             Err(error) if error.sqlstate().as_deref() == Some("HO404") => {
                 Err(Error::NotFound { what: "agentable" })
             }
@@ -122,11 +124,11 @@ impl Store {
         }
     }
 
-    /// Agentables whose open session may be over, those that wait longest first, `limit` at most. Not more of them
-    /// because there are more that have nothing to do.
+    /// Agentables whose open session may be over, the longest waiting first, at most `limit`. The cost does not
+    /// grow with the number of agentables that have nothing to close.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn sessions_due(&self, limit: i64) -> Result<Vec<AgentableId>> {
         let due = sqlx::query_scalar!(
             "-- store::session::due
@@ -138,11 +140,11 @@ impl Store {
         Ok(due.into_iter().map(AgentableId).collect())
     }
 
-    /// Closes the open session of `agentable` as `session` if it is over, and otherwise says when to look again. Never
-    /// while a run is open or held. Returns whether it closed it.
+    /// Closes the open session of `agentable`, under the id `session`, if it is over; otherwise sets when to look
+    /// again. Never closes a session while a run is open or held. Returns whether it closed one.
     ///
     /// # Errors
-    /// What the database says; then nothing was closed.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement; then nothing was closed.
     pub async fn close_quiet(&self, agentable: AgentableId, session: SessionId) -> Result<bool> {
         let closed = sqlx::query_scalar!(
             r#"-- store::session::close_quiet
@@ -160,7 +162,7 @@ impl Store {
     /// Sessions of an agentable of the tenant, newest first, with a number below `before` if given.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn sessions(
         &self,
         tenant: TenantId,
@@ -186,7 +188,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| session!(row)).collect())
     }
 
-    /// A session of the tenant.
+    /// Reads a session of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -206,17 +208,17 @@ impl Store {
         row.map(|row| session!(row)).ok_or(Error::NotFound { what: "session" })
     }
 
-    /// Entries of a session of the tenant after the position `after`, oldest first, `limit` at most.
+    /// Entries of a session of the tenant after position `after`, oldest first, at most `limit`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn session_history(
         &self,
         tenant: TenantId,
         session: &Session,
         after: i64,
         limit: i64,
-    ) -> Result<Vec<PlacedEntry>> {
+    ) -> Result<Vec<StoredEntry>> {
         let (first, last) = session.positions;
         let mut entries = self.history(tenant, session.agentable, after.max(first - 1), limit).await?;
         entries.retain(|entry| entry.position <= last);
@@ -224,7 +226,7 @@ impl Store {
     }
 }
 
-/// As Postgres takes intervals.
+/// A duration as an argument of `make_interval(secs => …)`.
 pub(crate) fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }

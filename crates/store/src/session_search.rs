@@ -1,4 +1,4 @@
-//! Searching closed sessions, and reading one of them, as a tool does.
+//! Searching closed sessions and reading one of them, for the tool `search_agent_history`.
 
 use houston_domain::history::{Block, Role};
 use houston_domain::id::SessionId;
@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use crate::error::Result;
 use crate::record::Owner;
 
-/// Answers what an agent wants to know of its closed sessions.
+/// The tool's response to a query.
 pub(crate) async fn answer(
     connection: &mut PgConnection,
     owner: Owner,
@@ -87,7 +87,7 @@ async fn read(
         owner.agentable.0,
         session.0,
         after,
-        // One more than is shown: what was rolled back is no more of it.
+        // One more than is returned, to find out whether there are more; rolled-back entries are left out.
         i64::from(settings.read_entries) + 1
     )
     .fetch_all(connection)
@@ -101,18 +101,18 @@ async fn read(
             format!("there is nothing in {session} after position {after}: search for the ids there are"),
         ));
     };
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     for row in rows {
         let role = if row.role == "assistant" { Role::Assistant } else { Role::User };
-        said.extend(row.content.0.iter().filter_map(|block| line(role, block, settings.read_chars)));
+        lines.extend(row.content.0.iter().filter_map(|block| line(role, block, settings.read_chars)));
     }
     if is_more {
-        said.push(format!("There is more: ask again with `after` set to {last}."));
+        lines.push(format!("There is more: ask again with `after` set to {last}."));
     }
-    Ok(ToolResponse::success(said.join("\n")))
+    Ok(ToolResponse::success(lines.join("\n")))
 }
 
-/// What somebody said, or did; nothing of what was only thought.
+/// One line for a block; `None` for thinking and opaque blocks.
 fn line(role: Role, block: &Block, most_chars: usize) -> Option<String> {
     let who = if role == Role::User { "user" } else { "you" };
     match block {

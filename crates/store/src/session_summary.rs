@@ -1,7 +1,8 @@
-//! Summaries of closed sessions: who writes one next, and writing it, once.
+//! Summaries of closed sessions: which worker writes one next, and writing it once.
 //!
-//! A session is closed with the beginning of what its user wrote as its summary, so that nobody ever finds none. Who is
-//! to write a better one has it for a while (`summary_due_at`); when they are not heard of any more, another has.
+//! A session is closed with an extract (the beginning of what its user wrote) as its summary, so it always has one.
+//! The worker that is to write a better one has the session until `summary_due_at`; if it does not finish, another
+//! takes over.
 
 use std::time::Duration;
 
@@ -16,42 +17,42 @@ use crate::session::seconds;
 /// A session whose summary is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsummarised {
-    /// Which one.
+    /// The session's id.
     pub session: SessionId,
-    /// The tenant.
+    /// The tenant it belongs to.
     pub tenant: TenantId,
-    /// Whose it is.
+    /// The agentable it belongs to.
     pub agentable: AgentableId,
     /// The kind of that agentable.
     pub kind: String,
     /// The positions of its first and last entry.
     pub positions: (i64, i64),
-    /// The beginning of what the user wrote.
+    /// The extract: the beginning of what the user wrote.
     pub extract: String,
-    /// How many have begun with it, this time included.
+    /// How many attempts were started, this one included.
     pub attempts: i32,
 }
 
-/// What is written of a session.
+/// What is stored with the summary of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSummary<'a> {
-    /// What a model wrote; `None`: the extract stays.
+    /// The summary a model wrote; `None`: the extract stays.
     pub summary: Option<&'a str>,
-    /// The call it came from.
+    /// The model call that wrote it.
     pub call: Option<&'a ModelCall>,
-    /// Messages of both sides.
+    /// Number of messages of both sides.
     pub message_count: i32,
-    /// Tokens of the whole, about.
+    /// Estimated tokens of all entries.
     pub token_count: i64,
-    /// What a search looks at, besides the summary.
+    /// The text that a search looks at, besides the summary.
     pub conversation: &'a str,
 }
 
 impl Store {
-    /// Takes sessions whose summary is to be written, for `lease`, `limit` at most.
+    /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_unsummarised(&self, lease: Duration, limit: i64) -> Result<Vec<Unsummarised>> {
         let rows = sqlx::query!(
             "-- store::session_summary::take
@@ -82,10 +83,11 @@ impl Store {
             .collect())
     }
 
-    /// Gives back sessions that were taken: somebody else may write their summaries now. It was no attempt.
+    /// Returns sessions that were taken, so that another worker may take them at once. Does not count as an
+    /// attempt.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn give_back_unsummarised(&self, sessions: &[SessionId]) -> Result<()> {
         let ids: Vec<uuid::Uuid> = sessions.iter().map(|session| session.0).collect();
         sqlx::query!(
@@ -100,11 +102,12 @@ impl Store {
         Ok(())
     }
 
-    /// Writes what is known of a session, unless somebody has; with it counts the model call, as one of the session's
-    /// own: it belongs to no run. Returns whether it was written.
+    /// Stores the summary of a session, unless it was stored before, and counts the model call under the session,
+    /// since it belongs to no run. Returns whether it was stored.
     ///
     /// # Errors
-    /// What the database says; then nothing was written.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement; then
+    /// nothing was written.
     pub async fn write_summary(&self, session: SessionId, new: &NewSummary<'_>) -> Result<bool> {
         let written = sqlx::query!(
             r#"-- store::session_summary::write

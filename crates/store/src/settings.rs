@@ -1,5 +1,5 @@
-//! Numbers of `jobs/` that functions of the database need where no caller passes them: what follows from the end of a
-//! task, the extract of a session that is closed, and messages that an application posts by SQL alone.
+//! Settings of `jobs/` that database functions need where no caller passes them: reports at the end of a task, the
+//! extract of a closed session, and the limits for messages that an application posts by SQL alone.
 
 use houston_domain::session::SessionArchive;
 use houston_domain::task::TaskLimits;
@@ -9,11 +9,11 @@ use crate::fairness::Fairness;
 use crate::pool::Store;
 
 impl Store {
-    /// Writes the numbers to the database; what is there already is not written again. Each process does so when it
-    /// starts, and all processes should have the same numbers: the last one that started decides.
+    /// Writes the settings to the database, if they differ. Each process does so when it starts; all processes
+    /// should have the same settings, since the last one that started decides.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn write_settings(
         &self,
         fairness: Fairness,

@@ -1,16 +1,16 @@
-//! How an agentable stands right now: its lock, who holds it, its run, what it waits for.
+//! The runtime state of an agentable: its lock, the holder, the run, and what it waits for.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
 use houston_domain::run::RunStatus;
-use houston_domain::runtime_state::{Failure, Holder, OpenRun, Session, RuntimeState};
+use houston_domain::runtime_state::{Failure, Holder, OpenRun, RuntimeState, Session};
 use uuid::Uuid;
 
 use crate::agentable::Agentable;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// Runs that are looked at for the last failure.
+/// How many of the latest runs are searched for the last failure.
 const LATEST_RUNS: i64 = 20;
 
 /// A lock with its run, its holder and its last failure.
@@ -98,7 +98,7 @@ impl StandingRow {
 }
 
 impl Store {
-    /// How an agentable of the tenant stands, by the database's clock.
+    /// The runtime state of an agentable of the tenant, by the database's clock.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -137,7 +137,7 @@ impl Store {
         Ok(row.state())
     }
 
-    /// An agentable of whatever tenant, for operators.
+    /// Reads an agentable of any tenant, for operators.
     ///
     /// # Errors
     /// [`Error::NotFound`].

@@ -1,4 +1,4 @@
-//! What a conversation came to, in a bounded number of rows however long it is.
+//! Statistics of a conversation, from a bounded number of rows however long it is.
 
 use houston_domain::id::{AgentableId, TenantId};
 use houston_domain::model::Usage;
@@ -11,57 +11,57 @@ use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// A conversation in numbers.
+/// Statistics of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// What all its model calls cost, in US dollars; `None` when nothing of it is known.
+    /// Cost of all its model calls in US dollars; `None` when no call has a price.
     pub cost: Option<Decimal>,
-    /// Calls whose cost nobody knows.
+    /// Number of calls without a price.
     pub unpriced_calls: i32,
-    /// Positions of its history, what was rolled back included.
+    /// Positions of its history, including entries that were rolled back.
     pub entries: i64,
-    /// Of these, positions of the open session.
+    /// Positions of the open session.
     pub session_entries: i64,
-    /// Its latest runs.
+    /// Its latest runs, summed up.
     pub runs: Runs,
-    /// Its latest messages.
+    /// Its latest messages, counted.
     pub messages: Messages,
-    /// Its notes.
+    /// Number of its notes.
     pub notes: i64,
-    /// Its learnings.
+    /// Number of its learnings.
     pub learnings: i64,
 }
 
-/// Messages in numbers.
+/// The latest messages of a thread, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Messages {
-    /// How many were looked at.
+    /// How many messages were counted.
     pub count: i64,
-    /// Whether there are older ones that were not.
+    /// Whether there may be older messages that were not counted.
     pub more: bool,
-    /// What people wrote.
+    /// Messages of the user.
     pub user: i64,
-    /// What the agent wrote.
+    /// Messages of the agent.
     pub agent: i64,
-    /// What Houston told of failures.
+    /// Error messages.
     pub error: i64,
-    /// Tools that were called, the most often called first.
+    /// Tools that were called, the most frequent first.
     pub tools: Vec<ToolCalls>,
 }
 
 /// Calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolCalls {
-    /// Which tool.
+    /// The tool's name.
     pub name: String,
     /// How often it was called.
     pub calls: i64,
-    /// How many of these failed.
+    /// How many of the calls failed.
     pub failed: i64,
 }
 
 impl Store {
-    /// What a conversation of the tenant came to. Sums are those of the latest runs and messages that `bounds` allow.
+    /// Statistics of a conversation of the tenant, over the latest runs and messages within `bounds`.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -86,7 +86,7 @@ impl Store {
         .ok_or(Error::NotFound { what: "agentable" })?;
         let cost = Cost::of(row.cost, row.unpriced_calls);
         Ok(Statistics {
-            cost: cost.known.map(|known| known.normalize()),
+            cost: cost.total.map(|cost| cost.normalize()),
             unpriced_calls: cost.unpriced_calls,
             entries: row.last_position,
             session_entries: row.last_position - row.session_position,
@@ -144,19 +144,19 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let mut told = Messages::default();
+        let mut counted = Messages::default();
         for row in rows {
-            told.count += row.count;
+            counted.count += row.count;
             match (row.tool, row.source.as_str()) {
                 (Some(name), _) => {
-                    told.tools.push(ToolCalls { name, calls: row.count, failed: row.failed });
+                    counted.tools.push(ToolCalls { name, calls: row.count, failed: row.failed });
                 }
-                (None, "user") => told.user += row.count,
-                (None, "error") => told.error += row.count,
-                (None, _) => told.agent += row.count,
+                (None, "user") => counted.user += row.count,
+                (None, "error") => counted.error += row.count,
+                (None, _) => counted.agent += row.count,
             }
         }
-        told.more = told.count >= most;
-        Ok(told)
+        counted.more = counted.count >= most;
+        Ok(counted)
     }
 }

@@ -1,4 +1,4 @@
-//! Committing a step of a run behind the fence, in one transaction: from history to outcome and release.
+//! Committing a step of a run behind the fence, in one transaction: history, events, messages, outcome, release.
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event, MessageBody};
@@ -17,139 +17,139 @@ use uuid::Uuid;
 use crate::claim::Fence;
 use crate::cost::ModelCall;
 use crate::error::{Error, Result};
-use crate::event::said;
+use crate::event::stream_metadata;
 use crate::fairness::Fairness;
 use crate::pool::Store;
 use crate::sweep::Due;
 
-/// A message the step adds to the thread.
+/// A thread message that the step adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
-    /// Its id.
+    /// The message's id.
     pub id: MessageId,
-    /// Which of the step's events it belongs to, from 0: it takes that event's position.
+    /// Index of the step event it belongs to, from 0; the message takes that event's position.
     pub event: usize,
-    /// Who wrote it.
+    /// Who wrote it: `agent`, `error`, …
     pub source: Source,
-    /// Message or tool cell.
+    /// Text, or a tool cell.
     pub message_type: MessageType,
-    /// Its text.
+    /// The text, or the tool's name for a cell.
     pub content: String,
-    /// Its metadata.
+    /// The message's metadata, a JSON object.
     pub metadata: Value,
 }
 
-/// A call that is about to execute.
+/// An intent: a tool call that is about to execute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intent {
-    /// The call's id.
+    /// The call id the model gave it.
     pub call: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What a crash allows.
+    /// What may be repeated after a crash.
     pub effect: EffectClass,
-    /// The thread message that shows it.
+    /// The thread message (tool cell) that shows the call.
     pub cell: MessageId,
 }
 
-/// What happens to the lock.
+/// What the step does with the run and its lock.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunTransition {
-    /// Keep it. `read`: take unread messages into the history; `event`: the iteration is over.
+    /// Keep the lock and continue.
     Continue {
-        /// Whether new messages may enter now (not while tool calls are open).
+        /// Whether unread messages enter the history now (not while tool calls are open).
         read: bool,
-        /// The `StepFinished` event, at the end of an iteration.
+        /// The `StepFinished` event, if this step ends an iteration.
         event: Option<Event>,
     },
-    /// End the run, unless messages came that it has not read: then go on and read them. One that somebody asked
-    /// to cancel ends as cancelled instead, and reads nothing more; so with `End`.
+    /// End the run, unless unread messages have arrived: then continue with them. A run with a cancel request ends
+    /// as cancelled instead and reads nothing more; the same holds for `Terminate`.
     Complete {
         /// The `RunFinished` event.
         event: Event,
-        /// The `StepFinished` event for going on.
-        go_on: Event,
-        /// How it ends.
+        /// The `StepFinished` event, written instead if the run continues.
+        continue_event: Event,
+        /// The outcome.
         ending: Ending,
     },
-    /// End the run whatever came; unread messages open the next one.
+    /// End the run even if messages are unread; they open the next run.
     Terminate {
         /// The `RunFinished` event.
         event: Event,
-        /// How it ends.
+        /// The outcome.
         ending: Ending,
     },
-    /// Let go until `at`. `counts`: as a failed attempt.
+    /// Release the lock until the next attempt is due.
     Retry {
         /// The `RetryScheduled` event.
         event: Event,
         /// When the next attempt is due.
         at: DateTime<Utc>,
-        /// Whether this one was one of those that a run has.
+        /// Whether this attempt counts towards the limit of failed attempts.
         counts: bool,
-        /// Why this one failed.
+        /// Why this attempt failed.
         ending: Ending,
     },
-    /// Let go now; another worker goes on.
+    /// Release the lock now, so that another worker continues (hand-over).
     Release {
         /// The `HandedOver` event.
         event: Event,
     },
 }
 
-/// How a run, or an attempt, ends.
+/// The outcome of a run or an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
-    /// The status it takes.
+    /// The status the run gets.
     pub status: RunStatus,
-    /// The run that unread messages open.
+    /// Id for the run that unread messages open, if there are any.
     pub next_run: RunId,
-    /// Which error, when it failed.
+    /// The error code, as in `MODEL_UNAVAILABLE`, if it failed.
     pub error_code: Option<String>,
-    /// The same for a person.
+    /// The error text for people.
     pub error_message: Option<String>,
 }
 
-/// One step, to be committed once however often it is sent.
+/// One step. It is committed once, however often it is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The same over all tries of this step.
+    /// Identifies the step: the same in every retry.
     pub write: WriteId,
     /// The run.
     pub run: RunId,
     /// History entries, in order.
     pub entries: Vec<Entry>,
-    /// Events, in order, without the one in `then`.
+    /// Events, in order, without those in `transition`.
     pub events: Vec<Event>,
-    /// Thread messages. The error message of a run takes the place of its earlier state.
+    /// Thread messages. The error message of a run replaces its earlier version.
     pub messages: Vec<NewMessage>,
-    /// Calls about to execute.
+    /// Intents: calls about to execute.
     pub intents: Vec<Intent>,
-    /// Responses of calls whose intent was committed.
+    /// Call id and response of calls whose intent was committed earlier.
     pub responses: Vec<(String, ToolResponse)>,
-    /// Long results, of which the entries and events have the beginning.
+    /// Tool outputs too large for the history; entries and events hold a preview and the id.
     pub large_results: Vec<crate::tool_result::LargeResult>,
-    /// What changes in the metadata of tool cells.
+    /// New metadata of tool cells, by message id.
     pub cells: Vec<(MessageId, Value)>,
     /// Iterations of the run so far.
     pub iterations: u32,
-    /// Tokens used since the last step.
+    /// Tokens used since the previous step.
     pub usage: Usage,
-    /// The model that was called, `provider/model`.
+    /// The model that was called, as `provider/model`.
     pub model: Option<String>,
-    /// The model call whose answer it takes.
+    /// The model call whose answer this step commits, with its cost.
     pub call: Option<ModelCall>,
-    /// What happens to the lock.
+    /// What happens to the run and its lock.
     pub transition: RunTransition,
 }
 
-/// What a commit found.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Commit {
-    /// It is in.
+    /// The step was committed now.
     Done(Done),
-    /// An earlier try of the same step was in already: read the run's state anew.
-    Landed,
+    /// An earlier try of the same step had been committed: reload the run's state.
+    AlreadyCommitted,
 }
 
 /// A committed step.
@@ -157,19 +157,19 @@ pub enum Commit {
 pub struct Done {
     /// The events as committed, for live streams.
     pub events: Vec<Committed>,
-    /// The messages that entered the history after the step's own entries.
+    /// The unread messages that entered the history after the step's own entries.
     pub read: Vec<MessageBlock>,
-    /// Whether the run goes on although `Finish` was asked for.
-    pub went_on: bool,
-    /// Whether the next run was opened.
+    /// Whether the run continues although [`RunTransition::Complete`] was asked for.
+    pub continued: bool,
+    /// Whether unread messages opened the next run.
     pub opened: bool,
-    /// Where the stream stood when somebody asked to cancel. A run that was to end has then ended as cancelled.
+    /// The newest `seq` when a cancel was requested. A run that was to end has then ended as cancelled.
     pub cancel_seq: Option<i64>,
-    /// Agentables of the same user that may run now that this one has let go.
+    /// Agentables of the same user that may run now that this lock was released.
     pub waiting: Vec<Due>,
 }
 
-/// What `then` means in SQL.
+/// The arguments of `houston.commit_step` that follow from a transition.
 struct Parts<'a> {
     then: &'static str,
     read: bool,
@@ -196,10 +196,10 @@ impl RunTransition {
                 parts.read = *read;
                 parts.go_on = event.as_ref();
             }
-            Self::Complete { event, go_on, ending } => {
+            Self::Complete { event, continue_event, ending } => {
                 parts.then = "finish";
                 parts.last = Some(event);
-                parts.go_on = Some(go_on);
+                parts.go_on = Some(continue_event);
                 parts.ending = Some(ending);
             }
             Self::Terminate { event, ending } => {
@@ -227,10 +227,11 @@ impl RunTransition {
 }
 
 impl Store {
-    /// Commits `step`. Sent again after a failure whose outcome is unknown, it changes nothing twice.
+    /// Commits `step`. Idempotent by `step.write`: sent again after an unknown outcome, it changes nothing twice.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another worker has taken over: stop, write nothing.
+    /// [`Error::Fenced`] when another worker has claimed the run: stop and write nothing. [`Error::Database`] when
+    /// Postgres fails: the outcome is unknown, send the same step again.
     pub async fn commit(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         let done = self.commit_whole(fence, step).await?;
         if matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. }) {
@@ -330,9 +331,9 @@ pub(crate) async fn commit(
     .fetch_one(connection)
     .await?;
     match row.outcome.as_deref() {
-        Some("landed") => Ok(Commit::Landed),
+        Some("landed") => Ok(Commit::AlreadyCommitted),
         Some(outcome @ ("committed" | "went_on")) => {
-            let went_on = outcome == "went_on";
+            let continued = outcome == "went_on";
             let opened = row.opened.unwrap_or(false);
             let first = row.first_seq.unwrap_or(0);
             Ok(Commit::Done(Done {
@@ -340,14 +341,14 @@ pub(crate) async fn commit(
                     step,
                     first,
                     row.at.unwrap_or_default(),
-                    (went_on, opened),
+                    (continued, opened),
                     row.cancelled_by,
                 ),
                 read: row
                     .read_blocks
-                    .filter(|_| went_on || parts.read)
+                    .filter(|_| continued || parts.read)
                     .map_or_else(Vec::new, |blocks| blocks.into_iter().map(|block| block.0).collect()),
-                went_on,
+                continued,
                 opened,
                 cancel_seq: row.cancel_seq,
                 waiting: Due::all(row.waiting, row.waiting_kinds),
@@ -357,16 +358,16 @@ pub(crate) async fn commit(
     }
 }
 
-/// The step's events as they were committed.
+/// The step's events with their positions.
 fn committed(
     step: &Step,
     first: i64,
     at: DateTime<Utc>,
-    (went_on, opened): (bool, bool),
+    (continued, opened): (bool, bool),
     cancelled_by: Option<String>,
 ) -> Vec<Committed> {
     let parts = step.transition.parts();
-    let last = if went_on || parts.last.is_none() { parts.go_on } else { parts.last };
+    let last = if continued || parts.last.is_none() { parts.go_on } else { parts.last };
     let mut events: Vec<Committed> = step
         .events
         .iter()
@@ -377,7 +378,7 @@ fn committed(
     if let (Some(by), Some(last)) = (cancelled_by, events.last_mut())
         && let Event::RunFinished { status, message, code, .. } = &mut last.event
     {
-        // As the database wrote it.
+        // `houston.commit_step` stores the same event.
         (*status, *message, *code) = (RunStatus::Cancelled, None, Some(by));
     }
     for message in &step.messages {
@@ -386,7 +387,7 @@ fn committed(
                 source: message.source,
                 message_type: message.message_type,
                 content: message.content.clone(),
-                metadata: said(message.metadata.clone()),
+                metadata: stream_metadata(message.metadata.clone()),
             });
         }
     }

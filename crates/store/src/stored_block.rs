@@ -1,10 +1,10 @@
-//! Blocks of the history as the database has them, and as a model is sent them.
+//! Blocks of the history as stored, and their conversion to what a model is sent.
 
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::history::Block;
 use serde::Deserialize;
 
-/// A block as it is stored: one of Houston's own says so.
+/// A stored block; `frame` marks text of Houston's own.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StoredBlock {
     #[serde(flatten)]
@@ -14,7 +14,8 @@ pub(crate) struct StoredBlock {
 }
 
 impl StoredBlock {
-    /// The block as a model is sent it. What a model wrote itself, and its provider may have signed, stays as it is.
+    /// The block as a model is sent it, with Houston's frames signed. A block that a model wrote is unchanged,
+    /// since its provider may have signed it.
     pub(crate) fn signed(self, mark: &FrameMark) -> Block {
         match self.block {
             Block::Text { text, raw: None } => {

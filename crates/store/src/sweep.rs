@@ -1,9 +1,8 @@
-//! The sweep: what somebody must look at, read from the facts. Whatever a lost hint forgot is found here.
+//! The sweep: finds agentables with work to do in the tables, and so whatever a lost hint forgot.
 //!
-//! It goes from user to user, so that nobody who has ten thousand agentables waiting stands before the others: each
-//! gets as many turns as they have places free, in the order in which theirs wait. It reads the index
-//! `run_locks_awake` and, for each user it passes, `runs_held`: nothing that grows with what a user has
-//! waiting.
+//! It goes from user to user, so that a user with ten thousand waiting agentables does not delay the others: each
+//! user gets as many as they may still run, oldest first. It reads the index `run_locks_awake` and, for each user
+//! it passes, `runs_held`; neither read grows with the number of a user's waiting agentables.
 
 use houston_domain::id::{AgentableId, UserId};
 use uuid::Uuid;
@@ -14,14 +13,14 @@ use crate::pool::Store;
 /// An agentable that waits for a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// Which one.
+    /// The agentable's id.
     pub agentable: AgentableId,
-    /// Its kind, which says how urgent it is.
+    /// Its kind, from which the lane of its hint follows.
     pub kind: String,
 }
 
 impl Due {
-    /// These agentables, each with its kind.
+    /// Zips two columns of a query.
     pub(crate) fn all(agentables: Option<Vec<Uuid>>, kinds: Option<Vec<String>>) -> Vec<Self> {
         let kinds = kinds.unwrap_or_default();
         agentables
@@ -36,13 +35,13 @@ impl Due {
 /// One page of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DuePage {
-    /// What waits: first one agentable of each user, then the second of each, and so on.
+    /// Waiting agentables: first one of each user, then the second of each, and so on.
     pub due: Vec<Due>,
-    /// The user after whom the next page begins, if there is one.
+    /// The cursor for the next page: its users come after this one. `None`: this was the last page.
     pub next: Option<UserId>,
 }
 
-/// What the query found: of each user it passed one row at least.
+/// A row of the query; every user on the page has at least one.
 struct Found {
     user: Uuid,
     turn: i64,
@@ -50,11 +49,11 @@ struct Found {
 }
 
 impl Store {
-    /// Agentables with something unread or a due retry, which no living worker holds, of the users after `after`:
-    /// of each user as many as may run now. One page holds `limit` at most.
+    /// Agentables with unread messages or a due retry that no living worker holds, of users after `after`; of each
+    /// user at most as many as may run now. A page has at most `limit` rows.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn due(&self, after: Option<UserId>, limit: i64) -> Result<DuePage> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
         let rows = sqlx::query!(
@@ -101,11 +100,11 @@ impl Store {
         Ok(page(found.collect(), usize::try_from(limit).unwrap_or(0)))
     }
 
-    /// Agentables whose run a dead worker has left behind, `limit` at most. What nobody holds any more is awake:
-    /// [`Self::due`] finds it.
+    /// Agentables whose lock is held by a dead worker, at most `limit`. Once the lock is released they are awake,
+    /// and [`Self::due`] finds them.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn orphans(&self, limit: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::sweep::orphans
@@ -124,14 +123,14 @@ impl Store {
     }
 }
 
-/// Cuts the page between two users, so that the next one can begin there, and deals out the turns.
+/// Ends the page between two users, so that the next page can start there, and interleaves the users.
 fn page(mut found: Vec<Found>, limit: usize) -> DuePage {
     let mut next = None;
     if found.len() > limit
         && let Some(last) = found.last().map(|last| last.user)
     {
         let whole = found.iter().take_while(|one| one.user != last).count();
-        // Of a single user who fills it alone, the rest is for another sweep.
+        // A single user fills the page: the remaining rows are left to a later sweep.
         found.truncate(if whole == 0 { limit } else { whole });
         next = found.last().map(|last| UserId(last.user));
     }
@@ -154,19 +153,19 @@ mod tests {
     }
 
     #[test]
-    fn users_take_turns_and_a_page_ends_between_two_of_them() {
+    fn page_interleaves_users_and_ends_between_two() {
         let rows = || vec![found(1, 1), found(1, 2), found(1, 3), found(2, 1), found(3, 1), found(3, 2)];
         let whole = page(rows(), 10);
         assert_eq!((ids(&whole), whole.next), (vec![101, 201, 301, 102, 302, 103], None));
         let cut = page(rows(), 5);
-        assert_eq!(ids(&cut), [101, 201, 102, 103], "the third user comes whole, later");
+        assert_eq!(ids(&cut), [101, 201, 102, 103], "the third user moves to the next page as a whole");
         assert_eq!(cut.next, Some(UserId(Uuid::from_u128(2))));
         let alone = page(vec![found(1, 1), found(1, 2), found(1, 3)], 2);
         assert_eq!((ids(&alone), alone.next), (vec![101, 102], Some(UserId(Uuid::from_u128(1)))));
     }
 
     #[test]
-    fn a_user_with_nothing_to_hand_out_is_passed_by() {
+    fn user_with_nothing_due_is_skipped() {
         let nothing = Found { due: None, ..found(1, 1) };
         let page = page(vec![nothing, found(2, 1)], 1);
         assert_eq!((ids(&page), page.next), (vec![], Some(UserId(Uuid::from_u128(1)))));

@@ -1,5 +1,5 @@
-//! Houston tells an agent something: a message of the source `system`, which is read like a user's and is nobody's
-//! words.
+//! System messages: thread messages with source `system` that Houston posts (a check-in is due, a feed is to be
+//! written). An agent reads them like a user's message.
 
 use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::mode::Mode;
@@ -9,31 +9,31 @@ use sqlx::PgConnection;
 use crate::error::Result;
 use crate::fairness::Fairness;
 
-/// What an agent is told, in a run of its own.
+/// A system message about to be posted. It opens a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewSystemMessage<'a> {
-    /// Whom.
+    /// The agentable that reads it.
     pub(crate) agentable: AgentableId,
-    /// The id of the message.
+    /// The message's id.
     pub(crate) message: MessageId,
-    /// The run it opens.
+    /// The id of the run it opens.
     pub(crate) run: RunId,
-    /// Why.
+    /// Why the run is opened.
     pub(crate) mode: Mode,
-    /// What it reads.
+    /// The text the model reads.
     pub(crate) content: &'a str,
-    /// For clients.
+    /// Metadata for clients, a JSON object.
     pub(crate) metadata: &'a Value,
 }
 
-/// Tells it, in the caller's transaction; a worker hears of it at commit. `false`, and nothing happened: a run of the
-/// agentable is open.
+/// Posts the message in the caller's transaction; workers are notified at commit. Returns `false`, and changes
+/// nothing, when a run of the agentable is already open.
 pub(crate) async fn post_system_message(
     connection: &mut PgConnection,
     message: &NewSystemMessage<'_>,
     fairness: Fairness,
 ) -> Result<bool> {
-    let told = sqlx::query!(
+    let posted = sqlx::query!(
         "-- store::system_message::post_system_message
         select run_id from houston.tell($1, $2, $3, $4, $5, null, $6, $7)",
         message.agentable.0,
@@ -46,5 +46,5 @@ pub(crate) async fn post_system_message(
     )
     .fetch_optional(connection)
     .await?;
-    Ok(told.is_some())
+    Ok(posted.is_some())
 }

@@ -1,6 +1,6 @@
-//! Tasks: agentables that another one began. One is made, with its first message and its open run, in the fenced
-//! transaction of the step that asked for it; what its end means is `houston.end_run`, in the transaction that ends
-//! its run.
+//! Tasks: agentables created by another agentable. A task is created, with its first message and its open run, in
+//! the fenced transaction of the step that asked for it. Its end is handled by `houston.end_run`, in the
+//! transaction that ends its run.
 
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
 use houston_domain::run::RunStatus;
@@ -15,28 +15,28 @@ use crate::pool::Store;
 use crate::record::{FencedTx, Owner};
 use crate::serving::ServedBy;
 
-/// A task about to be made.
+/// A task to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTask {
-    /// Its id.
+    /// The task's id.
     pub id: AgentableId,
-    /// Its first run.
+    /// The id of its first run.
     pub run: RunId,
-    /// Its first message.
+    /// The id of its first message.
     pub message: MessageId,
-    /// The name of its agent type.
+    /// Its kind, as in `task`.
     pub kind: String,
-    /// Its first status.
+    /// Its first stored status.
     pub status: Option<String>,
-    /// One line.
+    /// Its title, one line.
     pub title: String,
-    /// What its first message says.
+    /// The text of its first message.
     pub instructions: String,
     /// The tools it may call.
     pub tools: Vec<String>,
 }
 
-/// What decides whether there may be one more.
+/// The counts that are compared with the limits.
 struct Above {
     depth: i32,
     open: i32,
@@ -46,38 +46,38 @@ struct Above {
 }
 
 impl Above {
-    /// Why there may not, and what the model can do.
+    /// The response when a limit is reached, with what the model can do instead.
     fn refusal(&self, limits: &TaskLimits, max_notes: u32) -> Option<ToolResponse> {
         let TaskLimits { max_depth, max_open, max_per_run, .. } = *limits;
-        let full = |told: String| Some(ToolResponse::failure(ToolErrorCode::RateLimited, told));
+        let full = |text: String| Some(ToolResponse::failure(ToolErrorCode::RateLimited, text));
         if self.is_cancelled {
-            let told = "this run is being cancelled: no task was created";
-            return Some(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+            let text = "this run is being cancelled: no task was created";
+            return Some(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
         }
         if self.depth >= max_depth {
-            let told = format!(
+            let text = format!(
                 "tasks may go {max_depth} deep, and you are {} deep: do it yourself, with your own tools",
                 self.depth
             );
-            return Some(ToolResponse::failure(ToolErrorCode::PermissionDenied, told));
+            return Some(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
         }
         if self.open >= max_open {
             return full(format!(
-                "{} of your tasks are open, and {max_open} may be: wait until one has ended (you will be told), then \
-                 create this one",
+                "{} of your tasks are open, and at most {max_open} may be: wait until one has ended \
+                 (you will be told), then create this one",
                 self.open
             ));
         }
         if self.of_this_run >= max_per_run {
             return full(format!(
-                "you have created {} tasks in this run, and {max_per_run} may be: put what is left into one task \
-                 later, or do it yourself",
+                "you have created {} tasks in this run, and at most {max_per_run} are allowed: put what is left \
+                 into one task later, or do it yourself",
                 self.of_this_run
             ));
         }
         if self.notes >= i64::from(max_notes) {
             return full(format!(
-                "there may be {max_notes} notes, and there are: a task could not hand its own over. Delete some first"
+                "you have {max_notes} notes, the maximum, so a task could not hand over its own. Delete some first"
             ));
         }
         None
@@ -85,8 +85,8 @@ impl Above {
 }
 
 impl FencedTx {
-    /// Makes a task of `owner`'s agentable, open and awake, unless `limits` forbid one more. Says what the model
-    /// reads.
+    /// Creates a task of `owner`'s agentable, open and awake, within `limits`. Returns the tool's response for the
+    /// model.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -96,7 +96,7 @@ impl FencedTx {
         task: &NewTask,
         limits: &TaskLimits,
     ) -> Result<ToolResponse> {
-        // Under the lock of the row: nobody else creates one of the same agentable.
+        // The lock row of the agentable is held, so no other transaction creates a task of it.
         let above = sqlx::query_as!(
             Above,
             r#"-- store::task::above
@@ -173,7 +173,7 @@ impl FencedTx {
 }
 
 impl Store {
-    /// The tasks of an agentable of the tenant, of whatever kind, newest first, older than `before` if given.
+    /// The tasks of an agentable of the tenant, of any kind, newest first, older than `before` if given.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -230,19 +230,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_much_is_refused_with_what_to_do_instead() {
+    fn refusals_say_what_to_do_instead() {
         let limits = TaskLimits { max_depth: 1, max_open: 2, max_per_run: 3, ..TaskLimits::default() };
         let fine = || Above { depth: 0, open: 1, of_this_run: 2, notes: 0, is_cancelled: false };
         assert_eq!(fine().refusal(&limits, 4), None);
-        for (above, told) in [
+        for (above, expected) in [
             (Above { depth: 1, ..fine() }, "1 deep"),
-            (Above { open: 2, ..fine() }, "2 may be: wait until one has ended"),
-            (Above { of_this_run: 3, ..fine() }, "3 may be: put what is left"),
+            (Above { open: 2, ..fine() }, "at most 2 may be: wait until one has ended"),
+            (Above { of_this_run: 3, ..fine() }, "at most 3 are allowed: put what is left"),
             (Above { notes: 4, ..fine() }, "Delete some"),
             (Above { is_cancelled: true, ..fine() }, "being cancelled"),
         ] {
             let refusal = above.refusal(&limits, 4).unwrap();
-            assert!(!refusal.is_success() && refusal.text().contains(told), "{}", refusal.text());
+            assert!(!refusal.is_success() && refusal.text().contains(expected), "{}", refusal.text());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How tasks ended: what REST shows of them. What their parents read is `houston.report_task`.
+//! How tasks ended, for REST. What the agentables that created them read is built by `houston.report_task`.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId};
@@ -11,25 +11,25 @@ use crate::pool::Store;
 /// How the latest run of a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskResult {
-    /// Which task.
+    /// The task's id.
     pub task: AgentableId,
-    /// How the run ended.
+    /// The final status of the run.
     pub status: RunStatus,
-    /// What cut it off: who cancelled it, a stop rule, an error code; `None`: its agent was done.
+    /// What cut off the run: who cancelled it, a stop rule, or an error code; `None`: it completed.
     pub reason: Option<String>,
-    /// The error for a person, if there was one.
+    /// The error text for people, if there was an error.
     pub message: Option<String>,
-    /// The last text its agent wrote; of a task that was cut off, what it had.
+    /// The last text its agent wrote; for a run that was cut off, the last it had.
     pub text: Option<String>,
-    /// When.
+    /// When the run ended.
     pub ended_at: DateTime<Utc>,
 }
 
 impl Store {
-    /// How these tasks of the tenant ended; those whose run is open have no result.
+    /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
     ///
     /// # Errors
-    /// [`crate::Error::Database`] when Postgres does not answer or refuses.
+    /// [`crate::Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn task_results(&self, tenant: TenantId, tasks: &[AgentableId]) -> Result<Vec<TaskResult>> {
         let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
         let rows = sqlx::query!(

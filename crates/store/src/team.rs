@@ -1,4 +1,4 @@
-//! Teams: agents of one kind in an order, and a router that picks one of them for each run.
+//! Teams: ordered agents of one kind, and a router that picks one of them for each run.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
@@ -14,26 +14,26 @@ use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 
-/// A team.
+/// A team of agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Team {
-    /// Its id.
+    /// The team's id.
     pub id: TeamId,
     /// The kind of its agents.
     pub kind: String,
-    /// What people call it: no other of the tenant's is called so.
+    /// Its name, unique within the tenant.
     pub name: String,
-    /// What it is good for.
+    /// What it is for.
     pub description: String,
-    /// Its agents, as listed.
+    /// Its agents, in order.
     pub agents: Vec<AgentId>,
-    /// Who answers when nobody else is picked.
+    /// The agent that answers when the router picks none.
     pub fallback: AgentId,
-    /// How one of them is picked.
+    /// How an agent is picked.
     pub router: Router,
-    /// Rises with each change.
+    /// Counts its changes.
     pub version: i64,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
@@ -58,7 +58,7 @@ macro_rules! team {
     }};
 }
 
-/// Writes who is in the team, in the place of who was. An agent that is gone meanwhile is a foreign key's business.
+/// Replaces the list of the team's agents.
 async fn write_agents(connection: &mut PgConnection, team: &Team) -> Result<()> {
     let agents: Vec<Uuid> = team.agents.iter().map(|agent| agent.0).collect();
     sqlx::query!(
@@ -82,16 +82,18 @@ async fn write_agents(connection: &mut PgConnection, team: &Team) -> Result<()> 
     Ok(())
 }
 
+/// Maps the violation of a foreign key (SQLSTATE 23503): an agent of the list was deleted meanwhile.
 fn gone(error: Error) -> Error {
     if error.sqlstate().as_deref() == Some("23503") { Error::NotFound { what: "agent" } } else { error }
 }
 
 impl Store {
-    /// Makes a team. `response` is what the client is answered, kept under the idempotency key.
+    /// Creates a team. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when another is called so, [`Error::Full`] when the tenant has too many,
-    /// [`Error::NotFound`] when an agent is gone.
+    /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of teams,
+    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement.
     pub async fn create_team(
         &self,
         tenant: TenantId,
@@ -99,8 +101,8 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
-        let made = self.insert_team(tenant, team, key, response).await;
-        self.name_holder(tenant, &team.name, made).await
+        let created = self.insert_team(tenant, team, key, response).await;
+        self.name_holder(tenant, &team.name, created).await
     }
 
     async fn insert_team(
@@ -133,14 +135,17 @@ impl Store {
         .await
         .map_err(|error| exists(error.into(), "team"))?;
         if done.rows_affected() == 0 {
-            return Err(Error::Full { what: "teams of a tenant", limit: self.team_limits.teams_per_tenant.into() });
+            return Err(Error::Full {
+                what: "teams of a tenant",
+                limit: self.team_limits.teams_per_tenant.into(),
+            });
         }
         write_agents(&mut tx, team).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
 
-    /// Teams of the tenant, newest first, older than `before` if given; `only`: that one alone.
+    /// Teams of the tenant, newest first, older than `before` if given; with `only`, that one.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -174,7 +179,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| team!(row)).collect())
     }
 
-    /// A team of the tenant.
+    /// Reads a team of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -182,10 +187,11 @@ impl Store {
         self.teams(tenant, Some(id), None, 1).await?.pop().ok_or(Error::NotFound { what: "team" })
     }
 
-    /// Puts `team` in the place of the one with its id and, if given, of `version`. Returns it.
+    /// Replaces the team with the same id if, given `version`, it has that version. Returns the result.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also when an agent is gone; [`Error::Exists`] when another is called so.
+    /// [`Error::NotFound`] when the tenant has no such team or agent, [`Error::Exists`] when the name is taken,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn change_team(
         &self,
         tenant: TenantId,
@@ -199,7 +205,7 @@ impl Store {
         }
     }
 
-    /// Returns whether it was there, and of that version.
+    /// Returns whether a row with that id and version existed.
     async fn update_team(&self, tenant: TenantId, team: &Team, version: Option<i64>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         let done = sqlx::query!(
@@ -227,7 +233,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Deletes a team of the tenant that no agentable uses. Its agents stay.
+    /// Deletes a team of the tenant, unless an agentable uses it. Its agents stay.
     ///
     /// # Errors
     /// [`Error::NotFound`].

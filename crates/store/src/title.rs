@@ -1,4 +1,4 @@
-//! Titles of agentables that nobody gave one: who is to get one, and setting it, once.
+//! Titles for agentables without one: requesting a title, taking the request, and setting the title once.
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::{Committed, Event};
@@ -10,29 +10,30 @@ use crate::cost::ModelCall;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// An agentable that is to get a title, in the hands of one who may find it.
+/// A request for a title, taken by a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TitleRequest {
-    /// Which one.
+    /// The agentable's id.
     pub agentable: AgentableId,
-    /// Its tenant.
+    /// The tenant it belongs to.
     pub tenant: TenantId,
-    /// Its kind.
+    /// The kind of that agentable.
     pub kind: String,
-    /// What it is about, as far as somebody said.
+    /// Its description; may be empty.
     pub description: String,
-    /// Its latest run: what finding the title costs is counted there.
+    /// Its latest run, under which the cost of finding the title is counted.
     pub run: RunId,
     /// Its first messages, oldest first, shortened: whether the user wrote it, and the text.
     pub messages: Vec<(bool, String)>,
 }
 
 impl Store {
-    /// Notes that `agentable` is to get a title, if it has none and its user has written `messages` messages. Whoever
-    /// notes it may take it at once, others after `patience`. Returns whether it is to get one.
+    /// Requests a title for `agentable`, if it has none and its user has written `messages` messages. The
+    /// requesting worker may take the request at once, others after `patience`. Returns whether a title was
+    /// requested.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn request_title(
         &self,
         agentable: AgentableId,
@@ -60,11 +61,12 @@ impl Store {
         Ok(wanted)
     }
 
-    /// Takes `agentable`, if it is to get a title and nobody is at it, or up to `limit` of those of which nothing was
-    /// heard for too long; nobody else gets them for `within`. Of each up to `messages` messages of up to `chars` characters.
+    /// Takes the request of `agentable`, if no worker has it, or without an agentable up to `limit` requests that
+    /// were not fulfilled in time; no other worker gets them for `within`. Each has up to `messages` messages of up
+    /// to `chars` characters.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_title_requests(
         &self,
         agentable: Option<AgentableId>,
@@ -115,11 +117,11 @@ impl Store {
             .collect())
     }
 
-    /// Sets the title of an agentable that has none, and counts the call that found it. Returns the event for live
-    /// streams; `None` when it has a title by now.
+    /// Sets the title of an agentable that has none, and counts the model call that found it. Returns the event for
+    /// live streams; `None` when the agentable has a title by now.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn set_title(
         &self,
         agentable: AgentableId,
@@ -138,8 +140,8 @@ impl Store {
         )
         .fetch_one(&self.pool)
         .await?;
-        let told = row.seq.zip(row.run_id).zip(row.at).zip(row.between_runs).filter(|_| row.done);
-        Ok(told.map(|(((seq, run), at), between_runs)| Committed {
+        let event = row.seq.zip(row.run_id).zip(row.at).zip(row.between_runs).filter(|_| row.done);
+        Ok(event.map(|(((seq, run), at), between_runs)| Committed {
             seq,
             run_id: RunId(run),
             at,

@@ -1,9 +1,9 @@
-//! Long results of tools, kept beside the history: written with the step that takes them, read by `read_result`.
+//! Large tool results, stored beside the history: written with the step that returns them, read by `read_result`.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ResultId, RunId, TenantId};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
-use houston_domain::tool_result::{self, Reading};
+use houston_domain::tool_result::{self, ResultQuery};
 use sqlx::PgConnection;
 
 use crate::claim::Fence;
@@ -12,20 +12,20 @@ use crate::pool::Store;
 use crate::record::Owner;
 use crate::step::{Commit, Step, commit};
 
-/// A result whose beginning alone enters the history.
+/// A tool output too large for the history, which holds its beginning and the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargeResult {
-    /// Its id.
+    /// The result's id.
     pub id: ResultId,
-    /// The call it answers.
+    /// The id of the call it answers.
     pub call: String,
-    /// Its tool.
+    /// The tool's name.
     pub tool: String,
-    /// All of it.
+    /// The whole output.
     pub content: String,
 }
 
-/// Writes them, under the fence of the step.
+/// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     agentable: AgentableId,
@@ -56,7 +56,7 @@ pub(crate) async fn insert(
 }
 
 impl Store {
-    /// Commits a step with its long results, if it has some: then in a transaction of its own.
+    /// Commits a step; one with large results in a transaction of its own.
     pub(crate) async fn commit_whole(&self, fence: &Fence, step: &Step) -> Result<Commit> {
         if step.large_results.is_empty() {
             let mut connection = self.pool.acquire().await?;
@@ -64,28 +64,30 @@ impl Store {
         }
         match self.begin_fenced(fence).await {
             Ok(tx) => tx.commit(step).await,
-            // An earlier try of it may have let go of the lock.
-            Err(Error::Fenced) if self.has_landed(fence, step.write).await? => Ok(Commit::Landed),
+            // An earlier try of this step may have released the lock.
+            Err(Error::Fenced) if self.was_committed(fence, step.write).await? => {
+                Ok(Commit::AlreadyCommitted)
+            }
             Err(error) => Err(error),
         }
     }
 }
 
-/// A long result as it is kept.
+/// A stored large result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptResult {
-    /// The call it answers.
+pub struct StoredResult {
+    /// The id of the call it answers.
     pub call: String,
-    /// Its tool.
+    /// The tool's name.
     pub tool: String,
-    /// All of it.
+    /// The whole output.
     pub content: String,
-    /// When it was kept.
+    /// When it was stored.
     pub created_at: DateTime<Utc>,
 }
 
 impl Store {
-    /// A long result of the tenant that `agentable` may read with `read_result`.
+    /// Reads a large result of the tenant that `agentable` may read with `read_result`.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -94,22 +96,22 @@ impl Store {
         tenant: TenantId,
         agentable: AgentableId,
         id: ResultId,
-    ) -> Result<KeptResult> {
+    ) -> Result<StoredResult> {
         let found = find(&mut *self.pool.acquire().await?, tenant, agentable, id).await?;
         found.ok_or(Error::NotFound { what: "result" })
     }
 }
 
-/// A result of the tenant that `agentable` may read: its own, its sub-agents', and that of the one it works for. A copy
-/// of one of them has its results under the same ids: its own come first.
+/// A result of the tenant that `agentable` may read: its own, those of its tasks, and those of the agentable that
+/// created it. The fork of one of them has results under the same ids; its own come first.
 async fn find(
     connection: &mut PgConnection,
     tenant: TenantId,
     agentable: AgentableId,
     id: ResultId,
-) -> Result<Option<KeptResult>> {
-    let kept = sqlx::query_as!(
-        KeptResult,
+) -> Result<Option<StoredResult>> {
+    let found = sqlx::query_as!(
+        StoredResult,
         "-- store::tool_result::find
         select found.content as \"content!\", found.call_id as \"call!\", found.tool as \"tool!\",
                found.created_at as \"created_at!\" from (
@@ -129,19 +131,19 @@ async fn find(
     )
     .fetch_optional(connection)
     .await?;
-    Ok(kept)
+    Ok(found)
 }
 
-/// What `read_result` answers.
+/// The answer of the tool `read_result`.
 pub(crate) async fn read(
     connection: &mut PgConnection,
     owner: Owner,
     id: ResultId,
-    reading: &Reading,
+    reading: &ResultQuery,
     most: usize,
 ) -> Result<ToolResponse> {
     Ok(match find(connection, owner.tenant, owner.agentable, id).await? {
-        Some(kept) => ToolResponse::success(tool_result::read(&kept.content, reading, most)),
+        Some(result) => ToolResponse::success(tool_result::read(&result.content, reading, most)),
         None => ToolResponse::failure(
             ToolErrorCode::NotFound,
             format!("there is no {id}: use an id that a result in this conversation names"),

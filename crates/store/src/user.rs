@@ -1,5 +1,4 @@
-//! Users: the people agents work for. Each has agentables of their own, made with them: one of each kind whose agent
-//! type says so.
+//! Users: the people agents work for. With a user, one agentable is created of each kind whose agent type asks for one.
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId};
@@ -14,35 +13,35 @@ use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey, take};
 use crate::pool::Store;
 
-/// A user.
+/// A user of a tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct User {
-    /// Their id.
+    /// The user's id.
     pub id: UserId,
-    /// The client's own id for them.
+    /// The client's own id for the user; unique within the tenant.
     pub external_id: Option<String>,
-    /// What agents call them.
+    /// What agents call the user.
     pub name: String,
-    /// IANA name.
+    /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: String,
-    /// When they were made.
+    /// When the user was created.
     pub created_at: DateTime<Utc>,
-    /// What all their model calls cost.
+    /// Cost of all model calls of the user's agentables.
     pub cost: Cost,
 }
 
-/// What changes in a user; `None` stays.
+/// A change of a user; `None` leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserChange {
-    /// Another name.
+    /// The new name.
     pub name: Option<String>,
-    /// Another time zone: an IANA name.
+    /// The new time zone: an IANA name.
     pub time_zone: Option<String>,
-    /// Another external id; `Some(None)`: none.
+    /// The new external id; `Some(None)`: removes it.
     pub external_id: Option<Option<String>>,
 }
 
-/// The tenant's user with this external id.
+/// The id of the tenant's user with this external id.
 async fn with_external_id(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -60,11 +59,12 @@ async fn with_external_id(
 }
 
 impl Store {
-    /// Makes a user together with the agentables `own` of theirs, each of another kind. `response` is what the client is answered, kept under the
-    /// idempotency key.
+    /// Creates a user together with the agentables in `own`, one of each kind. `response` is what the client is
+    /// answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when the tenant has a user with this `external_id`.
+    /// [`Error::Exists`] when the tenant has a user with this `external_id`, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn create_user(
         &self,
         tenant: TenantId,
@@ -80,7 +80,7 @@ impl Store {
                 earlier => return Ok(earlier),
             }
         }
-        let made = sqlx::query!(
+        let created = sqlx::query!(
             "-- store::user::create
             with made as (
                 insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
@@ -96,7 +96,7 @@ impl Store {
         )
         .execute(&mut *tx)
         .await?;
-        if made.rows_affected() == 0 {
+        if created.rows_affected() == 0 {
             let existing = with_external_id(&mut tx, tenant, user.external_id.as_deref()).await?;
             return Err(Error::Exists { what: "user", existing: existing.map(|id| UserId(id).to_string()) });
         }
@@ -107,7 +107,7 @@ impl Store {
         Ok(Created::New(response.clone()))
     }
 
-    /// A user of the tenant.
+    /// Reads a user of the tenant.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -136,10 +136,10 @@ impl Store {
         })
     }
 
-    /// Users of the tenant, newest first, older than `before` if given; with `external_id`, the one that has it.
+    /// Users of the tenant, newest first, older than `before` if given; with `external_id`, the user who has it.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres does not answer or refuses.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn users(
         &self,
         tenant: TenantId,
@@ -177,11 +177,12 @@ impl Store {
             .collect())
     }
 
-    /// Changes what is given of a user of the tenant. With another time zone, the time of their next feed is worked
-    /// out anew; check-ins that are set stay at their instant.
+    /// Applies a change to a user of the tenant. A new time zone recomputes the time of the next feed; pending
+    /// check-ins keep their instant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when another has the external id.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when another user has the external
+    /// id, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn change_user(&self, tenant: TenantId, id: UserId, change: &UserChange) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         let changed = sqlx::query!(
@@ -218,11 +219,11 @@ impl Store {
         }
     }
 
-    /// What was made with each of these users of the tenant: ids and kinds, in the order of the kinds' names.
+    /// The agentables that were created together with these users of the tenant: ids and kinds, sorted by kind.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres does not answer or refuses.
-    pub async fn made_with_users(
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn own_agentables_of(
         &self,
         tenant: TenantId,
         users: &[UserId],
@@ -240,10 +241,10 @@ impl Store {
         Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.kind, AgentableId(row.id))).collect())
     }
 
-    /// The user with this external id and their newest agentable of a kind, for `houston dev`.
+    /// The user with this external id and their newest agentable of a kind; for `houston dev`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn user_by_external_id(
         &self,
         tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Default agents, which follow the files of their kinds.
+//! Default agents, which follow the files of their kinds (`jobs/agents/*.toml`).
 
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::{AgentId, TenantId};
@@ -8,28 +8,28 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// The default agent of a kind, as the kind's file says.
+/// The default agent of a kind, as the kind's file defines it.
 #[derive(Debug, Clone)]
 pub struct DefaultAgent<'a> {
-    /// The id it gets if it is new.
+    /// The id to use if it does not exist yet.
     pub id: AgentId,
-    /// Its kind, and its name.
+    /// Its kind, which is also its name.
     pub kind: &'a str,
-    /// What the file says.
+    /// The settings in the file.
     pub settings: AgentSettings,
 }
 
-/// What became of a default agent when the files were read anew.
+/// The result of a resync for one default agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synced {
-    /// There was none.
+    /// It did not exist and was created.
     Created,
-    /// It says now what the file says.
+    /// It now has the settings of the file.
     Updated,
-    /// It said so already.
+    /// It already had the settings of the file.
     Unchanged,
-    /// Somebody changed it: it stays as it is.
-    Kept,
+    /// It was changed over the API and stays as it is.
+    Customised,
 }
 
 /// Columns of `defaults`, for `unnest`.
@@ -43,10 +43,10 @@ fn columns(defaults: &[DefaultAgent<'_>]) -> (Vec<Uuid>, Vec<String>, Vec<Value>
 }
 
 impl Store {
-    /// Makes the default agents the tenant does not have yet.
+    /// Creates the tenant's missing default agents.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn ensure_default_agents(&self, tenant: TenantId, defaults: &[DefaultAgent<'_>]) -> Result<()> {
         let (ids, kinds, settings) = columns(defaults);
         sqlx::query!(
@@ -65,11 +65,11 @@ impl Store {
         Ok(())
     }
 
-    /// Lets the tenant's default agents say what the files say, but for those that somebody changed. Returns what
-    /// became of each, by kind.
+    /// Resets the tenant's default agents to the settings of the files, except those that were changed over the
+    /// API. Returns the result for each kind.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn sync_default_agents(
         &self,
         tenant: TenantId,
@@ -116,7 +116,7 @@ impl Store {
                 let became = match row.became.as_str() {
                     "created" => Synced::Created,
                     "updated" => Synced::Updated,
-                    "kept" => Synced::Kept,
+                    "kept" => Synced::Customised,
                     _ => Synced::Unchanged,
                 };
                 (row.kind, became)
@@ -124,11 +124,11 @@ impl Store {
             .collect())
     }
 
-    /// Lets the default agents of all tenants that nobody changed say what the files say: at the start of a server.
-    /// Returns how many said something else.
+    /// Resets the default agents of all tenants to the settings of the files, except those that were changed over
+    /// the API; called when a server starts. Returns how many differed.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn follow_agent_files(&self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
         let (_, kinds, settings) = columns(defaults);
         let done = sqlx::query!(

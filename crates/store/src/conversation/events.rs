@@ -1,4 +1,4 @@
-//! The events of a thread that was imported: what its run would have told, in the order of its messages.
+//! The events of an imported thread: those its run would have emitted, in the order of its messages.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,14 +11,15 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use serde_json::{Map, Value};
 
-/// A call of the history, for its cell in the thread.
+/// A tool call of the history, for its cell in the thread.
 struct Call<'c> {
     input: &'c Value,
-    /// What it answered, and whether it failed.
+    /// The result's text, and whether it is an error.
     result: Option<(&'c str, bool)>,
 }
 
-/// Each event with the message it names; of a message, the first is its own.
+/// The events of a conversation, each with the message it names. The first event of a message is the one it is
+/// stored with.
 pub(super) fn of<'c>(
     conversation: &'c Conversation,
     ids: &'c [MessageId],
@@ -55,7 +56,7 @@ pub(super) fn count(message: &ThreadMessage) -> i64 {
     1 + i64::from(message.message_type == MessageType::Tool)
 }
 
-/// The calls of the history by their ids. An id may come again in a later run.
+/// The tool calls of the history by call id, in order: an id may occur again in a later run.
 fn calls(conversation: &Conversation) -> HashMap<&str, VecDeque<Call<'_>>> {
     let mut calls: HashMap<&str, VecDeque<Call<'_>>> = HashMap::new();
     for block in conversation.history.iter().flat_map(|entry| &entry.content) {
@@ -75,16 +76,16 @@ fn calls(conversation: &Conversation) -> HashMap<&str, VecDeque<Call<'_>>> {
     calls
 }
 
-/// Calling a tool, and its answer.
+/// The events for a tool's call and its result.
 fn tool(
     message: &ThreadMessage,
     id: MessageId,
     calls: &mut HashMap<&str, VecDeque<Call<'_>>>,
 ) -> (Event, Event) {
-    let told = |name: &str| message.metadata.get(name).and_then(Value::as_str);
-    let call_id = told("call_id").unwrap_or_default().to_owned();
+    let field = |name: &str| message.metadata.get(name).and_then(Value::as_str);
+    let call_id = field("call_id").unwrap_or_default().to_owned();
     let call = calls.get_mut(call_id.as_str()).and_then(VecDeque::pop_front);
-    let failed = told("status") == Some("failed");
+    let failed = field("status") == Some("failed");
     let (content, is_error) = call.as_ref().and_then(|call| call.result).unwrap_or(("", failed));
     let returned = Event::ToolReturned {
         call_id: call_id.clone(),
@@ -94,7 +95,7 @@ fn tool(
     };
     let called = Event::ToolCalled {
         call_id,
-        name: told("tool").unwrap_or(&message.content).to_owned(),
+        name: field("tool").unwrap_or(&message.content).to_owned(),
         input: call.map_or_else(|| Value::Object(Map::new()), |call| call.input.clone()),
         message_id: id,
     };

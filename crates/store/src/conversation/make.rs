@@ -1,4 +1,4 @@
-//! Making an agentable of a document: its rows, and a run that stands for all that happened in it.
+//! Creating an agentable from a document: its rows, and one finished run that owns them.
 
 mod past;
 
@@ -19,32 +19,32 @@ use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::pool::Store;
 use crate::serving::{ServedBy, assign};
 
-/// Rows of one statement: it must not take longer than statements may.
+/// Rows of one statement, which must finish within the statement time-out.
 const ROWS: usize = 500;
 
-/// A conversation about to be made.
+/// A conversation to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct NewConversation<'a> {
     /// The agentable.
     pub agentable: NewAgentable<'a>,
-    /// What it begins with, checked, and of the version that is written.
+    /// Its content: a valid document in the current version.
     pub conversation: &'a Conversation,
-    /// Its first run: it is over, and all of the document belongs to it.
+    /// The id of its first run, which is completed and owns all of the document's rows.
     pub run: RunId,
-    /// Of which one it is a copy, if it is one.
+    /// The agentable it is a copy of, for a fork.
     pub origin: Option<Origin>,
 }
 
-/// What a conversation is a copy of.
+/// The original of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The agentable.
+    /// The original's id.
     pub id: AgentableId,
-    /// Who answers there, and in the copy.
+    /// The agent or team that answers for the original, and for the copy.
     pub served_by: ServedBy,
 }
 
-/// What all rows of it have in common.
+/// The columns that all its rows share.
 struct Owner {
     tenant: TenantId,
     agentable: AgentableId,
@@ -52,11 +52,12 @@ struct Owner {
 }
 
 impl Store {
-    /// Makes an agentable for a user of the tenant that goes on where the document ends. `response` is what the client
-    /// is answered, kept under the idempotency key.
+    /// Creates an agentable for a user of the tenant that continues where the document ends. `response` is what the
+    /// client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user.
+    /// [`Error::NotFound`] when the tenant has no such user or the original is being erased, [`Error::Database`]
+    /// when Postgres cannot be reached or refuses the statement.
     pub async fn create_conversation(
         &self,
         tenant: TenantId,
@@ -100,7 +101,7 @@ impl Store {
     }
 }
 
-/// That the original is not erased meanwhile: a copy that begins after that would keep what was to go.
+/// Locks the original, so that it cannot be erased meanwhile: a later copy would preserve what was to be erased.
 async fn still_there(connection: &mut PgConnection, tenant: TenantId, original: AgentableId) -> Result<()> {
     sqlx::query!(
         "-- store::conversation::make::original
@@ -114,21 +115,21 @@ async fn still_there(connection: &mut PgConnection, tenant: TenantId, original: 
     .ok_or(Error::NotFound { what: "agentable" })
 }
 
-/// As many ids, rising: what is listed by them keeps its order.
+/// `count` new ids in ascending order, since lists are sorted by id.
 fn rising(ids: &Ids, count: usize) -> Vec<Uuid> {
-    let mut made: Vec<Uuid> = (0..count).map(|_| ids.next()).collect();
-    made.sort_unstable();
-    made
+    let mut new: Vec<Uuid> = (0..count).map(|_| ids.next()).collect();
+    new.sort_unstable();
+    new
 }
 
-/// Pieces that one statement takes, each with the number of its first row.
+/// Chunks of [`ROWS`] rows, each with the index of its first row.
 fn pieces<T>(rows: &[T]) -> impl Iterator<Item = (i64, &[T])> {
     let first = |nth: usize| i64::try_from(nth * ROWS).unwrap_or(i64::MAX);
     rows.chunks(ROWS).enumerate().map(move |(nth, rows)| (first(nth), rows))
 }
 
 impl Owner {
-    /// Where its run and its open session begin.
+    /// Inserts the completed run, and sets where the open session begins.
     async fn begin(
         &self,
         connection: &mut PgConnection,
@@ -187,7 +188,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Messages and their events. Returns the position of the last one.
+    /// Inserts the messages and their events. Returns the position of the last event.
     async fn thread(
         &self,
         connection: &mut PgConnection,
@@ -196,7 +197,7 @@ impl Owner {
         at: DateTime<Utc>,
     ) -> Result<i64> {
         let ids = rising(ids, conversation.messages.len());
-        // The first event is that the run began.
+        // Position 1 is the event that the run was queued.
         let mut seqs = Vec::with_capacity(ids.len());
         let mut next = 2;
         for message in &conversation.messages {
@@ -248,7 +249,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Returns the position of the last one.
+    /// Inserts the events. Returns the position of the last one.
     async fn events(
         &self,
         connection: &mut PgConnection,
@@ -257,7 +258,7 @@ impl Owner {
     ) -> Result<i64> {
         let mut first = 0;
         loop {
-            // Not all at once: they hold what the messages and the history hold.
+            // In chunks, because events repeat the content of messages and history.
             let events: Vec<_> = events.by_ref().take(ROWS).collect();
             if events.is_empty() {
                 return Ok(first);
@@ -294,7 +295,7 @@ impl Owner {
         for (notes, ids) in conversation.notes.chunks(ROWS).zip(ids.chunks(ROWS)) {
             let titles: Vec<&str> = notes.iter().map(|note| note.title.as_str()).collect();
             let contents: Vec<&str> = notes.iter().map(|note| note.content.as_str()).collect();
-            let made: Vec<DateTime<Utc>> = notes.iter().map(|note| note.created_at).collect();
+            let created: Vec<DateTime<Utc>> = notes.iter().map(|note| note.created_at).collect();
             let changed: Vec<DateTime<Utc>> = notes.iter().map(|note| note.updated_at).collect();
             sqlx::query!(
                 "-- store::conversation::make::notes
@@ -307,7 +308,7 @@ impl Owner {
                 ids,
                 &titles as &[&str],
                 &contents as &[&str],
-                &made,
+                &created,
                 &changed
             )
             .execute(&mut *connection)
@@ -323,10 +324,10 @@ impl Owner {
         ids: &Ids,
     ) -> Result<()> {
         let ids = rising(ids, conversation.learnings.len());
-        let kept = &conversation.learnings;
-        let contents: Vec<&str> = kept.iter().map(|learning| learning.content.as_str()).collect();
-        let made: Vec<DateTime<Utc>> = kept.iter().map(|learning| learning.created_at).collect();
-        let changed: Vec<DateTime<Utc>> = kept.iter().map(|learning| learning.updated_at).collect();
+        let learnings = &conversation.learnings;
+        let contents: Vec<&str> = learnings.iter().map(|learning| learning.content.as_str()).collect();
+        let created: Vec<DateTime<Utc>> = learnings.iter().map(|learning| learning.created_at).collect();
+        let changed: Vec<DateTime<Utc>> = learnings.iter().map(|learning| learning.updated_at).collect();
         sqlx::query!(
             "-- store::conversation::make::learnings
             insert into houston.learnings (id, tenant_id, agentable_id, content, created_at, updated_at)
@@ -337,7 +338,7 @@ impl Owner {
             self.tenant.0,
             &ids,
             &contents as &[&str],
-            &made,
+            &created,
             &changed
         )
         .execute(&mut *connection)

@@ -1,10 +1,10 @@
-//! Reading a conversation whole, in pages, as it stood at one instant.
+//! Exporting a conversation in pages, from one snapshot of the database.
 
 mod past;
 
 use chrono::{DateTime, Utc};
 use houston_domain::conversation::{
-    Conversation, Format, HistoryEntry, KeptLearning, KeptNote, ThreadMessage, Version,
+    Conversation, ExportedLearning, ExportedNote, Format, HistoryEntry, ThreadMessage, Version,
 };
 use houston_domain::history::{Block, complete, validate_complete};
 use houston_domain::id::TenantId;
@@ -21,21 +21,21 @@ use crate::pool::Store;
 
 /// Rows of one page.
 const PAGE: i64 = 1_000;
-/// Notes of one page: each has 64 KiB at most.
+/// Notes per page: each has at most 64 KiB.
 const NOTES_PAGE: i64 = 100;
 
-/// How much of a conversation is read.
+/// What to read of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// The position of the last entry of the history; `None`: all that is complete.
+    /// The position of the last entry to read; `None`: the last complete turn.
     pub until: Option<i64>,
-    /// Whether notes and learnings come along.
+    /// Whether to include notes and learnings.
     pub knowledge: bool,
-    /// Bytes of all texts at most.
+    /// Maximum bytes of all texts.
     pub max_bytes: usize,
 }
 
-/// What is read, and how much of it there may be.
+/// Reads one conversation and counts its bytes.
 struct Reader<'t> {
     connection: &'t mut PgConnection,
     tenant: TenantId,
@@ -44,30 +44,32 @@ struct Reader<'t> {
     max_bytes: usize,
 }
 
-/// An entry with what is not part of the document.
-struct Placed {
+/// An entry with the columns that are not part of the document.
+struct PositionedEntry {
     position: i64,
     first_seq: i64,
     entry: HistoryEntry,
 }
 
-/// The end of what is read of the thread.
+/// The end of the thread that belongs to the last entry.
 #[derive(Clone, Copy)]
 struct End {
     /// The position of the first event of the last run.
     first_seq: i64,
-    /// When the last entry was committed; `None`: there is no such end.
+    /// When the last entry was committed; `None`: the whole thread is read.
     at: Option<DateTime<Utc>>,
 }
 
 impl Store {
-    /// A conversation of the tenant up to where `reading` says, sealed: thread, history with closed sessions,
-    /// compressions and long results, notes and learnings. Of a run that is open, what is complete: no turn with an
-    /// open call, no message that nobody has read. Up to an entry, it is what it was when that was the last one: the
-    /// session it belongs to is open.
+    /// Exports a conversation of the tenant up to the position in `reading`, sealed: thread, history with closed
+    /// sessions, compressions and large results, notes and learnings. Of an open run only complete turns and
+    /// messages that were read are included. With a position, the document is what it would have been when that
+    /// entry was the last one: its session is open.
     ///
     /// # Errors
-    /// [`Error::NoSuchPosition`], [`Error::InsideTurn`] when it cannot end there, [`Error::TooLarge`].
+    /// [`Error::NoSuchPosition`] when there is no entry at that position, [`Error::InsideTurn`] when a turn is
+    /// incomplete there, [`Error::TooLarge`] when the texts exceed `max_bytes`, [`Error::NotFound`] when the
+    /// agentable was erased, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn conversation(
         &self,
         tenant: TenantId,
@@ -85,10 +87,10 @@ impl Store {
             notes = reader.notes(end).await?;
             learnings = reader.learnings(end).await?;
         }
-        let places = past::Places::of(&history);
-        let history: Vec<HistoryEntry> = history.into_iter().map(|placed| placed.entry).collect();
-        let sessions = reader.sessions((reading.until, session_position), &places, &history).await?;
-        let compressions = reader.compressions(&places).await?;
+        let positions = past::Positions::of(&history);
+        let history: Vec<HistoryEntry> = history.into_iter().map(|entry| entry.entry).collect();
+        let sessions = reader.sessions((reading.until, session_position), &positions, &history).await?;
+        let compressions = reader.compressions(&positions).await?;
         let mut conversation = Conversation {
             format: Format,
             version: Version::WRITTEN,
@@ -121,7 +123,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where the open session begins, and up to where messages are read.
+    /// The position after which the open session begins, and the `seq` up to which messages were read.
     async fn positions(&mut self) -> Result<(i64, i64)> {
         let lock = sqlx::query!(
             "-- store::conversation::read::lock
@@ -136,20 +138,17 @@ impl Reader<'_> {
     }
 
     /// The entries up to `until`, and the end of the thread that belongs to them.
-    async fn history(&mut self, until: Option<i64>) -> Result<(Vec<Placed>, End)> {
+    async fn history(&mut self, until: Option<i64>) -> Result<(Vec<PositionedEntry>, End)> {
         let mut history = self.entries(until.unwrap_or(i64::MAX)).await?;
-        let entries: Vec<_> = history.iter().map(|placed| placed.entry.entry()).collect();
+        let entries: Vec<_> = history.iter().map(|entry| entry.entry.entry()).collect();
         if let Some(position) = until {
-            let last = history.last().map_or(0, |placed| placed.position);
+            let last = history.last().map_or(0, |entry| entry.position);
             if position < 1 || position != last {
                 return Err(Error::NoSuchPosition { position, last });
             }
             if let Err(fault) = validate_complete(&entries) {
                 let before = fault.index().checked_sub(1).and_then(|at| history.get(at));
-                return Err(Error::InsideTurn {
-                    position,
-                    before: before.map_or(0, |placed| placed.position),
-                });
+                return Err(Error::InsideTurn { position, before: before.map_or(0, |entry| entry.position) });
             }
         }
         let whole = history.len();
@@ -164,10 +163,10 @@ impl Reader<'_> {
         Ok((history, end))
     }
 
-    async fn entries(&mut self, until: i64) -> Result<Vec<Placed>> {
-        let mut entries: Vec<Placed> = Vec::new();
+    async fn entries(&mut self, until: i64) -> Result<Vec<PositionedEntry>> {
+        let mut entries: Vec<PositionedEntry> = Vec::new();
         loop {
-            let after = entries.last().map_or(0, |placed| placed.position);
+            let after = entries.last().map_or(0, |entry| entry.position);
             let rows = sqlx::query!(
                 r#"-- store::conversation::read::history
                 select h.position, h.role, h.content as "content: Json<Vec<Block>>", h.created_at,
@@ -189,7 +188,7 @@ impl Reader<'_> {
                 self.count(usize::try_from(row.bytes).unwrap_or(0))?;
                 let (role, content) = (role(&row.role), row.content.0);
                 let entry = HistoryEntry { role, content, created_at: row.created_at };
-                entries.push(Placed { position: row.position, first_seq: row.first_seq, entry });
+                entries.push(PositionedEntry { position: row.position, first_seq: row.first_seq, entry });
             }
             if is_last {
                 return Ok(entries);
@@ -237,8 +236,8 @@ impl Reader<'_> {
         }
     }
 
-    async fn notes(&mut self, end: End) -> Result<Vec<KeptNote>> {
-        let mut notes: Vec<KeptNote> = Vec::new();
+    async fn notes(&mut self, end: End) -> Result<Vec<ExportedNote>> {
+        let mut notes: Vec<ExportedNote> = Vec::new();
         let mut after = Uuid::nil();
         loop {
             let rows = sqlx::query!(
@@ -261,7 +260,7 @@ impl Reader<'_> {
                 after = row.id;
                 let (title, content) = (row.title, row.content);
                 let (created_at, updated_at) = (row.created_at, row.updated_at);
-                notes.push(KeptNote { title, content, created_at, updated_at });
+                notes.push(ExportedNote { title, content, created_at, updated_at });
             }
             if is_last {
                 return Ok(notes);
@@ -269,7 +268,7 @@ impl Reader<'_> {
         }
     }
 
-    async fn learnings(&mut self, end: End) -> Result<Vec<KeptLearning>> {
+    async fn learnings(&mut self, end: End) -> Result<Vec<ExportedLearning>> {
         let rows = sqlx::query!(
             "-- store::conversation::read::learnings
             select content, created_at, updated_at from houston.learnings
@@ -285,7 +284,7 @@ impl Reader<'_> {
         for row in rows {
             self.count(row.content.len())?;
             let (content, created_at, updated_at) = (row.content, row.created_at, row.updated_at);
-            learnings.push(KeptLearning { content, created_at, updated_at });
+            learnings.push(ExportedLearning { content, created_at, updated_at });
         }
         Ok(learnings)
     }

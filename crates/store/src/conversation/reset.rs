@@ -1,4 +1,4 @@
-//! Emptying what an agentable's model sees. Nothing of it is deleted: the session is closed.
+//! Emptying the history that models see. Nothing of it is deleted: the session is closed.
 
 use houston_domain::id::{AgentableId, RunId, SessionId, TenantId};
 use houston_domain::session::CompletionReason;
@@ -6,23 +6,25 @@ use houston_domain::session::CompletionReason;
 use crate::error::{Error, Result};
 use crate::pool::Store;
 
-/// What a reset did.
+/// The result of a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reset {
     /// Positions of the history that models no longer see.
     pub closed_entries: i64,
-    /// Notes that were deleted.
+    /// Number of deleted notes.
     pub notes: u64,
-    /// Learnings that were deleted.
+    /// Number of deleted learnings.
     pub learnings: u64,
 }
 
 impl Store {
-    /// Closes the open session of an agentable of the tenant, as `session`, so that its next run begins with an empty history; with
-    /// `knowledge`, deletes its notes and learnings too. O(1) in the length of the history.
+    /// Closes the open session of an agentable of the tenant, under the id `session`, so that its next run begins
+    /// with an empty history. With `knowledge`, also deletes its notes and learnings. The cost does not depend on
+    /// the length of the history.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::RunInProgress`] while a run is open: its history must stay whole.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open,
+    /// which needs its history, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn reset(
         &self,
         tenant: TenantId,

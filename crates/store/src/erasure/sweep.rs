@@ -1,5 +1,5 @@
-//! Deleting what was asked to be erased: each call is one transaction over a bounded number of rows. One that breaks
-//! off is done again by whoever looks next.
+//! Deleting what was requested to be erased. Each call is one transaction over a bounded number of rows; if it
+//! fails, the next call repeats it.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use super::counts;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// Agentables whose rows one statement looks for.
+/// How many agentables' rows one statement deletes.
 const GROUP: i64 = 100;
 
-/// What a call has done.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swept {
-    /// There is nothing to erase, or others are at it.
+    /// No request is open, or other workers hold the open ones.
     Nothing,
-    /// Some rows were deleted; there may be more.
+    /// Rows were deleted; there may be more.
     More,
-    /// The last of a request.
+    /// The last rows of this request were deleted.
     Done(ErasureId),
 }
 
-/// A request in the hands of this transaction.
+/// An open request, locked by this transaction.
 struct Open {
     id: Uuid,
     tenant: Uuid,
-    /// The user who is erased, if one is.
+    /// The user to erase, unless the target is an agentable.
     user: Option<Uuid>,
     resource: Uuid,
     agentables: Vec<Uuid>,
@@ -49,10 +49,10 @@ impl Open {
 }
 
 impl Store {
-    /// Deletes up to about `rows` rows of each table for one request: the one nobody looked at for longest.
+    /// Deletes up to about `rows` rows of each table for one request: the one that was processed least recently.
     ///
     /// # Errors
-    /// [`crate::Error::Database`] when Postgres does not answer or refuses; then nothing was deleted.
+    /// [`crate::Error::Database`] when Postgres cannot be reached or refuses a statement; then nothing was deleted.
     pub async fn erase_some(&self, rows: i64) -> Result<Swept> {
         let mut tx = self.pool.begin().await?;
         let Some(mut open) = take(&mut tx).await? else { return Ok(Swept::Nothing) };
@@ -66,7 +66,7 @@ impl Store {
             _ => requests(&mut tx, &mut open, rows, "done").await?,
         }
         let is_done = open.phase == "done";
-        keep(tx, &open).await?;
+        save_progress(tx, &open).await?;
         Ok(if is_done { Swept::Done(ErasureId(open.id)) } else { Swept::More })
     }
 }
@@ -91,7 +91,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Open>> {
     }))
 }
 
-async fn keep(mut tx: Transaction<'_, Postgres>, open: &Open) -> Result<()> {
+async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &Open) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::sweep::keep
         update houston.erasures
@@ -109,8 +109,8 @@ async fn keep(mut tx: Transaction<'_, Postgres>, open: &Open) -> Result<()> {
     Ok(tx.commit().await?)
 }
 
-/// What is remembered of requests: first what made messages, while they are there, then, once all else is gone,
-/// whatever answer names what is erased. `next` is what comes after the last page of them.
+/// Deletes idempotency keys: first those of the requests that created messages, while the messages exist, and at
+/// the very end those whose stored response names what is erased. `next` is the phase after the last page.
 async fn requests(connection: &mut PgConnection, open: &mut Open, rows: i64, next: &str) -> Result<()> {
     let page = sqlx::query!(
         r#"-- store::erasure::sweep::requests
@@ -147,7 +147,7 @@ async fn requests(connection: &mut PgConnection, open: &mut Open, rows: i64, nex
     Ok(())
 }
 
-/// Returns whether there may be more.
+/// Deletes one batch. Returns whether there may be more.
 async fn delete_rows(connection: &mut PgConnection, open: &mut Open, rows: i64) -> Result<bool> {
     let group = sqlx::query_scalar!(
         "-- store::erasure::sweep::group
@@ -173,8 +173,8 @@ async fn delete_rows(connection: &mut PgConnection, open: &mut Open, rows: i64) 
     Ok(true)
 }
 
-/// Closed sessions and the calls of the model that wrote their summaries. The sessions first: whoever writes one at
-/// this moment counts its call with it.
+/// Deletes closed sessions and the model calls of their summaries. Sessions first: a concurrent writer of a summary
+/// counts its call together with the session's row.
 async fn sessions(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
     let gone = sqlx::query_scalar!(
         "-- store::erasure::sweep::sessions
@@ -197,7 +197,7 @@ async fn sessions(connection: &mut PgConnection, open: &mut Open, group: &[Uuid]
     Ok(open.count("sessions", i64::try_from(gone.len()).unwrap_or(0)))
 }
 
-/// Runs with their calls of models and tools. What else the user keeps forgets which run made it.
+/// Deletes runs with their model and tool calls. Rows of the user that stay lose their reference to the run.
 async fn runs(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::runs
@@ -226,7 +226,7 @@ async fn runs(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], ro
     Ok(open.count("runs", gone.runs))
 }
 
-/// Thread, event stream and history.
+/// Deletes messages, events and history.
 async fn threads(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::threads
@@ -251,7 +251,7 @@ async fn threads(connection: &mut PgConnection, open: &mut Open, group: &[Uuid],
         + open.count("history", gone.history))
 }
 
-/// What is kept beside: notes, learnings, compressions, long results, feed items it wrote.
+/// Deletes notes, learnings, compressions, large results, and feed items written by the agentables.
 async fn knowledge(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::knowledge
@@ -285,8 +285,8 @@ async fn knowledge(connection: &mut PgConnection, open: &mut Open, group: &[Uuid
         + open.count("feed_items", gone.items))
 }
 
-/// The rows of the agentables themselves, once nothing else is left of them. A note that was written at the moment of
-/// the request holds its agentable's row: it is deleted by then, or next time.
+/// Deletes the agentables' own rows, once nothing else of them is left. A note that was being written at the time
+/// of the request holds its agentable's row; this call or the next one deletes it.
 async fn agentables(connection: &mut PgConnection, open: &mut Open, group: &[Uuid]) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::sweep::lock_agentables
@@ -311,7 +311,7 @@ async fn agentables(connection: &mut PgConnection, open: &mut Open, group: &[Uui
     Ok(())
 }
 
-/// What is the user's own, and at last the user. What they cost stays, of their tenant.
+/// Deletes the user's own rows, and at last the user. Their costs stay, in the tenant's totals.
 async fn delete_user(connection: &mut PgConnection, open: &mut Open, user: Uuid, rows: i64) -> Result<bool> {
     sqlx::query!(
         "-- store::erasure::sweep::lock_user
@@ -361,7 +361,7 @@ async fn delete_user(connection: &mut PgConnection, open: &mut Open, user: Uuid,
     Ok(left)
 }
 
-/// Adds what the user cost to what the erased of the tenant cost, day by day.
+/// Adds the user's costs to those of the tenant's erased users, by day.
 async fn account(connection: &mut PgConnection, tenant: Uuid, user: Uuid) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::sweep::account

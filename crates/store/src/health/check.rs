@@ -1,4 +1,4 @@
-//! Results of checks: kept, so that whoever asks reads what was found last and since when it is so.
+//! Results of health checks: the last result of each, and since when its status has not changed.
 
 use std::time::Duration;
 
@@ -9,37 +9,37 @@ use super::seconds;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// What a check has just found.
+/// The result of a check that was just made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which check.
+    /// The check's id, as in `stuck_runs`.
     pub id: String,
     /// How bad it is.
     pub status: HealthStatus,
-    /// What was found.
+    /// What was found, for people.
     pub detail: String,
 }
 
-/// What was found last.
+/// The stored results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// By id. A check that nobody has made for too long is red.
+    /// Sorted by id. A check whose result is too old is red.
     pub checks: Vec<Check>,
-    /// When the latest of them was made.
+    /// When the latest result was stored.
     pub checked_at: Option<DateTime<Utc>>,
 }
 
 impl Store {
-    /// Keeps what was found, and returns it with since when it is so. Results count for `lasting`; those of checks
-    /// that no release makes any more go after a day.
+    /// Stores the results and returns them with the time since which each status holds. A result is valid for
+    /// `lasting`. Results of checks that no release makes any more are deleted after a day.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn record_checks(&self, found: &[Finding], lasting: Duration) -> Result<Vec<Check>> {
         let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
         let statuses: Vec<&str> = found.iter().map(|finding| finding.status.as_str()).collect();
         let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
-        // In the order of their ids, so that two monitors cannot wait for each other.
+        // Sorted by id, so that two monitors cannot deadlock.
         let since = sqlx::query!(
             r#"-- store::health::check::record
             with gone as (
@@ -72,10 +72,10 @@ impl Store {
             .collect())
     }
 
-    /// What was found last. What is too old to be believed is red, and says so.
+    /// The stored results. A result that is too old counts as red, and says so.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn health(&self) -> Result<Health> {
         let rows = sqlx::query!(
             r#"-- store::health::check::list

@@ -1,4 +1,4 @@
-//! Tasks that ended long ago, and everything that belongs to them.
+//! Deleting tasks that ended long ago, with all their rows.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use crate::error::Result;
 use crate::pool::Store;
 
 impl Store {
-    /// Deletes tasks whose latest run ended longer than `after` ago, `batch` at most, with all their rows; `tasks`
-    /// are the kinds nobody talks with. Their notes and learnings are what they were for: these go to the agent
-    /// they worked for, or to their user's own. One transaction. Returns how many tasks it deleted.
-    ///
+    /// Deletes tasks whose latest run ended longer than `after` ago, at most `batch`, with all their rows, in one
+    /// transaction. `tasks` are the kinds that do not chat. Notes and learnings are the tasks' results: they move
+    /// to the agentable that created the task, or to the user's own. Returns the number of deleted tasks.
     /// # Errors
-    /// What the database says; then nothing was deleted.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement; then
+    /// nothing was deleted.
     pub async fn delete_finished(&self, tasks: &[String], after: Duration, batch: i64) -> Result<usize> {
         let mut tx = self.pool.begin().await?;
-        // Under its lock row nobody can post to it meanwhile; who comes later finds that it is gone.
+        // Under its lock row no message can be posted to a task; a post that waits for the lock then finds no
+        // agentable.
         let ids: Vec<Uuid> = sqlx::query_scalar!(
             "-- store::health::finished::lock
             select a.id from houston.agentables a

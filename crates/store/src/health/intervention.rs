@@ -1,4 +1,4 @@
-//! Why the health monitor wants a run to end, for the engine that ends it.
+//! Why the health monitor wants a run to end; read by the engine, which ends it.
 
 use houston_domain::id::RunId;
 use houston_domain::intervention::Intervention;
@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::pool::Store;
 
 impl Store {
-    /// Why `run` is to end: `None` when somebody asked for it (or nobody did).
+    /// Why `run` is to end; `None` when the health monitor does not want it to.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn intervention(&self, run: RunId) -> Result<Option<Intervention>> {
         let reason = sqlx::query_scalar!(
             "-- store::health::intervention::get

@@ -1,4 +1,4 @@
-//! Leases of the dead, and whether anybody lives.
+//! Expired leases, and whether any worker is alive.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::error::Result;
 use crate::pool::Store;
 use crate::sweep::Due;
 
-/// The workers, counted.
+/// Workers, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workers {
-    /// Their lease runs.
+    /// Workers whose lease is valid.
     pub alive: i64,
-    /// Their lease ran out so long ago that somebody should have reaped them.
+    /// Workers whose lease expired so long ago that they should have been reaped.
     pub overdue: i64,
-    /// Whether anything waits for one.
+    /// Whether any run waits for a worker.
     pub work_is_due: bool,
 }
 
 impl Store {
-    /// Counts workers; `overdue` are those whose lease ran out longer than `after` ago.
+    /// Counts workers; `overdue` are those whose lease expired longer than `after` ago.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn workers(&self, after: Duration) -> Result<Workers> {
         let row = sqlx::query!(
             r#"-- store::health::lease::workers
@@ -43,10 +43,10 @@ impl Store {
         Ok(Workers { alive: row.alive, overdue: row.overdue, work_is_due: row.work_is_due })
     }
 
-    /// Releases locks whose holder is gone, so that they show as waiting. Their runs go on where they stand.
+    /// Releases the locks of dead workers, so that their runs count as waiting; the next worker continues them.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn release_dead(&self, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::lease::release_dead

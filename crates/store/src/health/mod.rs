@@ -1,12 +1,12 @@
-//! What the health monitor asks and mends, one noun a file.
+//! The queries of the health monitor, one file for each subject.
 //!
-//! Every sweep here is one statement (or one short transaction) that locks the rows it changes with `skip locked`,
-//! at most a batch of them, and changes them only while they are as it found them: safe to repeat, from any number
-//! of monitors at once, and to be killed in the middle. None writes history; a run that is to end is marked, and
-//! the engine ends it.
+//! Each sweep here is one statement (or one short transaction) that locks at most a batch of rows with `skip
+//! locked` and changes them only if they still meet its condition. So it may be repeated, run from any number of
+//! monitors at once, or be killed in the middle. None writes history: a run that is to end is marked, and the
+//! engine ends it.
 //!
-//! Ages are measured from `now()`, the time of the statement: `clock_timestamp()` is volatile, and no index serves a
-//! comparison with it.
+//! Ages are measured from `now()`, the start of the transaction: `clock_timestamp()` is volatile, and no index
+//! supports a comparison with it.
 
 pub mod check;
 pub mod finished;
@@ -24,7 +24,7 @@ pub mod zombie;
 
 use std::time::Duration;
 
-/// As Postgres takes intervals.
+/// A duration as an argument of `make_interval(secs => …)`.
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }

@@ -1,4 +1,4 @@
-//! How runs ended of late.
+//! How recent runs ended.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::pool::Store;
 /// The latest runs, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcomes {
-    /// How many were looked at.
+    /// Number of runs that were counted.
     pub ended: i64,
-    /// Those of them that failed.
+    /// How many of them failed.
     pub failed: i64,
 }
 
 impl Store {
-    /// How runs ended within `window`: of the latest `sample` at most.
+    /// Counts the runs that ended within `window`: at most the latest `sample`.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn outcomes(&self, window: Duration, sample: i64) -> Result<Outcomes> {
         let row = sqlx::query!(
             r#"-- store::health::outcome::count
@@ -36,10 +36,10 @@ impl Store {
         Ok(Outcomes { ended: row.ended, failed: row.failed })
     }
 
-    /// Messages given up within `window`, because they took their worker down again and again.
+    /// Counts the messages given up within `window` because their workers died repeatedly (dead letters).
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn dead_letters(&self, window: Duration) -> Result<i64> {
         let count = sqlx::query_scalar!(
             r#"-- store::health::outcome::dead_letters

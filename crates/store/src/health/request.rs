@@ -1,4 +1,4 @@
-//! What is remembered of requests, and for how long.
+//! Deleting idempotency keys that are too old.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::error::Result;
 use crate::pool::Store;
 
 impl Store {
-    /// Forgets idempotency keys older than `after`, the oldest first, `batch` at most: a request that is sent again
-    /// under one of them is a new one. What they made stays. Returns how many there were.
+    /// Deletes idempotency keys older than `after`, the oldest first, at most `batch`. A request repeated under one
+    /// of them counts as new. What the requests created stays. Returns the number of deleted keys.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn forget_keys(&self, after: Duration, batch: i64) -> Result<u64> {
-        // By place: a join might read the whole table instead of its oldest rows.
+        // By `ctid`: a join might read the whole table instead of its oldest rows.
         let done = sqlx::query!(
             "-- store::health::request::forget_keys
             delete from houston.idempotency_keys

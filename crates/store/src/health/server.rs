@@ -1,4 +1,4 @@
-//! The database server itself.
+//! Clock and connections of the database server.
 
 use chrono::{DateTime, Utc};
 
@@ -8,9 +8,9 @@ use crate::pool::Store;
 /// Connections of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// Taken by clients, whoever they are.
+    /// Connections in use, by any client.
     pub taken: i64,
-    /// What clients may take.
+    /// Maximum number of client connections.
     pub most: i64,
 }
 
@@ -18,7 +18,7 @@ impl Store {
     /// The database's clock.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn time(&self) -> Result<DateTime<Utc>> {
         let now = sqlx::query_scalar!(
             r#"-- store::health::server::time
@@ -29,10 +29,10 @@ impl Store {
         Ok(now)
     }
 
-    /// How many connections clients have, and may have.
+    /// The number of client connections, and their maximum.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn connections(&self) -> Result<Connections> {
         let row = sqlx::query!(
             r#"-- store::health::server::connections

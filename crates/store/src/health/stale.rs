@@ -1,4 +1,4 @@
-//! Runs that nobody takes, or that wait for their next attempt, for far too long.
+//! Runs that have waited too long for a worker or for their next attempt.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::pool::Store;
 use crate::sweep::Due;
 
 impl Store {
-    /// Marks runs of tasks that have waited for their next attempt for longer than `after`. `tasks` are the kinds
-    /// nobody talks with.
+    /// Marks runs of tasks to be ended that have waited for their next attempt for longer than `after`, at most
+    /// `batch`. `tasks` are the kinds that do not chat.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn stop_expired(&self, tasks: &[String], after: Duration, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::stale::expire
@@ -52,12 +52,12 @@ impl Store {
             .collect())
     }
 
-    /// Marks open runs nobody has taken for longer than `after` although a worker was there all that time: those
-    /// of `kinds`, or of every other kind with `others`. What waited while no worker lived is not stale: the next
-    /// worker goes on with it. A run that waits for a later attempt is not stale either.
+    /// Marks open runs to be ended that no worker has claimed for longer than `after`, although a worker was alive
+    /// all that time: runs of `kinds`, or of all other kinds if `others`; at most `batch`. A run that waited while
+    /// no worker was alive, or that waits for a later attempt, is not stale.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn stop_stale(
         &self,
         kinds: &[String],

@@ -1,4 +1,4 @@
-//! Attempts that go on although everything that should have ended them has had its time.
+//! Attempts that continue although everything that should have ended them had time to.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::pool::Store;
 /// A run whose lock was taken from its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
-    /// Of which agentable.
+    /// The agentable it runs for.
     pub agentable: AgentableId,
-    /// The kind of that agentable, which says how urgent it is.
+    /// Its kind, from which the lane of its hint follows.
     pub kind: String,
-    /// Which run.
+    /// The run's id.
     pub run: RunId,
 }
 
 impl Store {
-    /// Takes the lock of attempts that began longer than `after` ago from their living holders, who are zombies
-    /// from then on, and marks their runs to be ended. A dead holder's run is not stuck: the next worker goes on
-    /// with it.
+    /// Takes the lock of attempts that began longer than `after` ago from living holders, which are zombies from
+    /// then on, and marks the runs to be ended; at most `batch`. A run whose holder is dead is not stuck: the next
+    /// worker continues it.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn stop_stuck(&self, after: Duration, batch: i64) -> Result<Vec<Stopped>> {
         let rows = sqlx::query!(
             r#"-- store::health::stuck::stop

@@ -1,4 +1,4 @@
-//! Ticks of periodic jobs: one across all replicas, by the database's clock.
+//! Ticks of periodic jobs: each is claimed once across all replicas, by the database's clock.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use super::seconds;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// Which tick the caller means.
+/// Which tick to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
-    /// The one that is due about now: the caller's timer rang, a little early or late.
+    /// The tick closest to now: the caller's timer fired, a little early or late.
     Nearest,
-    /// The latest one, which may have been missed: the caller has just started.
+    /// The latest tick, which may have been missed: the caller has just started.
     Latest,
 }
 
 impl Store {
-    /// Claims a tick of `job`, which has one `every` so long. `false`: somebody has it already.
+    /// Claims a tick of `job`, whose period is `every`. Returns `false` when it was claimed before.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn claim_tick(&self, job: &str, every: Duration, tick: Tick) -> Result<bool> {
         let ahead = match tick {
             Tick::Nearest => every / 2,

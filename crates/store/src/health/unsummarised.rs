@@ -1,4 +1,4 @@
-//! Closed sessions whose summary nobody writes.
+//! Closed sessions whose summary is overdue.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use super::seconds;
 use crate::error::Result;
 use crate::pool::Store;
 
-/// How many of those that wait are looked at: more are late anyhow.
+/// How many of the waiting sessions are examined; a longer queue is late in any case.
 const LOOKED_AT: i64 = 5000;
 
-/// Sessions that wait for their summary in nobody's hands.
+/// Closed sessions whose summary is overdue and that no worker is writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unwritten {
-    /// How many, of 5,000 that wait at most.
+pub struct LateSummaries {
+    /// Number of sessions, counted among at most 5,000 waiting ones.
     pub sessions: i64,
     /// How long ago the oldest of them was closed, in seconds; 0 when there is none.
     pub waited_s: i64,
 }
 
 impl Store {
-    /// Closed sessions that have waited for their summary for longer than `after`, and that nobody is working on.
+    /// Closed sessions that have waited for their summary for longer than `after` and that no worker is writing.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn unwritten_summaries(&self, after: Duration) -> Result<Unwritten> {
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn unwritten_summaries(&self, after: Duration) -> Result<LateSummaries> {
         let row = sqlx::query!(
             r#"-- store::health::unsummarised::late
             select count(*) as "sessions!",
@@ -38,15 +38,15 @@ impl Store {
         )
         .fetch_one(&self.pool)
         .await?;
-        Ok(Unwritten { sessions: row.sessions, waited_s: row.waited_s })
+        Ok(LateSummaries { sessions: row.sessions, waited_s: row.waited_s })
     }
 
-    /// Lets the extract stand as the summary of sessions that somebody has begun with `attempts` times and never
-    /// written, `batch` at most: whatever is wrong with them, it is the last that can be had. They are found by it from
-    /// then on; their messages and tokens stay uncounted.
+    /// Makes the extract the final summary of sessions whose summary was started `attempts` times and never
+    /// written, at most `batch`. From then on a search finds them by the extract; their messages and tokens stay
+    /// uncounted.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn settle_summaries(&self, attempts: i32, batch: i64) -> Result<Vec<SessionId>> {
         let settled = sqlx::query_scalar!(
             "-- store::health::unsummarised::settle

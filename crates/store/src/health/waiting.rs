@@ -1,4 +1,4 @@
-//! What waits for a worker: for how long, and how much of it.
+//! Work that waits for a worker: for how long, and how much.
 
 use std::time::Duration;
 
@@ -10,44 +10,45 @@ use crate::error::Result;
 use crate::pool::Store;
 use crate::sweep::Due;
 
-/// How many of the oldest waiting runs are looked at: a longer queue is late anyhow.
+/// How many of the oldest waiting runs are examined; a longer queue is late in any case.
 const LOOKED_AT: i64 = 5000;
 
-/// An agentable nobody has taken in time.
+/// An agentable that has waited too long for a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Late {
-    /// Which one.
+pub struct LateAgentable {
+    /// The agentable and its kind.
     pub due: Due,
     /// How long it has waited, in seconds.
     pub waited_s: i64,
 }
 
-/// How much waits.
+/// The amount of waiting work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
-    /// Agentables somebody must look at, those in a worker's hands included.
+    /// Awake agentables, including those held by a worker.
     pub agentables: i64,
-    /// Messages nobody has read, of a thousand of them at most.
+    /// Unread messages, counted up to a thousand.
     pub messages: i64,
-    /// When the oldest open run was accepted that no worker holds.
+    /// When the oldest open run that no worker holds was accepted.
     pub oldest: Option<DateTime<Utc>>,
 }
 
 /// Runs that wait for their next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// All of them.
+    /// Number of such runs.
     pub waiting: i64,
-    /// Those whose attempt is due.
+    /// How many of them are due.
     pub due: i64,
 }
 
 impl Store {
-    /// Agentables that could have been claimed for longer than `after` but for the share of their user, the latest first, `batch` at most.
+    /// Agentables that could have been claimed for longer than `after`, not counting those over the limit of their
+    /// user; the longest waiting first, at most `batch`.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn late(&self, after: Duration, batch: i64) -> Result<Vec<Late>> {
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn late(&self, after: Duration, batch: i64) -> Result<Vec<LateAgentable>> {
         let rows = sqlx::query!(
             r#"-- store::health::waiting::late
             select l.agentable_id, a.kind,
@@ -80,18 +81,18 @@ impl Store {
         .await?;
         Ok(rows
             .into_iter()
-            .map(|row| Late {
+            .map(|row| LateAgentable {
                 due: Due { agentable: AgentableId(row.agentable_id), kind: row.kind },
                 waited_s: row.waited_s,
             })
             .collect())
     }
 
-    /// Wakes open runs that nobody holds and no sweep would find. Every write that lets go of a run wakes it, so
-    /// there should be none.
+    /// Wakes open runs that no worker holds and no sweep would find. Every write that releases a run also wakes it,
+    /// so there should be none.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn wake_forgotten(&self, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::waiting::wake_forgotten
@@ -117,10 +118,10 @@ impl Store {
             .collect())
     }
 
-    /// How much waits for a worker.
+    /// The amount of work that waits for a worker.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn depth(&self) -> Result<Depth> {
         let row = sqlx::query!(
             r#"-- store::health::waiting::depth
@@ -138,10 +139,10 @@ impl Store {
         Ok(Depth { agentables: row.agentables, messages: row.messages, oldest: row.oldest })
     }
 
-    /// Runs that wait for their next attempt, of the oldest waiting ones.
+    /// Runs that wait for their next attempt, counted among the oldest waiting ones.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn retries(&self) -> Result<Retries> {
         let row = sqlx::query!(
             r#"-- store::health::waiting::retries

@@ -1,16 +1,16 @@
-//! Runs that stand as open although their agentable's lock knows nothing of them. No write of Houston's makes one.
+//! Runs whose row is open although their agentable's lock refers to another run. No write of Houston's causes this.
 
 use crate::error::Result;
 use crate::pool::Store;
 
-/// The error a zombie's row takes.
+/// The error code such a run gets.
 const CODE: &str = "HEALTH_MONITOR_ZOMBIE";
 
 impl Store {
-    /// Cancels such runs. Returns how many.
+    /// Cancels such runs, at most `batch`. Returns how many.
     ///
     /// # Errors
-    /// What the database says.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn cancel_zombies(&self, batch: i64) -> Result<u64> {
         let done = sqlx::query!(
             "-- store::health::zombie::cancel

@@ -1,5 +1,5 @@
-//! What a tool does with what agents know, and what the model reads of it: lists show beginnings, newest first, and
-//! name the tool that reads the rest.
+//! The knowledge tools' work on notes, learnings, memories, profiles and feed items, and their responses for the
+//! model. Lists show the beginning of each text, newest first, and name the tool that reads the rest.
 
 use houston_domain::id::MemoryId;
 use houston_domain::knowledge::{Knowledge, KnowledgeLimits, ListQuery, ProfileChange, ProfileList};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::{custom_instruction, feed_item, learning, memory, note, profile};
 
-/// Does it, inside the step's transaction. `id` is for what is made.
+/// Executes the call in the step's transaction. `id` is for a row that is created.
 pub(super) async fn work(
     connection: &mut PgConnection,
     owner: Owner,
@@ -33,7 +33,7 @@ pub(super) async fn work(
         Knowledge::ReadProfile => {
             let (profile, _) = profile::find(connection, owner.tenant, owner.user).await?;
             let lists = ProfileList::ALL.map(|list| (list, profile.list(list)));
-            Ok(ToolResponse::success(shown_profile(&lists)))
+            Ok(ToolResponse::success(profile_text(&lists)))
         }
         Knowledge::UpdateProfile { list, change } => {
             update_profile(connection, owner, *list, change, limits).await
@@ -53,7 +53,7 @@ pub(super) async fn work(
         }
     };
     match done {
-        // Nothing was written: the model may make room.
+        // Nothing was written: the model may delete a row and try again.
         Err(error @ Error::Full { .. }) => Ok(full(&error)),
         done => done,
     }
@@ -87,7 +87,11 @@ async fn notes(
             let found =
                 note::excerpts(connection, owner.tenant, owner.agentable, listing, limits.excerpt_chars)
                     .await?;
-            page(found.into_iter().map(|found| shown(found, "read_note", limits)).collect(), listing, "notes")
+            page(
+                found.into_iter().map(|found| list_line(found, "read_note", limits)).collect(),
+                listing,
+                "notes",
+            )
         }
         _ => unknown(),
     })
@@ -120,8 +124,10 @@ async fn memories(
             let found =
                 memory::recall(connection, owner.tenant, owner.user, query, *limit, limits.excerpt_chars)
                     .await?;
-            let found: Vec<_> =
-                found.into_iter().map(|found| shown(found, "manage_memory with `read`", limits)).collect();
+            let found: Vec<_> = found
+                .into_iter()
+                .map(|found| list_line(found, "manage_memory with `read`", limits))
+                .collect();
             let none = "Nothing like it is in memory: try other words.".to_owned();
             ToolResponse::success(if found.is_empty() { none } else { found.join("\n\n") })
         }
@@ -157,7 +163,7 @@ async fn feed(
                 feed_item::excerpts(connection, owner.tenant, owner.user, listing, limits.excerpt_chars)
                     .await?;
             page(
-                found.into_iter().map(|found| shown(found, "read_feed_item", limits)).collect(),
+                found.into_iter().map(|found| list_line(found, "read_feed_item", limits)).collect(),
                 listing,
                 "feed items",
             )
@@ -184,20 +190,20 @@ async fn update_profile(
         return Ok(ToolResponse::failure(ToolErrorCode::NotFound, error.to_string()));
     }
     profile::write(connection, owner.tenant, owner.user, &profile).await?;
-    Ok(ToolResponse::success(shown_profile(&[(list, profile.list(list))])))
+    Ok(ToolResponse::success(profile_text(&[(list, profile.list(list))])))
 }
 
-fn shown_profile(lists: &[(ProfileList, &Vec<String>)]) -> String {
-    let shown = lists.iter().map(|(list, entries)| {
+fn profile_text(lists: &[(ProfileList, &Vec<String>)]) -> String {
+    let lines = lists.iter().map(|(list, entries)| {
         let entries: String = entries.iter().map(|entry| format!("\n- {entry}")).collect();
         let entries = if entries.is_empty() { " nothing".to_owned() } else { entries };
         format!("{}:{entries}", list.as_str())
     });
-    shown.collect::<Vec<_>>().join("\n")
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A row of a list; one that was cut says how long it is, and what reads it.
-fn shown(excerpt: Excerpt, reads: &str, limits: &KnowledgeLimits) -> String {
+/// One row of a list; a shortened text gives its length and the tool that reads it whole.
+fn list_line(excerpt: Excerpt, reads: &str, limits: &KnowledgeLimits) -> String {
     let Excerpt { id, title, text, chars } = excerpt;
     let title = title.map(|title| format!(" {title}\n")).unwrap_or_else(|| " ".to_owned());
     let rest = if chars > limits.excerpt_chars {
@@ -208,7 +214,7 @@ fn shown(excerpt: Excerpt, reads: &str, limits: &KnowledgeLimits) -> String {
     format!("{id}:{title}{text}{rest}")
 }
 
-/// A page of up to one row more than were asked for.
+/// A page of a list; `rows` has one row more than asked for, if there are more.
 fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, what: &str) -> ToolResponse {
     if rows.is_empty() {
         return ToolResponse::success(match (&listing.query, &listing.before) {
@@ -232,7 +238,7 @@ fn not_found(id: impl std::fmt::Display, lists: &str) -> ToolResponse {
     )
 }
 
-/// What `work` sorts elsewhere.
+/// For calls that [`work`] passes to another function.
 fn unknown() -> ToolResponse {
     ToolResponse::failure(ToolErrorCode::Unknown, "this cannot be done here")
 }

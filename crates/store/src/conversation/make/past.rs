@@ -1,9 +1,9 @@
-//! The rows of what lies behind a conversation: closed sessions with what a search looks at, compressions, long results.
+//! Inserting closed sessions with their search vectors, compressions and large results.
 
 use chrono::{DateTime, Utc};
-use houston_domain::conversation::{ClosedSession, Conversation, KeptCompression, KeptResult};
+use houston_domain::conversation::{ClosedSession, Conversation, ExportedCompression, ExportedResult};
 use houston_domain::id::Ids;
-use houston_domain::session::Searched;
+use houston_domain::session::SearchText;
 use rust_decimal::Decimal;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -11,19 +11,20 @@ use uuid::Uuid;
 use super::{Owner, ROWS, pieces, rising};
 use crate::error::Result;
 
-/// Bytes of all that a search looks at in the sessions of one statement: so much becomes vectors within half a second.
+/// Maximum bytes of searched text per statement: Postgres turns this much into vectors within half a second.
 const SEARCHED_BYTES: usize = 1_000_000;
-/// Bytes of the long results of one statement.
+/// Maximum bytes of large results per statement.
 const RESULTS_BYTES: usize = 4_000_000;
 
-/// A closed session, and what a search looks at.
+/// A closed session and the text that a search for it looks at.
 struct Closed<'c> {
     session: &'c ClosedSession,
-    searched: Searched,
+    searched: SearchText,
 }
 
 impl Owner {
-    /// Closed sessions. One whose summary is still to be written is searched when it is, as any other.
+    /// Inserts the closed sessions. The search vectors of a session with a pending summary are written with the
+    /// summary.
     pub(super) async fn sessions(
         &self,
         connection: &mut PgConnection,
@@ -33,7 +34,7 @@ impl Owner {
         let ids = rising(ids, conversation.sessions.len());
         let (mut closed, mut bytes, mut first) = (Vec::new(), 0, 0);
         for session in &conversation.sessions {
-            let mut searched = Searched::default();
+            let mut searched = SearchText::default();
             if !session.pending {
                 let entries = &conversation.history[session.first_position - 1..session.last_position];
                 entries.iter().for_each(|entry| searched.add(&entry.entry()));
@@ -50,7 +51,7 @@ impl Owner {
         self.closed(connection, &closed, first, &ids).await
     }
 
-    /// Sessions from the one after the `before` first.
+    /// Inserts sessions; `before` is the number of those inserted earlier.
     async fn closed(
         &self,
         connection: &mut PgConnection,
@@ -114,7 +115,7 @@ impl Owner {
         Ok(())
     }
 
-    /// What stands for the beginning of long sessions; none of it tells of what the run that stands for all did itself.
+    /// Inserts the compressions. None covers entries of the run that is created for the document.
     pub(super) async fn compressions(
         &self,
         connection: &mut PgConnection,
@@ -124,18 +125,18 @@ impl Owner {
         let ids = rising(ids, conversation.compressions.len());
         let ends: Vec<usize> = conversation.sessions.iter().map(|session| session.last_position).collect();
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        // Where the session begins that a position belongs to.
+        // Where the session of a position begins.
         let begins = |through: usize| {
             let before = ends.partition_point(|end| *end < through).checked_sub(1);
             position(before.and_then(|before| ends.get(before).copied()).unwrap_or(0))
         };
         let count = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
         let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        for ((_, made), ids) in pieces(&conversation.compressions).zip(ids.chunks(ROWS)) {
-            let each = || made.iter();
+        for ((_, compressions), ids) in pieces(&conversation.compressions).zip(ids.chunks(ROWS)) {
+            let each = || compressions.iter();
             let sessions: Vec<i64> = each().map(|one| begins(one.through_position)).collect();
             let through: Vec<i64> = each().map(|one| position(one.through_position)).collect();
-            let summaries: Vec<&str> = each().map(|one: &KeptCompression| one.summary.as_str()).collect();
+            let summaries: Vec<&str> = each().map(|one: &ExportedCompression| one.summary.as_str()).collect();
             let reasons: Vec<&str> = each().map(|one| one.reason.as_str()).collect();
             let entries_before: Vec<i32> = each().map(|one| count(one.entries_before)).collect();
             let entries_after: Vec<i32> = each().map(|one| count(one.entries_after)).collect();
@@ -177,7 +178,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Long results, under the ids that the texts name.
+    /// Inserts the large results, under the ids that the texts name.
     pub(super) async fn results(
         &self,
         connection: &mut PgConnection,
@@ -192,13 +193,13 @@ impl Owner {
                 fits
             });
             let (now, later) = rest.split_at(fit.count().min(ROWS));
-            self.kept(connection, now).await?;
+            self.insert_results(connection, now).await?;
             rest = later;
         }
         Ok(())
     }
 
-    async fn kept(&self, connection: &mut PgConnection, results: &[KeptResult]) -> Result<()> {
+    async fn insert_results(&self, connection: &mut PgConnection, results: &[ExportedResult]) -> Result<()> {
         let ids: Vec<Uuid> = results.iter().map(|result| result.id.0).collect();
         let calls: Vec<&str> = results.iter().map(|result| result.call_id.as_str()).collect();
         let tools: Vec<&str> = results.iter().map(|result| result.tool.as_str()).collect();

@@ -1,40 +1,40 @@
-//! What lies behind a conversation: its closed sessions, its compressions, and long results that its texts name.
+//! Reading closed sessions, compressions, and the large results that the document's texts name.
 
 use houston_domain::compression::Reason;
 use houston_domain::conversation::{
-    ClosedSession, Conversation, HistoryEntry, KeptCompression, KeptResult, SummarySource,
+    ClosedSession, Conversation, ExportedCompression, ExportedResult, HistoryEntry, SummarySource,
 };
 use houston_domain::id::ResultId;
 use houston_domain::session::CompletionReason;
 use uuid::Uuid;
 
-use super::{PAGE, Placed, Reader};
+use super::{PAGE, PositionedEntry, Reader};
 use crate::error::Result;
 
-/// Long results of one page: each has 2 MiB at most.
+/// Large results per page: each has at most 2 MiB.
 const RESULTS_PAGE: usize = 8;
 
-/// Positions of the database as those of a document, in which nothing is missing.
-pub(super) struct Places(Vec<i64>);
+/// Maps positions in the database to those in the document, which has no gaps.
+pub(super) struct Positions(Vec<i64>);
 
-impl Places {
-    pub(super) fn of(history: &[Placed]) -> Self {
-        Self(history.iter().map(|placed| placed.position).collect())
+impl Positions {
+    pub(super) fn of(history: &[PositionedEntry]) -> Self {
+        Self(history.iter().map(|entry| entry.position).collect())
     }
 
-    /// How many entries of the document stand there or before.
+    /// How many entries of the document are at this position or before it.
     pub(super) fn through(&self, position: i64) -> usize {
-        self.0.partition_point(|placed| *placed <= position)
+        self.0.partition_point(|entry| *entry <= position)
     }
 }
 
 impl Reader<'_> {
-    /// The sessions that are closed; those that were, when the entry at `until` was the last one: the one it belongs to
+    /// The closed sessions. With `until`, those that were closed when that entry was the last one: its own session
     /// was open.
     pub(super) async fn sessions(
         &mut self,
         (until, session_position): (Option<i64>, i64),
-        places: &Places,
+        positions: &Positions,
         history: &[HistoryEntry],
     ) -> Result<Vec<ClosedSession>> {
         let mut sessions: Vec<ClosedSession> = Vec::new();
@@ -60,14 +60,14 @@ impl Reader<'_> {
                 self.count(row.summary.len())?;
                 after = row.number;
                 let before = sessions.last();
-                // What was closed before there were sessions belongs to the first one.
+                // Entries that were closed before sessions existed belong to the first one.
                 let first_position = before.map_or(0, |before| before.last_position) + 1;
-                let last_position = places.through(row.last_position);
+                let last_position = positions.through(row.last_position);
                 if last_position < first_position {
-                    // All of it was rolled back.
+                    // All its entries were rolled back.
                     continue;
                 }
-                // What was imported may have been written in any order; sessions of a document are in order.
+                // An import may contain sessions in any order of time; a document lists them in order.
                 let started_at =
                     before.map_or(row.started_at, |before| row.started_at.max(before.completed_at));
                 let source =
@@ -75,7 +75,7 @@ impl Reader<'_> {
                 sessions.push(ClosedSession {
                     first_position,
                     last_position,
-                    completion_reason: CompletionReason::named(&row.completion_reason),
+                    completion_reason: CompletionReason::from_name(&row.completion_reason),
                     summary: row.summary,
                     summary_source: if row.pending { SummarySource::Extract } else { source },
                     pending: row.pending,
@@ -89,17 +89,17 @@ impl Reader<'_> {
                 break;
             }
         }
-        let closed = places.through(session_position);
+        let closed = positions.through(session_position);
         if sessions.is_empty() && closed > 0 && until.is_none() {
             sessions.push(ClosedSession::unsummarised(1, &history[..closed]));
         }
         Ok(sessions)
     }
 
-    /// Those of which all that they stand for is part of the document, and was not rolled back.
-    pub(super) async fn compressions(&mut self, places: &Places) -> Result<Vec<KeptCompression>> {
-        let last = places.0.last().copied().unwrap_or(0);
-        let mut compressions: Vec<KeptCompression> = Vec::new();
+    /// The compressions whose whole range is part of the document and was not rolled back.
+    pub(super) async fn compressions(&mut self, positions: &Positions) -> Result<Vec<ExportedCompression>> {
+        let last = positions.0.last().copied().unwrap_or(0);
+        let mut compressions: Vec<ExportedCompression> = Vec::new();
         let mut after = Uuid::nil();
         loop {
             let rows = sqlx::query!(
@@ -124,16 +124,16 @@ impl Reader<'_> {
             for row in rows {
                 self.count(row.summary.len())?;
                 after = row.id;
-                let through_position = places.through(row.through_position);
+                let through_position = positions.through(row.through_position);
                 if through_position == 0 {
                     continue;
                 }
                 let entries = |count: i32| u32::try_from(count).unwrap_or(0);
                 let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
-                compressions.push(KeptCompression {
+                compressions.push(ExportedCompression {
                     through_position,
                     summary: row.summary,
-                    reason: Reason::named(&row.reason),
+                    reason: Reason::from_name(&row.reason),
                     entries_before: entries(row.entries_before),
                     entries_after: entries(row.entries_after),
                     tokens_before: tokens(row.tokens_before),
@@ -149,8 +149,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Those that its texts name and that it may read: its own, its sub-agents', and that of the one it works for.
-    pub(super) async fn results(&mut self, conversation: &Conversation) -> Result<Vec<KeptResult>> {
+    /// The large results that the texts name and the agentable may read: its own, its tasks', and those of the
+    /// agentable that created it.
+    pub(super) async fn results(&mut self, conversation: &Conversation) -> Result<Vec<ExportedResult>> {
         let named: Vec<Uuid> = conversation.named_results().into_iter().map(|id| id.0).collect();
         let mut results = Vec::new();
         for ids in named.chunks(RESULTS_PAGE) {
@@ -179,7 +180,7 @@ impl Reader<'_> {
             .await?;
             for row in rows {
                 self.count(row.content.len())?;
-                results.push(KeptResult {
+                results.push(ExportedResult {
                     id: ResultId(row.id),
                     call_id: row.call_id,
                     tool: row.tool,
