@@ -1,11 +1,11 @@
-//! What a line typed at the prompt asks for.
+//! Parses a line typed at the prompt.
 
-/// What to do.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Post this message.
-    Say(String),
-    /// Nothing.
+    Post(String),
+    /// An empty line.
     Nothing,
     Help,
     /// Show that many of the last messages.
@@ -13,26 +13,26 @@ pub(crate) enum Command {
     Cancel,
     New,
     Quit,
-    /// Neither a message nor a command.
+    /// Looks like a command, but is none: the word, or the whole line when its argument is wrong.
     Unknown(String),
 }
 
-/// What `/help` shows.
+/// The text of `/help`.
 pub(crate) const HELP: &str = "\
-/history [n]  the last messages of this conversation (20)
-/cancel       stop what the agent is doing (also Ctrl-C)
-/new          begin another conversation
-/quit         leave (also Ctrl-D); what was posted is answered all the same
-Anything else is sent, also while the agent is at work. Begin with a space to send a line like these.";
+/history [n]  show the last n messages of this conversation (20)
+/cancel       cancel the open run (also Ctrl-C)
+/new          start a new conversation
+/quit         leave (also Ctrl-D); posted messages are answered all the same
+Any other line is sent as a message, also during a run. To send a line that begins with /, begin it with a space.";
 
 impl Command {
-    /// Reads a line. A slash with one unknown word is rather a slip than a message.
+    /// Parses a line. A line that is one unknown word after a slash is taken for a mistyped command, not for a message.
     pub(crate) fn read(line: &str) -> Self {
         let text = line.trim();
         let mut words = text.split_whitespace();
         let (first, second) = (words.next().unwrap_or_default(), words.next());
         if line.starts_with(' ') || !first.starts_with('/') || words.next().is_some() {
-            return if text.is_empty() { Self::Nothing } else { Self::Say(text.to_owned()) };
+            return if text.is_empty() { Self::Empty } else { Self::Post(text.to_owned()) };
         }
         match (first, second) {
             ("/help", None) => Self::Help,
@@ -46,7 +46,7 @@ impl Command {
             ("/new", None) => Self::New,
             ("/quit" | "/exit", None) => Self::Quit,
             (_, None) => Self::Unknown(first.to_owned()),
-            (_, Some(_)) => Self::Say(text.to_owned()),
+            (_, Some(_)) => Self::Post(text.to_owned()),
         }
     }
 }
@@ -56,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_messages_commands_or_slips() {
-        let say = |text: &str| Command::Say(text.to_owned());
+    fn lines_are_messages_commands_or_typos() {
+        let post = |text: &str| Command::Post(text.to_owned());
         for (line, expected) in [
-            ("hello /quit", say("hello /quit")),
-            ("  \t", Command::Nothing),
+            ("hello /quit", post("hello /quit")),
+            ("  \t", Command::Empty),
             ("/help ", Command::Help),
-            (" /help", say("/help")),
+            (" /help", post("/help")),
             ("/history", Command::History(20)),
             ("/history 5", Command::History(5)),
             ("/history 500", Command::Unknown("/history 500".to_owned())),
@@ -70,8 +70,8 @@ mod tests {
             ("/quit", Command::Quit),
             ("/new", Command::New),
             ("/cancel", Command::Cancel),
-            ("/sim chunks=20", say("/sim chunks=20")),
-            ("/sim chunks=20 delay_ms=0", say("/sim chunks=20 delay_ms=0")),
+            ("/sim chunks=20", post("/sim chunks=20")),
+            ("/sim chunks=20 delay_ms=0", post("/sim chunks=20 delay_ms=0")),
         ] {
             assert_eq!(Command::read(line), expected, "{line:?}");
         }

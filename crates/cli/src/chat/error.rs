@@ -1,99 +1,99 @@
-//! Why a conversation cannot be had, and the exit code that says so to programs.
+//! Errors of `houston chat` and their exit codes.
 
 use std::path::PathBuf;
 
-/// See the crate's exit codes: these add 3 (no server), 4 (no key) and 5 (no such goal).
+use houston_protocol::problem::ProblemCode;
+
+/// An error that ends the chat. Beyond the exit codes of the crate: 3 (no server), 4 (no valid key), 5 (no such goal).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatError {
-    /// Nobody listens there, or the connection breaks each time.
-    #[error("nothing answers at {url} ({reason}): start `houston dev`, or name another server with --url")]
+    /// Nothing listens at the address, or every connection breaks.
+    #[error("no server answers at {url} ({reason}): start `houston dev`, or name another server with --url")]
     Unreachable {
-        /// Where.
+        /// The address.
         url: String,
-        /// What happened instead.
+        /// Why the connection failed.
         reason: String,
     },
-    /// Somebody answers, but not Houston.
+    /// A server answers that is not Houston.
     #[error(
-        "what answers at {url} is not Houston (status {status}, {content}): name another server with --url"
+        "the server at {url} is not Houston (status {status}, {content}): name another server with --url"
     )]
     NotHouston {
-        /// Where.
+        /// The address.
         url: String,
-        /// What was answered.
+        /// The HTTP status of the response.
         status: u16,
-        /// The answer's type.
+        /// The content type of the response.
         content: String,
     },
-    /// The address is none.
+    /// The address cannot be parsed.
     #[error("`{url}` is not the address of a server: --url takes one like http://127.0.0.1:8080")]
     BadUrl {
-        /// As given.
+        /// The address as given.
         url: String,
     },
-    /// There is no key to be found.
+    /// No API key was found.
     #[error(
         "no API key: there is none in --key, in HOUSTON_API_KEY or in {}; `houston dev` writes it there, \
          `houston key create` makes one", .file.display()
     )]
     NoKey {
-        /// The last place looked at.
+        /// The last file that was looked at.
         file: PathBuf,
     },
-    /// The key opens nothing.
-    #[error(
-        "{url} does not take the API key from {origin}: give the right one with --key or HOUSTON_API_KEY"
-    )]
+    /// The server rejected the API key.
+    #[error("{url} rejects the API key from {origin}: give a valid one with --key or HOUSTON_API_KEY")]
     KeyRefused {
-        /// Where.
+        /// The address.
         url: String,
-        /// Where the key is from.
+        /// The option, variable or file the key was read from.
         origin: String,
     },
-    /// There is no such goal, or it is another tenant's.
-    #[error("{url} has no goal `{goal}` that this key may see")]
-    NoGoal {
-        /// Where.
+    /// The goal does not exist, or belongs to another tenant.
+    #[error("there is no goal `{goal}` at {url} that this key gives access to")]
+    GoalNotFound {
+        /// The address.
         url: String,
-        /// Which one.
+        /// The id as given.
         goal: String,
     },
-    /// The server would not do it.
+    /// The server refused the request.
     #[error("{detail} ({code})")]
     Refused {
-        /// The stable name of the reason.
-        code: String,
-        /// The same for a person.
+        /// The problem code, e.g. `invalid_request`.
+        code: ProblemCode,
+        /// The reason, for a person.
         detail: String,
     },
     /// There was no message to post.
-    #[error("nothing was said: give a message, or lines on stdin")]
-    NothingSaid,
-    /// No client for HTTP can be built.
-    #[error("no HTTP client could be built: {0}")]
+    #[error("no message: give one as an argument, or lines on stdin")]
+    NoMessage,
+    /// The HTTP client cannot be built.
+    #[error("the HTTP client cannot be built: {0}")]
     Client(String),
-    /// Ctrl-C cannot be listened to.
-    #[error("signals cannot be listened to: {0}")]
+    /// The signal handlers cannot be installed.
+    #[error("signal handlers cannot be installed: {0}")]
     Signals(String),
 }
 
 impl ChatError {
-    /// What the process exits with.
+    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unreachable { .. } | Self::NotHouston { .. } => 3,
             Self::NoKey { .. } | Self::KeyRefused { .. } => 4,
-            Self::NoGoal { .. } => 5,
-            Self::BadUrl { .. } | Self::NothingSaid => 2,
+            Self::GoalNotFound { .. } => 5,
+            Self::BadUrl { .. } | Self::NoMessage => 2,
             Self::Refused { .. } | Self::Client(_) | Self::Signals(_) => 1,
         }
     }
 
-    /// Whether the same request may work in a moment.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Whether the same request may succeed when it is repeated.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused { code, .. } => matches!(code.as_str(), "unavailable" | "internal"),
+            Self::Refused { code, .. } => matches!(code, ProblemCode::Unavailable | ProblemCode::Internal),
             _ => false,
         }
     }

@@ -1,8 +1,9 @@
-//! A stream that is read to its end, however often the connection breaks: each new one goes on after the last
-//! whole event, so that nothing is lost and nothing comes twice.
+//! Reads an event stream to its end. When the connection breaks, it reconnects with `Last-Event-ID`, so that no event
+//! is lost or read twice.
 
 use std::time::Duration;
 
+use houston_protocol::agui::Event;
 use houston_protocol::sse::SseDecoder;
 use rand::Rng as _;
 use reqwest::Response;
@@ -10,40 +11,39 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::error::ChatError;
-use super::event::Event;
 use super::server::Server;
 
-/// Longer than any server is silent: heartbeats come every 8 s.
-const SILENCE: Duration = Duration::from_secs(30);
-/// The first pause before a reconnection; doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest one, until the server says otherwise.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A break that is mended sooner is not worth a word.
-const UNSPOKEN_FAILURES: u32 = 3;
+/// A connection without a byte for this long counts as broken: the server sends a heartbeat every 8 s.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The delay before the first reconnection; doubled each time.
+const MIN_DELAY: Duration = Duration::from_millis(100);
+/// The longest delay, unless the server sends another in `retry`.
+const MAX_DELAY: Duration = Duration::from_secs(2);
+/// How many failed connections in a row are reported to the user: a shorter outage is not worth a line.
+const REPORT_AFTER_FAILURES: u32 = 3;
 
-/// What a stream tells.
+/// What the reader of a stream reports.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// An event, and the JSON it was read from.
-    Event(Box<Event>, String),
-    /// The connection is gone, and does not come back at once.
-    Lost(String),
-    /// It is back.
-    Back,
-    /// There is nothing more to come.
-    Over,
-    /// It cannot go on.
+pub(crate) enum StreamEvent {
+    /// An event, and the JSON it was parsed from.
+    Event(Box<Event<'static>>, String),
+    /// Several connections in a row failed; the reader goes on trying. The reason of the last failure.
+    Disconnected(String),
+    /// The connection works again.
+    Reconnected,
+    /// The stream is complete.
+    Ended,
+    /// The server refused the stream; the reader has stopped.
     Failed(ChatError),
 }
 
-/// Follows the stream at `path` until it is over or nobody listens.
-pub(crate) fn follow(server: Server, path: String, tasks: &TaskTracker) -> mpsc::Receiver<Heard> {
-    let (heard, listener) = mpsc::channel(256);
+/// Follows the stream at `path` until it ends or the receiver is dropped.
+pub(crate) fn follow(server: Server, path: String, tasks: &TaskTracker) -> mpsc::Receiver<StreamEvent> {
+    let (events, listener) = mpsc::channel(256);
     let reader =
-        Reader { server, path, last_id: None, ceiling: LONGEST_PAUSE, failures: 0, ended: false, heard };
+        Reader { server, path, last_id: None, ceiling: MAX_DELAY, failures: 0, ended: false, events };
     tasks.spawn(async move {
-        let listener = reader.heard.clone();
+        let listener = reader.events.clone();
         tokio::select! {
             () = listener.closed() => {}
             () = reader.run() => {}
@@ -59,52 +59,52 @@ struct Reader {
     ceiling: Duration,
     /// Failed connections in a row.
     failures: u32,
-    /// The last event ended a run.
+    /// Whether the last event ended a run.
     ended: bool,
-    heard: mpsc::Sender<Heard>,
+    events: mpsc::Sender<StreamEvent>,
 }
 
 impl Reader {
     async fn run(mut self) {
         loop {
             let lost = match self.server.stream(&self.path, self.last_id.as_deref()).await {
-                Ok(None) => return self.tell(Heard::Over).await,
+                Ok(None) => return self.send(StreamEvent::Ended).await,
                 Ok(Some(response)) => match self.read(response).await {
-                    // A clean end in mid-run is some proxy's, not the server's.
-                    Lost::Cleanly if self.ended && !self.path.contains("follow=true") => {
-                        return self.tell(Heard::Over).await;
+                    // A clean end in the middle of a run comes from a proxy, not from the server.
+                    Disconnect::Clean if self.ended && !self.path.contains("follow=true") => {
+                        return self.send(StreamEvent::Ended).await;
                     }
-                    Lost::Cleanly => "the connection was closed".to_owned(),
-                    Lost::Broken(reason) => reason,
+                    Disconnect::Clean => "the connection was closed".to_owned(),
+                    Disconnect::Error(reason) => reason,
                 },
                 Err(ChatError::Unreachable { reason, .. }) => reason,
-                Err(error) if error.may_pass() => error.to_string(),
-                Err(error) => return self.tell(Heard::Failed(error)).await,
+                Err(error) if error.is_transient() => error.to_string(),
+                Err(error) => return self.send(StreamEvent::Failed(error)).await,
             };
             self.failures += 1;
-            if self.failures == UNSPOKEN_FAILURES {
-                self.tell(Heard::Lost(lost)).await;
+            if self.failures == REPORT_AFTER_FAILURES {
+                self.send(StreamEvent::Disconnected(lost)).await;
             }
             let chance = rand::rng().random();
-            tokio::time::sleep(pause(self.failures, self.ceiling, chance)).await;
+            tokio::time::sleep(backoff(self.failures, self.ceiling, chance)).await;
         }
     }
 
-    async fn read(&mut self, mut response: Response) -> Lost {
+    async fn read(&mut self, mut response: Response) -> Disconnect {
         let mut decoder = SseDecoder::default();
         loop {
-            let bytes = match tokio::time::timeout(SILENCE, response.chunk()).await {
+            let bytes = match tokio::time::timeout(IDLE_TIMEOUT, response.chunk()).await {
                 Ok(Ok(Some(bytes))) => bytes,
-                Ok(Ok(None)) => return Lost::Cleanly,
-                Ok(Err(error)) => return Lost::Broken(error.to_string()),
-                Err(_) => return Lost::Broken(format!("silence for {} s", SILENCE.as_secs())),
+                Ok(Ok(None)) => return Disconnect::Clean,
+                Ok(Err(error)) => return Disconnect::Error(error.to_string()),
+                Err(_) => return Disconnect::Error(format!("no data for {} s", IDLE_TIMEOUT.as_secs())),
             };
-            if std::mem::take(&mut self.failures) >= UNSPOKEN_FAILURES {
-                self.tell(Heard::Back).await;
+            if std::mem::take(&mut self.failures) >= REPORT_AFTER_FAILURES {
+                self.send(StreamEvent::Reconnected).await;
             }
             let complete = match decoder.push(&bytes) {
                 Ok(complete) => complete,
-                Err(error) => return Lost::Broken(error.to_string()),
+                Err(error) => return Disconnect::Error(error.to_string()),
             };
             for frame in complete {
                 if let Some(ms) = frame.retry_ms {
@@ -112,28 +112,28 @@ impl Reader {
                 }
                 let event = Event::read(&frame.data);
                 self.ended = event.ends_run();
-                self.tell(Heard::Event(Box::new(event), frame.data)).await;
+                self.send(StreamEvent::Event(Box::new(event), frame.data)).await;
                 self.last_id = frame.id.or(self.last_id.take());
             }
         }
     }
 
-    /// When nobody listens any more, the task is about to be dropped.
-    async fn tell(&self, heard: Heard) {
-        let _ = self.heard.send(heard).await;
+    /// Fails only when the receiver is dropped; then the task is cancelled.
+    async fn send(&self, event: StreamEvent) {
+        let _ = self.events.send(event).await;
     }
 }
 
 /// How a connection ended.
-enum Lost {
-    Cleanly,
-    Broken(String),
+enum Disconnect {
+    Clean,
+    Error(String),
 }
 
-/// The pause after that many failures in a row, spread over its upper half so that many clients do not come back
-/// together. `chance` is in 0..1.
-pub(crate) fn pause(failures: u32, ceiling: Duration, chance: f64) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10));
+/// The delay after this many failures in a row: doubled each time up to `ceiling`, of which the upper half is random
+/// (`chance` is in 0..1) so that many clients do not reconnect at the same instant.
+pub(crate) fn backoff(failures: u32, ceiling: Duration, chance: f64) -> Duration {
+    let doubled = MIN_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(10));
     doubled.min(ceiling).mul_f64(0.5 + chance / 2.0)
 }
 

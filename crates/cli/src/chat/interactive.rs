@@ -1,296 +1,299 @@
-//! A conversation at a terminal: lines, events and signals, each as it comes.
+//! `houston chat` at a terminal: handles lines, events and signals as they arrive.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use houston_domain::id::RunId;
+use houston_protocol::agui::Event;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::Setting;
+use super::ChatContext;
 use super::command::{Command, HELP};
 use super::editor::Editor;
-use super::errand::{self, Done, Errand};
 use super::error::ChatError;
-use super::event::Event;
-use super::follow::{Heard, follow};
+use super::follow::{StreamEvent, follow};
+use super::input::{self, Input};
+use super::request::{self, Request, Response};
 use super::screen::Screen;
 use super::server::path_of;
-use super::typing::{self, Typed};
 
-/// How long what was typed last may take to be sent when the person leaves.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long the last requests may take when the user leaves.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// See [`talk`].
-struct Conversation {
-    setting: Setting,
+/// The state of [`run`].
+struct InteractiveChat {
+    context: ChatContext,
     tasks: TaskTracker,
     screen: Screen,
-    stream: Option<mpsc::Receiver<Heard>>,
-    errands: mpsc::UnboundedSender<Errand>,
-    /// The run that is open, or was last.
-    run: Option<String>,
+    stream: Option<mpsc::Receiver<StreamEvent>>,
+    requests: mpsc::UnboundedSender<Request>,
+    /// The open run, or the latest one.
+    run: Option<RunId>,
     cancelling: bool,
 }
 
-/// What to do after something happened.
+/// What the loop does after an event.
 enum Next {
-    GoOn,
-    Leave,
+    Continue,
+    Exit,
 }
 
-/// Talks until the person leaves.
+/// Runs the chat until the user leaves.
 ///
 /// # Errors
-/// When the stream cannot go on.
-pub(super) async fn talk(setting: Setting) -> Result<ExitCode, ChatError> {
+/// The [`ChatError`] with which the stream ended.
+pub(super) async fn run(context: ChatContext) -> Result<ExitCode, ChatError> {
     let tasks = TaskTracker::new();
-    let (errands, mut done) = errand::runner(setting.server.clone(), setting.ids.clone(), &tasks);
+    let (requests, mut responses) = request::start(context.server.clone(), context.ids.clone(), &tasks);
     let mut interrupts =
         signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
     let mut terminated =
         signal(SignalKind::terminate()).map_err(|error| ChatError::Signals(error.to_string()))?;
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    let screen = Screen::new(setting.style);
-    let mut talk =
-        Conversation { setting, tasks, screen, stream: None, errands, run: None, cancelling: false };
-    talk.begin().await;
-    let mut typed = talk.read_lines();
-    talk.ask();
+    let screen = Screen::new(context.style);
+    let mut chat =
+        InteractiveChat { context, tasks, screen, stream: None, requests, run: None, cancelling: false };
+    chat.greet().await;
+    let mut lines = chat.read_lines();
+    chat.prompt();
     loop {
         let next = tokio::select! {
-            line = typed.recv() => match line {
-                Some(Typed::Line(line)) => talk.typed(&line).await,
-                Some(Typed::Interrupted) => talk.interrupted_line(),
-                None => Next::Leave,
+            line = lines.recv() => match line {
+                Some(Input::Line(line)) => chat.on_line(&line).await,
+                Some(Input::Interrupted) => chat.on_interrupted_line(),
+                None => Next::Exit,
             },
-            heard = next_of(&mut talk.stream) => match talk.heard(heard) {
+            event = next_event(&mut chat.stream) => match chat.on_stream_event(event) {
                 Ok(next) => next,
                 Err(error) => {
-                    talk.setting.terminal.leave();
+                    chat.context.terminal.leave();
                     return Err(error);
                 }
             },
-            Some(done) = done.recv() => talk.done(done),
-            _ = interrupts.recv() => talk.interrupted(),
-            _ = terminated.recv() => Next::Leave,
-            _ = seconds.tick(), if talk.screen.is_counting() => {
-                let out = talk.screen.tick(talk.setting.now());
-                talk.setting.show(out);
-                Next::GoOn
+            Some(response) = responses.recv() => chat.on_response(response),
+            _ = interrupts.recv() => chat.on_interrupt(),
+            _ = terminated.recv() => Next::Exit,
+            _ = seconds.tick(), if chat.screen.is_counting() => {
+                let out = chat.screen.tick(chat.context.now());
+                chat.context.show(out);
+                Next::Continue
             }
         };
-        if matches!(next, Next::Leave) {
+        if matches!(next, Next::Exit) {
             break;
         }
     }
-    talk.leave().await;
+    chat.leave().await;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn next_of(stream: &mut Option<mpsc::Receiver<Heard>>) -> Heard {
+async fn next_event(stream: &mut Option<mpsc::Receiver<StreamEvent>>) -> StreamEvent {
     match stream {
-        Some(stream) => stream.recv().await.unwrap_or(Heard::Over),
+        Some(stream) => stream.recv().await.unwrap_or(StreamEvent::Ended),
         None => std::future::pending().await,
     }
 }
 
-impl Conversation {
-    /// Greets, and shows the answer that is being given, if one is.
-    async fn begin(&mut self) {
-        let goal = &self.setting.goal;
-        let greeting = format!("{} · {} at {} · /help", goal.title, goal.id, self.setting.server.url);
-        self.tell(&greeting);
-        if let Some(run) = self.setting.goal.run_id.clone()
-            && self.setting.server.run(&run).await.is_ok_and(|run| run.is_open())
+impl InteractiveChat {
+    /// Greets the user, and follows the open run if there is one.
+    async fn greet(&mut self) {
+        let goal = &self.context.goal;
+        let greeting = format!("{} · {} at {} · /help", goal.title, goal.id, self.context.server.url);
+        self.info(&greeting);
+        if let Some(run) = self.context.goal.run_id
+            && self.context.server.run(run).await.is_ok_and(|run| !run.status.is_terminal())
         {
-            let path = path_of(&self.setting.goal.id).unwrap_or_default();
+            let path = path_of(&self.context.goal.id).unwrap_or_default();
             self.follow(format!("{path}/events?follow=true"));
         }
     }
 
-    /// Lines from an editor, where there can be one.
-    fn read_lines(&mut self) -> mpsc::Receiver<Typed> {
-        if self.setting.style.edited
-            && let Ok((editor, typed)) = Editor::start(&self.setting.folder.join("chat_history"))
+    /// Reads lines with an editor, or from stdin where no editor can run.
+    fn read_lines(&mut self) -> mpsc::Receiver<Input> {
+        if self.context.style.edited
+            && let Ok((editor, typed)) = Editor::start(&self.context.folder.join("chat_history"))
         {
-            self.setting.terminal.edited_by(editor);
+            self.context.terminal.edited_by(editor);
             return typed;
         }
-        typing::lines()
+        input::lines()
     }
 
-    async fn typed(&mut self, line: &str) -> Next {
-        self.setting.terminal.entered(line);
+    async fn on_line(&mut self, line: &str) -> Next {
+        self.context.terminal.entered(line);
         let out = self.screen.entered(line);
-        self.setting.show(out);
-        let next = self.obey(line).await;
-        if matches!(next, Next::GoOn) {
-            self.setting.terminal.go_on();
+        self.context.show(out);
+        let next = self.execute(line).await;
+        if matches!(next, Next::Continue) {
+            self.context.terminal.resume();
         }
         next
     }
 
-    async fn obey(&mut self, line: &str) -> Next {
-        let goal = self.setting.goal.id.clone();
+    async fn execute(&mut self, line: &str) -> Next {
+        let goal = self.context.goal.id.clone();
         match Command::read(line) {
-            Command::Say(text) => {
+            Command::Post(text) => {
                 self.screen.posted(&text);
-                self.send(Errand::Say { goal, text });
+                self.send(Request::Post { goal, text });
             }
-            Command::Nothing => {}
-            Command::Help => self.tell(HELP),
-            Command::History(limit) => self.send(Errand::History { goal, limit }),
+            Command::Empty => {}
+            Command::Help => self.info(HELP),
+            Command::History(limit) => self.send(Request::History { goal, limit }),
             Command::Cancel if self.screen.is_busy() => self.cancel(),
-            Command::Cancel => self.tell("nothing is going on"),
-            Command::New => self.begin_anew().await,
-            Command::Quit => return Next::Leave,
+            Command::Cancel => self.info("no run is open"),
+            Command::New => self.start_new_goal().await,
+            Command::Quit => return Next::Exit,
             Command::Unknown(word) => {
-                self.tell(&format!("{word} is no command: /help lists them; begin with a space to send it"));
+                self.info(&format!(
+                    "there is no command {word}: /help lists them; begin with a space to send it"
+                ));
             }
         }
-        self.ask();
-        Next::GoOn
+        self.prompt();
+        Next::Continue
     }
 
-    fn heard(&mut self, heard: Heard) -> Result<Next, ChatError> {
-        match heard {
-            Heard::Event(event, json) => {
-                if let Event::RunStarted { run_id } = event.as_ref() {
-                    self.run = Some(run_id.clone());
+    fn on_stream_event(&mut self, event: StreamEvent) -> Result<Next, ChatError> {
+        match event {
+            StreamEvent::Event(event, json) => {
+                if let Event::RunStarted { run_id, .. } = event.as_ref() {
+                    self.run = Some(*run_id);
                 }
-                let out = self.screen.event(&event, self.setting.now());
-                self.setting.show_event(out, &json);
+                let out = self.screen.event(&event, self.context.now());
+                self.context.show_event(out, &json);
                 if event.ends_run() {
                     self.cancelling = false;
                 } else if self.cancelling && matches!(event.as_ref(), Event::RunStarted { .. }) {
                     self.cancel();
                 }
-                self.ask();
+                self.prompt();
             }
-            Heard::Lost(reason) => {
-                self.complain(&format!("the connection is lost: {reason}; reconnecting…"));
-                self.ask();
+            StreamEvent::Disconnected(reason) => {
+                self.error(&format!("connection lost: {reason}; reconnecting…"));
+                self.prompt();
             }
-            Heard::Back => {
-                self.tell("connected again");
-                self.ask();
+            StreamEvent::Reconnected => {
+                self.info("reconnected");
+                self.prompt();
             }
-            // The next message opens another one.
-            Heard::Over => self.stream = None,
-            Heard::Failed(error) => {
+            // The next message opens another stream.
+            StreamEvent::Ended => self.stream = None,
+            StreamEvent::Failed(error) => {
                 let out = self.screen.leave();
-                self.setting.show(out);
+                self.context.show(out);
                 return Err(error);
             }
         }
-        Ok(Next::GoOn)
+        Ok(Next::Continue)
     }
 
-    fn done(&mut self, done: Done) -> Next {
-        match done {
-            Done::Said { goal, accepted } if goal == self.setting.goal.id => {
+    fn on_response(&mut self, response: Response) -> Next {
+        match response {
+            Response::Posted { goal, accepted } if goal == self.context.goal.id => {
                 if self.run.is_none() {
-                    self.run = Some(accepted.run_id);
+                    self.run = accepted.message.run_id;
                 }
                 if self.stream.is_none() {
                     self.follow(format!("{}&follow=true", accepted.events_url));
                 }
             }
-            // The person has gone on to another goal.
-            Done::Said { .. } | Done::Cancelled => {}
-            Done::NotSaid { text, error } => {
+            // The user has switched to another goal.
+            Response::Posted { .. } | Response::Cancelled => {}
+            Response::PostFailed { text, error } => {
                 self.screen.refused(&text);
-                self.complain(&format!("not sent: {error}"));
+                self.error(&format!("not sent: {error}"));
             }
-            Done::History(messages) => {
+            Response::History(messages) => {
                 let out = self.screen.thread(&messages);
-                self.setting.show(out);
+                self.context.show(out);
             }
-            Done::Failed(error) => self.complain(&error.to_string()),
+            Response::Failed(error) => self.error(&error.to_string()),
         }
-        self.ask();
-        Next::GoOn
+        self.prompt();
+        Next::Continue
     }
 
-    /// Ctrl-C while a line was edited, which is gone.
-    fn interrupted_line(&mut self) -> Next {
-        self.setting.terminal.entered("");
-        let next = self.interrupted();
-        if matches!(next, Next::GoOn) {
-            self.setting.terminal.go_on();
+    /// Ctrl-C in the editor, which drops the line.
+    fn on_interrupted_line(&mut self) -> Next {
+        self.context.terminal.entered("");
+        let next = self.on_interrupt();
+        if matches!(next, Next::Continue) {
+            self.context.terminal.resume();
         }
         next
     }
 
-    /// The first Ctrl-C cancels what is going on; at the prompt, or pressed again, it leaves.
-    fn interrupted(&mut self) -> Next {
+    /// The first Ctrl-C cancels the open run; at the prompt, or pressed again, Ctrl-C leaves.
+    fn on_interrupt(&mut self) -> Next {
         self.screen.interrupted();
         if !self.screen.is_busy() || self.cancelling {
-            return Next::Leave;
+            return Next::Exit;
         }
-        self.tell("cancelling… (again to leave)");
+        self.info("cancelling… (again to leave)");
         self.cancel();
-        Next::GoOn
+        Next::Continue
     }
 
-    /// Cancels the run; one that has not been told of yet is cancelled as soon as it is.
+    /// Cancels the open run, or, if its id is not known yet, cancels it when it starts.
     fn cancel(&mut self) {
         self.cancelling = true;
-        if let Some(run) = self.run.clone() {
-            self.send(Errand::Cancel { run });
+        if let Some(run) = self.run {
+            self.send(Request::Cancel { run });
         }
     }
 
-    async fn begin_anew(&mut self) {
-        match self.setting.server.create_goal(&self.setting.goal.user_id, super::TITLE).await {
+    async fn start_new_goal(&mut self) {
+        match self.context.server.create_goal(self.context.goal.user_id, super::TITLE).await {
             Ok(goal) => {
-                self.setting.move_to(goal);
+                self.context.switch_to(goal);
                 self.stream = None;
                 self.run = None;
                 self.cancelling = false;
-                self.screen = Screen::new(self.setting.style);
-                let id = self.setting.goal.id.clone();
-                self.tell(&format!("a new conversation: {id}"));
+                self.screen = Screen::new(self.context.style);
+                let id = self.context.goal.id.clone();
+                self.info(&format!("new conversation: {id}"));
             }
-            Err(error) => self.complain(&format!("no new conversation: {error}")),
+            Err(error) => self.error(&format!("no new conversation was created: {error}")),
         }
     }
 
     fn follow(&mut self, path: String) {
-        self.stream = Some(follow(self.setting.server.clone(), path, &self.tasks));
+        self.stream = Some(follow(self.context.server.clone(), path, &self.tasks));
     }
 
-    fn send(&self, errand: Errand) {
-        // Whoever does them lives as long as this.
-        let _ = self.errands.send(errand);
+    fn send(&self, request: Request) {
+        // The receiver lives as long as this.
+        let _ = self.requests.send(request);
     }
 
-    fn ask(&mut self) {
-        let out = self.screen.ask();
-        self.setting.show(out);
+    fn prompt(&mut self) {
+        let out = self.screen.prompt();
+        self.context.show(out);
     }
 
-    fn tell(&mut self, text: &str) {
-        let out = self.screen.tell(text);
-        self.setting.show(out);
+    fn info(&mut self, text: &str) {
+        let out = self.screen.info(text);
+        self.context.show(out);
     }
 
-    fn complain(&mut self, text: &str) {
-        let out = self.screen.complain(text);
-        self.setting.show(out);
+    fn error(&mut self, text: &str) {
+        let out = self.screen.error(text);
+        self.context.show(out);
     }
 
-    /// Ends the line and sends what was typed last. What goes on goes on without its reader.
+    /// Ends the line and waits for the last requests. The open run goes on without the chat.
     async fn leave(mut self) {
         let out = self.screen.leave();
-        self.setting.show(out);
-        self.setting.terminal.leave();
+        self.context.show(out);
+        self.context.terminal.leave();
         if self.screen.is_busy() {
-            self.tell("the answer goes on; `houston chat` shows it");
+            self.info("the answer goes on; `houston chat` shows it");
         }
-        drop((self.stream, self.errands));
+        drop((self.stream, self.requests));
         self.tasks.close();
-        let _ = tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(EXIT_TIMEOUT, self.tasks.wait()).await;
     }
 }

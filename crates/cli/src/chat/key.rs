@@ -1,11 +1,11 @@
-//! The API key: from --key, else HOUSTON_API_KEY, else the file that `houston dev` writes.
+//! Finds the API key: --key, else HOUSTON_API_KEY, else the file that `houston dev` writes.
 
 use std::fmt;
 use std::path::Path;
 
 use super::error::ChatError;
 
-/// A key, and where it is from.
+/// An API key, and the option, variable or file it was read from.
 #[derive(Clone)]
 pub(crate) struct Key {
     pub(crate) secret: String,
@@ -19,10 +19,10 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The first that is there.
+    /// The first key that is set.
     ///
     /// # Errors
-    /// [`ChatError::NoKey`] says where it was looked for.
+    /// [`ChatError::NoKey`] when none is set.
     pub(crate) fn find(
         given: Option<String>,
         environment: impl Fn(&str) -> Option<String>,

@@ -1,35 +1,34 @@
-//! `houston chat`: a conversation in the terminal, over the API like any other client.
+//! `houston chat`: a conversation in the terminal. It talks to the API over HTTP like any other client.
 //!
-//! Pure parts decide, thin ones do: `houston_protocol` finds events in bytes, [`event`] reads them, [`screen`] turns them into
-//! text, [`rows`] finds its place on a terminal, [`command`] reads lines; [`server`] asks the API, [`follow`] reads a
-//! stream over all its connections, [`errand`] posts what was typed in its order, [`editor`] has lines typed,
-//! [`terminal`] writes. [`interactive`] and [`once`] put them together.
+//! The parts without I/O: [`screen`] turns events into text, [`rows`] computes what to write on a terminal, [`command`]
+//! parses lines. The parts with I/O: [`server`] sends requests to the API, [`follow`] reads an event stream and
+//! reconnects, [`request`] sends messages and commands in order, [`editor`] reads lines, [`terminal`] writes.
+//! [`interactive`] (a person at a terminal) and [`once`] (arguments or a pipe) combine them. Requests, responses and
+//! events are the types of `houston_protocol`.
 //!
 //! # Add a command
-//! A variant in [`command::Command`], its word in `Command::read`, its line in `HELP`, and what it does in
+//! Add a variant to [`command::Command`], its word to `Command::read`, its line to `HELP`, and its action to
 //! `interactive`.
 
 mod command;
 mod editor;
-mod errand;
 mod error;
-mod event;
-mod follow;
 #[cfg(test)]
-mod glass;
+mod fake_terminal;
+mod follow;
+mod goal;
+mod input;
 mod interactive;
 mod key;
-mod memory;
-mod message;
 mod notice;
 mod once;
 mod output;
-mod place;
+mod request;
 mod rows;
+mod saved_goals;
 mod screen;
 mod server;
 mod terminal;
-mod typing;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -39,24 +38,24 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
+use houston_protocol::agentable::AgentableResponse;
 
 pub(crate) use self::error::ChatError;
 use self::key::Key;
-pub(crate) use self::memory::Demo;
-use self::memory::{Memory, address};
-use self::message::Goal;
 use self::output::Output;
+pub(crate) use self::saved_goals::Demo;
+use self::saved_goals::{SavedGoals, address};
 use self::screen::Style;
 use self::server::Server;
 use self::terminal::Terminal;
 use crate::output::{Stream, is_terminal, print_json_text};
 
-/// Where Houston serves unless told otherwise.
+/// The server, unless --url, HOUSTON_URL or a `houston dev` in this folder says otherwise.
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
-/// The title of goals that are made here.
+/// The title of the goals that this command creates.
 const TITLE: &str = "Chat";
 
-/// What was asked for on the command line.
+/// The arguments of `houston chat`.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) url: Option<String>,
@@ -68,23 +67,23 @@ pub(crate) struct Options {
     pub(crate) folder: PathBuf,
 }
 
-/// Where a conversation takes place, and how it is shown.
-struct Setting {
+/// What both modes of the chat share: the server, the goal, and how output looks.
+struct ChatContext {
     server: Server,
-    goal: Goal,
-    memory: Memory,
+    goal: AgentableResponse,
+    saved_goals: SavedGoals,
     ids: Arc<Ids>,
     style: Style,
     terminal: Terminal,
     json: bool,
-    /// Of this process; the lines typed are kept in it.
+    /// The folder of `--folder`; the history of typed lines is stored there.
     folder: PathBuf,
 }
 
-/// Has the conversation.
+/// Runs the chat.
 ///
 /// # Errors
-/// [`ChatError`] says what to do, and the exit code.
+/// [`ChatError`]: the message says what to do, and [`ChatError::exit_code`] is the exit code.
 pub(crate) async fn run(
     options: Options,
     environment: impl Fn(&str) -> Option<String>,
@@ -94,45 +93,46 @@ pub(crate) async fn run(
     let url = url.unwrap_or_else(|| DEFAULT_URL.to_owned());
     let server = Server::new(url, Key::find(options.key.clone(), &environment, &options.folder)?)?;
     let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
-    let memory = Memory::read(&options.folder);
+    let saved_goals = SavedGoals::read(&options.folder);
     let login = environment("LOGNAME").or_else(|| environment("USER"));
     let goal =
-        place::find(&server, options.goal.as_deref(), &memory, demo.as_ref(), login.as_deref(), &ids).await?;
+        goal::find(&server, options.goal.as_deref(), &saved_goals, demo.as_ref(), login.as_deref(), &ids)
+            .await?;
 
     let interactive = options.message.is_none() && std::io::stdin().is_terminal();
-    let talk_to_stderr = !interactive || options.json || !is_terminal(Stream::Out);
-    let style = style(&options, interactive, talk_to_stderr, &environment);
-    let terminal = Terminal::new(&style, talk_to_stderr);
+    let info_to_stderr = !interactive || options.json || !is_terminal(Stream::Out);
+    let style = style(&options, interactive, info_to_stderr, &environment);
+    let terminal = Terminal::new(&style, info_to_stderr);
     let Options { json, folder, message, .. } = options;
-    let mut setting = Setting { server, goal, memory, ids, style, terminal, json, folder };
-    setting.remember();
+    let mut context = ChatContext { server, goal, saved_goals, ids, style, terminal, json, folder };
+    context.save_goal();
     if interactive {
-        Box::pin(interactive::talk(setting)).await
+        Box::pin(interactive::run(context)).await
     } else {
-        once::say(setting, message.as_deref()).await
+        once::run(context, message.as_deref()).await
     }
 }
 
 fn style(
     options: &Options,
     interactive: bool,
-    talk_to_stderr: bool,
+    info_to_stderr: bool,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Style {
-    let terminal = if talk_to_stderr { is_terminal(Stream::Err) } else { true };
+    let terminal = if info_to_stderr { is_terminal(Stream::Err) } else { true };
     let live = terminal && !options.json && environment("TERM").is_none_or(|name| name != "dumb");
     let colour = live && environment("NO_COLOR").is_none();
     let interactive = interactive && !options.json;
     Style {
         interactive,
-        edited: interactive && live && !talk_to_stderr,
+        edited: interactive && live && !info_to_stderr,
         live,
         colour,
         thoughts: options.thoughts,
     }
 }
 
-impl Setting {
+impl ChatContext {
     fn now(&self) -> DateTime<Utc> {
         self.ids.clock().now()
     }
@@ -141,7 +141,7 @@ impl Setting {
         self.terminal.show(output);
     }
 
-    /// Shows an event: as text, or as it came.
+    /// Shows an event: as text, or with `--json` as it was received.
     fn show_event(&mut self, output: Output, json: &str) {
         if self.json {
             print_json_text(json);
@@ -150,15 +150,15 @@ impl Setting {
         }
     }
 
-    fn move_to(&mut self, goal: Goal) {
+    fn switch_to(&mut self, goal: AgentableResponse) {
         self.goal = goal;
-        self.remember();
+        self.save_goal();
     }
 
-    /// A folder that cannot be written to costs a goal at the next start, and nothing now.
-    fn remember(&mut self) {
-        if let Err(error) = self.memory.keep(&self.server.url, &self.goal.id) {
-            tracing::warn!(%error, "the goal is not remembered");
+    /// Saves the goal for the next start. A failure is logged: the next start then creates a new goal.
+    fn save_goal(&mut self) {
+        if let Err(error) = self.saved_goals.save(&self.server.url, &self.goal.id) {
+            tracing::warn!(%error, "the goal was not saved for the next start");
         }
     }
 }

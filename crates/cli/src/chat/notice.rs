@@ -1,10 +1,10 @@
-//! What Houston itself tells an agent (a task ended, a check-in is due), as a person reads it.
+//! Renders a system message (a task ended, a check-in is due) as one line.
 
 use serde_json::Value;
 
 use super::output::one_line;
 
-/// One line: what happened, and the beginning of what it says.
+/// One line: what happened, and the beginning of the message.
 pub(crate) fn notice(metadata: &Value, content: &str) -> String {
     let tag = content.strip_prefix('<').and_then(|rest| rest.split_once('>')).map(|(tag, _)| tag);
     let named = tag.and_then(|tag| tag.split([' ', '/']).next());

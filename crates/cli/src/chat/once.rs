@@ -1,186 +1,185 @@
-//! Messages of the command line, or of a pipe: each is answered before the next, and then it is over.
+//! `houston chat` with a message, or with lines from a pipe: each message is answered before the next is posted.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use houston_domain::message::MessageStatus;
+use houston_protocol::agui::{self, Event};
+use houston_protocol::message::MessageResponse;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::Setting;
+use super::ChatContext;
 use super::command::Command;
-use super::errand::{self, TRIES_OF_A_PROGRAM};
 use super::error::ChatError;
-use super::event::Event;
-use super::follow::{Heard, follow};
-use super::message::Accepted;
+use super::follow::{StreamEvent, follow};
+use super::input::{self, Input};
+use super::request::{self, SCRIPT_ATTEMPTS};
 use super::screen::Screen;
-use super::typing::{self, Typed};
 
-/// How long a program waits for a server that has gone away.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for a server that has gone away.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What programs exit with that Ctrl-C ended.
+/// The exit code after Ctrl-C (128 + SIGINT).
 const INTERRUPTED: u8 = 130;
 
-/// How a message fared.
+/// How a message ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fared {
+enum Outcome {
     Answered,
     Failed,
-    /// Cancelled from here.
+    /// Cancelled with Ctrl-C.
     Interrupted,
 }
 
-/// Posts `message`, or else each line of stdin, and shows the answers. 0 when all were answered.
+/// Posts `message`, or else each line of stdin, and prints the answers. Exit code 0 when all were answered.
 ///
 /// # Errors
-/// When the server does not answer.
-pub(super) async fn say(setting: Setting, message: Option<&str>) -> Result<ExitCode, ChatError> {
-    let mut teller = Teller::new(setting)?;
+/// [`ChatError`] when a request fails, or when there is no message.
+pub(super) async fn run(context: ChatContext, message: Option<&str>) -> Result<ExitCode, ChatError> {
+    let mut chat = ScriptedChat::new(context)?;
     let mut worst = None;
     if let Some(message) = message {
-        worst = Some(teller.exchange(message).await?);
+        worst = Some(chat.exchange(message).await?);
     } else {
-        let mut lines = typing::lines();
-        while let Some(line) = teller.next_line(&mut lines).await {
-            let fared = teller.exchange(&line).await?;
-            worst = worst.filter(|_| fared == Fared::Answered).or(Some(fared));
-            if fared == Fared::Interrupted {
+        let mut lines = input::lines();
+        while let Some(line) = chat.next_line(&mut lines).await {
+            let outcome = chat.exchange(&line).await?;
+            worst = worst.filter(|_| outcome == Outcome::Answered).or(Some(outcome));
+            if outcome == Outcome::Interrupted {
                 break;
             }
         }
     }
-    if teller.left {
+    if chat.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     match worst {
-        Some(Fared::Answered) => Ok(ExitCode::SUCCESS),
-        Some(Fared::Failed) => Ok(ExitCode::FAILURE),
-        Some(Fared::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
-        None => Err(ChatError::NothingSaid),
+        Some(Outcome::Answered) => Ok(ExitCode::SUCCESS),
+        Some(Outcome::Failed) => Ok(ExitCode::FAILURE),
+        Some(Outcome::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
+        None => Err(ChatError::NoMessage),
     }
 }
 
-struct Teller {
-    setting: Setting,
+struct ScriptedChat {
+    context: ChatContext,
     screen: Screen,
     tasks: TaskTracker,
     interrupts: Signal,
-    /// Ctrl-C was pressed between messages.
-    left: bool,
+    /// Ctrl-C was pressed between two messages.
+    interrupted: bool,
 }
 
-impl Teller {
-    fn new(setting: Setting) -> Result<Self, ChatError> {
+impl ScriptedChat {
+    fn new(context: ChatContext) -> Result<Self, ChatError> {
         let interrupts =
             signal(SignalKind::interrupt()).map_err(|error| ChatError::Signals(error.to_string()))?;
-        let screen = Screen::new(setting.style);
-        Ok(Self { setting, screen, tasks: TaskTracker::new(), interrupts, left: false })
+        let screen = Screen::new(context.style);
+        Ok(Self { context, screen, tasks: TaskTracker::new(), interrupts, interrupted: false })
     }
 
-    /// The next line that says something; none after `/quit`.
-    async fn next_line(&mut self, lines: &mut mpsc::Receiver<Typed>) -> Option<String> {
+    /// The next line that is not empty; `None` after `/quit` and at the end.
+    async fn next_line(&mut self, lines: &mut mpsc::Receiver<Input>) -> Option<String> {
         loop {
             let line = tokio::select! {
                 typed = lines.recv() => match typed {
-                    Some(Typed::Line(line)) => line,
-                    Some(Typed::Interrupted) | None => return None,
+                    Some(Input::Line(line)) => line,
+                    Some(Input::Interrupted) | None => return None,
                 },
                 _ = self.interrupts.recv() => {
-                    self.left = true;
+                    self.interrupted = true;
                     return None;
                 }
             };
             match Command::read(&line) {
-                Command::Nothing => {}
+                Command::Empty => {}
                 Command::Quit => return None,
                 _ => return Some(line.trim().to_owned()),
             }
         }
     }
 
-    /// Posts a message and shows what its run says, to its end.
-    async fn exchange(&mut self, text: &str) -> Result<Fared, ChatError> {
-        let Setting { server, ids, goal, .. } = &self.setting;
-        let accepted = errand::post(server, ids, &goal.id, text, TRIES_OF_A_PROGRAM).await?;
+    /// Posts a message and prints the events of its run to their end.
+    async fn exchange(&mut self, text: &str) -> Result<Outcome, ChatError> {
+        let ChatContext { server, ids, goal, .. } = &self.context;
+        let accepted = request::post(server, ids, &goal.id, text, SCRIPT_ATTEMPTS).await?;
         self.screen.posted(text);
         let mut stream = follow(server.clone(), accepted.events_url.clone(), &self.tasks);
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
-        let (mut run, mut interrupted) = (String::new(), false);
-        let mut patience = None;
+        let (mut run, mut interrupted) = (None, false);
+        let mut deadline = None;
         loop {
-            let heard = tokio::select! {
-                heard = stream.recv() => heard.unwrap_or(Heard::Over),
+            let event = tokio::select! {
+                event = stream.recv() => event.unwrap_or(StreamEvent::Ended),
                 _ = self.interrupts.recv() => {
                     if std::mem::replace(&mut interrupted, true) {
-                        return Ok(Fared::Interrupted);
+                        return Ok(Outcome::Interrupted);
                     }
-                    self.interrupt(&accepted).await?;
+                    self.interrupt(&accepted.message).await?;
                     continue;
                 }
                 _ = seconds.tick(), if self.screen.is_counting() => {
-                    let out = self.screen.tick(self.setting.now());
-                    self.setting.show(out);
+                    let out = self.screen.tick(self.context.now());
+                    self.context.show(out);
                     continue;
                 }
-                reason = lost_for_good(&mut patience) => {
-                    return Err(ChatError::Unreachable { url: self.setting.server.url.clone(), reason });
+                reason = reconnect_timed_out(&mut deadline) => {
+                    return Err(ChatError::Unreachable { url: self.context.server.url.clone(), reason });
                 }
             };
-            match heard {
-                Heard::Event(event, json) => {
-                    let out = self.screen.event(&event, self.setting.now());
-                    self.setting.show_event(out, &json);
-                    if let Event::RunStarted { run_id } = event.as_ref() {
-                        run.clone_from(run_id);
+            match event {
+                StreamEvent::Event(event, json) => {
+                    let out = self.screen.event(&event, self.context.now());
+                    self.context.show_event(out, &json);
+                    if let Event::RunStarted { run_id, .. } = event.as_ref() {
+                        run = Some(*run_id);
                     }
-                    if event.ends_run() && run == accepted.run_id {
-                        return Ok(fared(&event, interrupted));
+                    if event.ends_run() && run == accepted.message.run_id {
+                        return Ok(outcome_of(&event, interrupted));
                     }
                 }
-                Heard::Lost(reason) => {
-                    let out =
-                        self.screen.complain(&format!("the connection is lost: {reason}; reconnecting…"));
-                    self.setting.show(out);
-                    patience = Some((tokio::time::Instant::now() + PATIENCE, reason));
+                StreamEvent::Disconnected(reason) => {
+                    let out = self.screen.error(&format!("connection lost: {reason}; reconnecting…"));
+                    self.context.show(out);
+                    deadline = Some((tokio::time::Instant::now() + RECONNECT_TIMEOUT, reason));
                 }
-                Heard::Back => patience = None,
-                Heard::Over => return self.fate(&accepted).await,
-                Heard::Failed(error) => return Err(error),
+                StreamEvent::Reconnected => deadline = None,
+                StreamEvent::Ended => return self.final_outcome(&accepted.message).await,
+                StreamEvent::Failed(error) => return Err(error),
             }
         }
     }
 
-    async fn interrupt(&mut self, accepted: &Accepted) -> Result<(), ChatError> {
+    async fn interrupt(&mut self, message: &MessageResponse) -> Result<(), ChatError> {
         self.screen.interrupted();
-        let out = self.screen.tell("cancelling… (again to leave)");
-        self.setting.show(out);
-        self.setting.server.cancel(&accepted.run_id).await
-    }
-
-    /// What became of a message whose stream is over: another run may have answered it.
-    async fn fate(&self, accepted: &Accepted) -> Result<Fared, ChatError> {
-        let status = self.setting.server.status(&accepted.id).await?;
-        Ok(if status.as_deref() == Some("answered") { Fared::Answered } else { Fared::Failed })
-    }
-}
-
-fn fared(end: &Event, interrupted: bool) -> Fared {
-    match end {
-        Event::RunFinished { outcome, .. }
-            if outcome.as_ref().is_none_or(|outcome| outcome.name != "cancelled") =>
-        {
-            Fared::Answered
+        let out = self.screen.info("cancelling… (again to leave)");
+        self.context.show(out);
+        match message.run_id {
+            Some(run) => self.context.server.cancel(run).await,
+            None => Ok(()),
         }
-        _ if interrupted => Fared::Interrupted,
-        _ => Fared::Failed,
+    }
+
+    /// The outcome of a message whose stream has ended without the end of its run: another run may have answered it.
+    async fn final_outcome(&self, message: &MessageResponse) -> Result<Outcome, ChatError> {
+        let status = self.context.server.status(message.id).await?;
+        Ok(if status == Some(MessageStatus::Answered) { Outcome::Answered } else { Outcome::Failed })
     }
 }
 
-/// Ends with the reason when the connection was lost too long ago.
-async fn lost_for_good(patience: &mut Option<(tokio::time::Instant, String)>) -> String {
-    match patience {
+fn outcome_of(end: &Event<'_>, interrupted: bool) -> Outcome {
+    match end {
+        Event::RunFinished { outcome: agui::Outcome::Success, .. } => Outcome::Answered,
+        _ if interrupted => Outcome::Interrupted,
+        _ => Outcome::Failed,
+    }
+}
+
+/// Ends with the reason when the deadline for reconnecting has passed; pending while the connection works.
+async fn reconnect_timed_out(deadline: &mut Option<(tokio::time::Instant, String)>) -> String {
+    match deadline {
         Some((until, reason)) => {
             tokio::time::sleep_until(*until).await;
             reason.clone()

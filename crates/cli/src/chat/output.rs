@@ -1,18 +1,18 @@
-//! What is to be shown, and where: decided by [`Screen`](super::screen::Screen), written by
+//! What is to be written: decided by [`Screen`](super::screen::Screen), written by
 //! [`Terminal`](super::terminal::Terminal).
 
-use crate::output::{self, Control, Painted, Stream, harmless};
+use crate::output::{self, Control, Painted, Stream, sanitized};
 
-/// Where a text goes.
+/// The kind of a text, which decides the stream it is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// What the agent says.
+    /// The agent's answer.
     Reply,
     /// Everything else.
-    Talk,
+    Info,
 }
 
-/// How a text stands out.
+/// How a text is highlighted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     Plain,
@@ -40,18 +40,18 @@ pub(crate) struct Piece {
     pub(crate) text: String,
 }
 
-/// Texts in the order they are to be written, and what stands below them.
+/// Texts in the order in which they are written, and the transient lines below them.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Output {
     pub(crate) pieces: Vec<Piece>,
-    /// Lines that pass, below everything that stays: only a terminal shows them. `None`: as before.
-    pub(crate) passing: Option<Vec<Passing>>,
+    /// Lines below all others that the next output replaces; only a terminal shows them. `None`: unchanged.
+    pub(crate) transient: Option<Vec<Transient>>,
 }
 
-/// Text that is taken back.
+/// Text that is erased later.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Passing {
+pub(crate) struct Transient {
     pub(crate) paint: Paint,
     pub(crate) text: String,
     /// How many of its last rows are shown at most.
@@ -67,20 +67,20 @@ impl Output {
         }
     }
 
-    /// Writes replies to stdout, and the talk there too or to stderr, without what passes.
-    pub(crate) fn write(&self, talk_to_stderr: bool, colour: bool) {
+    /// Writes replies to stdout, and the rest to stdout or stderr, without transient lines.
+    pub(crate) fn write(&self, info_to_stderr: bool, colour: bool) {
         for piece in &self.pieces {
             let stream =
-                if piece.channel == Channel::Talk && talk_to_stderr { Stream::Err } else { Stream::Out };
+                if piece.channel == Channel::Info && info_to_stderr { Stream::Err } else { Stream::Out };
             output::paint(stream, &piece.painted(colour));
         }
     }
 
-    /// All texts, those of the talk in brackets when `marked`.
+    /// All texts, for tests; with `marked`, those that are no reply are in brackets.
     #[cfg(test)]
     pub(crate) fn shown(&self, marked: bool) -> String {
         let show = |piece: &Piece| match piece.channel {
-            Channel::Talk if marked => format!("[{}]", piece.text),
+            Channel::Info if marked => format!("[{}]", piece.text),
             _ => piece.text.clone(),
         };
         self.pieces.iter().map(show).collect()
@@ -98,10 +98,10 @@ impl Piece {
     }
 }
 
-/// The first line, shortened: for places where only one fits.
+/// The first line, cut to 200 characters.
 pub(crate) fn one_line(text: &str) -> String {
     const LONGEST: usize = 200;
-    let line = harmless(text.trim().lines().next().unwrap_or_default()).into_owned();
+    let line = sanitized(text.trim().lines().next().unwrap_or_default()).into_owned();
     match line.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,

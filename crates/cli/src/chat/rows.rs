@@ -1,27 +1,27 @@
-//! Where the rows of a conversation stand on a terminal: what to write so that new text follows the old, above what
-//! passes and above the line a person types in. No I/O.
+//! Computes what to write on a terminal so that new text follows the old text, above the transient lines and above the
+//! input line. No I/O.
 //!
-//! Before and after each write the cursor is in the first column, below everything that was written. So it does not
-//! matter whether an editor, a prompt or nothing follows.
+//! Before and after each write the cursor is in the first column below everything written. So it does not matter whether
+//! an editor, a prompt or nothing follows.
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::output::{Output, Paint, Passing};
-use crate::output::{Control, Painted, harmless};
+use super::output::{Output, Paint, Transient};
+use crate::output::{Control, Painted, sanitized};
 
-/// See the module.
+/// The rows of a terminal that may still change.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     colour: bool,
-    /// The last row, which goes on: text that has not ended its line.
+    /// The text of the last row, while its line has not ended.
     last: Vec<(Paint, String)>,
-    /// Its width in columns.
+    /// The width of `last` in columns.
     columns: usize,
-    passing: Vec<Passing>,
-    /// How many rows `passing` takes.
+    transient: Vec<Transient>,
+    /// How many rows `transient` takes.
     below: usize,
-    /// Rows below these that are to be taken back with the next write.
-    taken_back: usize,
+    /// Rows below these that the next write erases.
+    erase_rows: usize,
 }
 
 impl Rows {
@@ -29,16 +29,16 @@ impl Rows {
         Self { colour, ..Self::default() }
     }
 
-    /// What to write on a terminal of that size so that the output is shown.
+    /// What to write on a terminal of this size to show the output.
     pub(crate) fn show(&mut self, output: &Output, (width, height): (usize, usize)) -> Painted {
         let width = width.max(2);
         let mut written = Painted::default();
-        let passes_on = output.passing.as_ref().is_none_or(|passing| *passing == self.passing);
-        if output.pieces.is_empty() && passes_on && self.taken_back == 0 {
+        let passes_on = output.transient.as_ref().is_none_or(|transient| *transient == self.transient);
+        if output.pieces.is_empty() && passes_on && self.erase_rows == 0 {
             return written;
         }
         let open = usize::from(!self.last.is_empty());
-        written.control(Control::EraseRows(open + self.below + std::mem::take(&mut self.taken_back)));
+        written.control(Control::EraseRows(open + self.below + std::mem::take(&mut self.erase_rows)));
         for (paint, text) in &self.last {
             self.write(&mut written, *paint, text);
         }
@@ -49,11 +49,11 @@ impl Rows {
         if !self.last.is_empty() {
             written.text("\n");
         }
-        if let Some(passing) = &output.passing {
-            self.passing.clone_from(passing);
+        if let Some(transient) = &output.transient {
+            self.transient.clone_from(transient);
         }
         self.below = 0;
-        for one in &self.passing {
+        for one in &self.transient {
             let most = one.rows.min((height / 2).max(1));
             for row in last_rows(&one.text, width, most) {
                 self.write(&mut written, one.paint, &row);
@@ -64,16 +64,15 @@ impl Rows {
         written
     }
 
-    /// A person ended a line that an editor showed below these rows, `prompt` columns to the right: it is taken back
-    /// with the next write.
-    pub(crate) fn take_back(&mut self, line: &str, prompt: usize, (width, _): (usize, usize)) {
+    /// Erases, with the next write, a line that an editor has shown below these rows, `prompt` columns to the right.
+    pub(crate) fn erase_input(&mut self, line: &str, prompt: usize, (width, _): (usize, usize)) {
         let columns = |line: &str| line.chars().map(|c| c.width().unwrap_or(0)).sum::<usize>();
         let mut rows = 0;
         for (nth, line) in line.split('\n').enumerate() {
             let before = if nth == 0 { prompt } else { 0 };
             rows += (before + columns(line)).div_ceil(width.max(2)).max(1);
         }
-        self.taken_back += rows;
+        self.erase_rows += rows;
     }
 
     fn write(&self, written: &mut Painted, paint: Paint, text: &str) {
@@ -83,9 +82,9 @@ impl Rows {
         control.into_iter().for_each(|_| written.control(Control::Plain));
     }
 
-    /// Keeps in mind where the text ends: a terminal begins a new row when one is full.
+    /// Tracks where the text ends: a terminal begins a new row when one is full.
     fn follow(&mut self, paint: Paint, text: &str, width: usize) {
-        for c in harmless(text).chars() {
+        for c in sanitized(text).chars() {
             if c == '\n' {
                 self.last.clear();
                 self.columns = 0;
@@ -105,10 +104,10 @@ impl Rows {
     }
 }
 
-/// The last rows of a text as it would be wrapped.
+/// The last rows of a text, wrapped at the width of the terminal.
 fn last_rows(text: &str, width: usize, most: usize) -> Vec<String> {
     let mut rows = Vec::new();
-    for line in harmless(text.trim_end()).replace('\t', "    ").lines() {
+    for line in sanitized(text.trim_end()).replace('\t', "    ").lines() {
         let (mut row, mut columns) = (String::new(), 0);
         for c in line.chars() {
             let next = c.width().unwrap_or(0);
@@ -126,7 +125,7 @@ fn last_rows(text: &str, width: usize, most: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::glass::Glass;
+    use super::super::fake_terminal::FakeTerminal;
     use super::super::output::Channel;
     use super::*;
 
@@ -138,38 +137,38 @@ mod tests {
         output
     }
 
-    fn passing(text: &str) -> Output {
-        let passing = Passing { paint: Paint::Dim, text: text.to_owned(), rows: 2 };
-        Output { passing: Some(vec![passing]), ..Output::default() }
+    fn transient(text: &str) -> Output {
+        let transient = Transient { paint: Paint::Dim, text: text.to_owned(), rows: 2 };
+        Output { transient: Some(vec![transient]), ..Output::default() }
     }
 
     #[test]
-    fn text_goes_on_above_what_passes() {
-        let (mut rows, mut screen) = (Rows::new(false), Glass::new(SIZE.0));
+    fn text_continues_above_transient_lines() {
+        let (mut rows, mut screen) = (Rows::new(false), FakeTerminal::new(SIZE.0));
         let steps: [(Output, &[&str]); 7] = [
-            (passing("thinking…"), &["thinking…", ""]),
+            (transient("thinking…"), &["thinking…", ""]),
             (said("one two"), &["one two", "thinking…", ""]),
             (said(" three four"), &["one two th", "ree four", "thinking…", ""]),
-            (passing("a b c d e f g h i j k"), &["one two th", "ree four", " f g h i ", "j k", ""]),
-            (passing(""), &["one two th", "ree four", ""]),
+            (transient("a b c d e f g h i j k"), &["one two th", "ree four", " f g h i ", "j k", ""]),
+            (transient(""), &["one two th", "ree four", ""]),
             (said("!\nnew"), &["one two th", "ree four!", "new", ""]),
             (said("\n"), &["one two th", "ree four!", "new", ""]),
         ];
         for (output, expected) in steps {
-            screen.take(&rows.show(&output, SIZE));
+            screen.write(&rows.show(&output, SIZE));
             assert_eq!(screen.rows, expected, "{output:?}");
         }
     }
 
     #[test]
-    fn a_line_that_was_typed_below_is_taken_back() {
-        let (mut rows, mut screen) = (Rows::new(false), Glass::new(SIZE.0));
-        screen.take(&rows.show(&said("half a s"), SIZE));
+    fn typed_line_below_is_erased() {
+        let (mut rows, mut screen) = (Rows::new(false), FakeTerminal::new(SIZE.0));
+        screen.write(&rows.show(&said("half a s"), SIZE));
         // The editor's rows: the prompt and a line that needs two.
         screen.rows.pop();
         screen.rows.extend(["> 12345678".to_owned(), "9".to_owned(), String::new()]);
-        rows.take_back("123456789", 2, SIZE);
-        screen.take(&rows.show(&said("entence"), SIZE));
+        rows.erase_input("123456789", 2, SIZE);
+        screen.write(&rows.show(&said("entence"), SIZE));
         assert_eq!(screen.rows, ["half a sen", "tence", ""]);
     }
 }

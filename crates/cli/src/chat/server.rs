@@ -1,21 +1,29 @@
-//! Houston's API, as a client.
+//! An HTTP client of Houston's API.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::id::{MessageId, RunId, UserId};
+use houston_domain::message::MessageStatus;
+use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
+use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
+use houston_protocol::page::Page;
+use houston_protocol::problem::{Problem, ProblemCode};
+use houston_protocol::run::RunResponse;
+use houston_protocol::user::{CreateUser, UserResponse};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, header};
 use rustls::{ClientConfig, RootCertStore};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::error::ChatError;
 use super::key::Key;
-use super::message::{Accepted, Fate, Goal, Message, Messages, Problem, Run, User};
 
-/// How long an answer may take, and a stream to begin.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// The time limit of a request, and of the head of a stream.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server, and the key that opens it. Cheap to clone.
+/// A server's address and an API key. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     http: Client,
@@ -24,10 +32,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server at `url`; nothing is asked yet.
+    /// A client of the server at `url`. Sends nothing yet.
     ///
     /// # Errors
-    /// When `url` is no address, or no client can be built.
+    /// [`ChatError::BadUrl`] when `url` is no HTTP address, [`ChatError::Client`] when the HTTP client cannot be built.
     pub(crate) fn new(url: String, key: Key) -> Result<Self, ChatError> {
         let parsed =
             reqwest::Url::parse(&url).ok().filter(|parsed| matches!(parsed.scheme(), "http" | "https"));
@@ -40,7 +48,7 @@ impl Server {
             .http1_only()
             .tcp_nodelay(true)
             .connect_timeout(Duration::from_secs(5))
-            // A redirect would carry the key elsewhere.
+            // A redirect would send the key to another server.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("houston-chat/", env!("CARGO_PKG_VERSION")));
         if local {
@@ -50,70 +58,85 @@ impl Server {
         Ok(Self { http, url, key })
     }
 
-    /// The goal, or any other agentable: its kind stands in its id.
-    pub(crate) async fn goal(&self, id: &str) -> Result<Goal, ChatError> {
-        let Some(path) = path_of(id) else { return Err(self.no_goal(id)) };
-        self.of_goal(id, self.answer(self.request(Method::GET, &path)).await)
+    /// A goal, or another agentable: its id begins with its kind.
+    pub(crate) async fn goal(&self, id: &str) -> Result<AgentableResponse, ChatError> {
+        let Some(path) = path_of(id) else { return Err(self.goal_not_found(id)) };
+        self.for_goal(id, self.answer(self.request(Method::GET, &path)).await)
     }
 
     /// The last messages, oldest first.
-    pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<Message>, ChatError> {
-        let Some(path) = path_of(goal) else { return Err(self.no_goal(goal)) };
+    pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<MessageResponse>, ChatError> {
+        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
         let request = self.request(Method::GET, &format!("{path}/messages?limit={limit}"));
-        let mut messages: Messages = self.of_goal(goal, self.answer(request).await)?;
+        let mut messages: Page<MessageResponse> = self.for_goal(goal, self.answer(request).await)?;
         messages.data.reverse();
         Ok(messages.data)
     }
 
-    /// Posts a message. The same `idempotency_key` posts it once, however often it is sent.
+    /// Posts a message. However often it is sent with one `idempotency_key`, it is stored once.
     pub(crate) async fn post(
         &self,
         goal: &str,
         text: &str,
         idempotency_key: &str,
-    ) -> Result<Accepted, ChatError> {
-        let Some(path) = path_of(goal) else { return Err(self.no_goal(goal)) };
-        let request = self
-            .request(Method::POST, &format!("{path}/messages"))
-            .header("Idempotency-Key", idempotency_key)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(json!({ "content": text }).to_string());
-        self.of_goal(goal, self.answer(request).await)
+    ) -> Result<AcceptedMessageResponse, ChatError> {
+        let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
+        let message = CreateMessage { content: text.to_owned(), metadata: Map::new(), double_texting: None };
+        let request = self.post_json(&format!("{path}/messages"), &message)?;
+        self.for_goal(goal, self.answer(request.header("Idempotency-Key", idempotency_key)).await)
     }
 
-    /// What became of a message: `pending`, `processing`, `answered` or `failed`.
-    pub(crate) async fn status(&self, message: &str) -> Result<Option<String>, ChatError> {
-        let fate: Fate = self.answer(self.request(Method::GET, &format!("/v1/messages/{message}"))).await?;
-        Ok(fate.status)
+    /// How far a message has come; `None` for a message that no user wrote.
+    pub(crate) async fn status(&self, message: MessageId) -> Result<Option<MessageStatus>, ChatError> {
+        let request = self.request(Method::GET, &format!("/v1/messages/{message}"));
+        let message: MessageResponse = self.answer(request).await?;
+        Ok(message.status)
     }
 
-    pub(crate) async fn run(&self, run: &str) -> Result<Run, ChatError> {
+    pub(crate) async fn run(&self, run: RunId) -> Result<RunResponse, ChatError> {
         self.answer(self.request(Method::GET, &format!("/v1/runs/{run}"))).await
     }
 
-    /// Asks to stop a run. One that is over already is no failure.
-    pub(crate) async fn cancel(&self, run: &str) -> Result<(), ChatError> {
+    /// Requests cancellation of a run. A run that has already ended is no error.
+    pub(crate) async fn cancel(&self, run: RunId) -> Result<(), ChatError> {
         let request = self.request(Method::POST, &format!("/v1/runs/{run}/cancel"));
         match self.answer::<Value>(request).await {
-            Err(ChatError::Refused { code, .. }) if code == "invalid_state" => Ok(()),
+            Err(ChatError::Refused { code, .. }) if code == ProblemCode::InvalidState => Ok(()),
             answered => answered.map(drop),
         }
     }
 
-    /// Makes a user. `None` when the external id is taken.
-    pub(crate) async fn create_user(&self, external_id: &str, name: &str) -> Result<Option<User>, ChatError> {
-        let body = json!({ "external_id": external_id, "name": name });
-        match self.create("/v1/users", &body).await {
-            Err(ChatError::Refused { code, .. }) if code == "already_exists" => Ok(None),
+    /// Creates a user. `None` when the external id is taken.
+    pub(crate) async fn create_user(
+        &self,
+        external_id: &str,
+        name: &str,
+    ) -> Result<Option<UserResponse>, ChatError> {
+        let user =
+            CreateUser { name: name.to_owned(), external_id: Some(external_id.to_owned()), time_zone: None };
+        match self.answer(self.post_json("/v1/users", &user)?).await {
+            Err(ChatError::Refused { code, .. }) if code == ProblemCode::AlreadyExists => Ok(None),
             created => created.map(Some),
         }
     }
 
-    pub(crate) async fn create_goal(&self, user: &str, title: &str) -> Result<Goal, ChatError> {
-        self.create("/v1/goals", &json!({ "user_id": user, "title": title })).await
+    pub(crate) async fn create_goal(
+        &self,
+        user_id: UserId,
+        title: &str,
+    ) -> Result<AgentableResponse, ChatError> {
+        let goal = CreateAgentable {
+            user_id,
+            title: Some(title.to_owned()),
+            description: String::new(),
+            agent_id: None,
+            team_id: None,
+            tools: None,
+        };
+        self.answer(self.post_json("/v1/goals", &goal)?).await
     }
 
-    /// Opens a stream; `None` when there is nothing more to come.
+    /// Opens an event stream; `None` when it has nothing more to send (204).
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -134,9 +157,9 @@ impl Server {
         Err(self.refusal(response).await)
     }
 
-    async fn create<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ChatError> {
-        let request = self.request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
-        self.answer(request.body(body.to_string())).await
+    fn post_json(&self, path: &str, body: &impl Serialize) -> Result<RequestBuilder, ChatError> {
+        let body = serde_json::to_vec(body).map_err(|error| ChatError::Client(error.to_string()))?;
+        Ok(self.request(Method::POST, path).header(header::CONTENT_TYPE, "application/json").body(body))
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -144,7 +167,7 @@ impl Server {
     }
 
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ChatError> {
-        let response = self.send(request.timeout(ANSWERS_WITHIN)).await?;
+        let response = self.send(request.timeout(REQUEST_TIMEOUT)).await?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
@@ -157,32 +180,29 @@ impl Server {
         })
     }
 
-    /// Sends a request, until the head of the answer.
+    /// Sends a request and waits for the head of the response.
     async fn send(&self, request: RequestBuilder) -> Result<Response, ChatError> {
-        match tokio::time::timeout(ANSWERS_WITHIN, request.send()).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(self.unreachable(&error)),
             Err(_) => {
-                let reason = format!("no answer within {} s", ANSWERS_WITHIN.as_secs());
+                let reason = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
                 Err(ChatError::Unreachable { url: self.url.clone(), reason })
             }
         }
     }
 
-    /// Why it was refused, as far as the answer says.
+    /// The error that a response other than success stands for.
     async fn refusal(&self, response: Response) -> ChatError {
         let (url, status, content) = (self.url.clone(), response.status(), content_type(&response));
-        let body = tokio::time::timeout(ANSWERS_WITHIN, response.bytes()).await;
-        let problem =
-            body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice::<Problem>(&body).ok());
+        let body = tokio::time::timeout(REQUEST_TIMEOUT, response.bytes()).await;
+        let problem = body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body).ok());
         match problem {
-            Some(Problem { code: Some(code), .. }) if code == "unauthorized" => {
+            Some(Problem { code: ProblemCode::Unauthorized, .. }) => {
                 ChatError::KeyRefused { url, origin: self.key.origin.clone() }
             }
-            Some(Problem { code: Some(code), detail, title }) => {
-                ChatError::Refused { code, detail: detail.or(title).unwrap_or_else(|| status.to_string()) }
-            }
-            // What stands before Houston may answer in its place while it is away.
+            Some(Problem { code, detail, .. }) => ChatError::Refused { code, detail: detail.into_owned() },
+            // A proxy in front of Houston may answer while Houston is unreachable.
             _ if status.is_server_error() => {
                 let reason = format!("status {status}");
                 ChatError::Unreachable { url, reason }
@@ -191,15 +211,15 @@ impl Server {
         }
     }
 
-    fn of_goal<T>(&self, goal: &str, answered: Result<T, ChatError>) -> Result<T, ChatError> {
+    fn for_goal<T>(&self, goal: &str, answered: Result<T, ChatError>) -> Result<T, ChatError> {
         answered.map_err(|error| match error {
-            ChatError::Refused { code, .. } if code == "not_found" => self.no_goal(goal),
+            ChatError::Refused { code, .. } if code == ProblemCode::NotFound => self.goal_not_found(goal),
             error => error,
         })
     }
 
-    fn no_goal(&self, goal: &str) -> ChatError {
-        ChatError::NoGoal { url: self.url.clone(), goal: goal.to_owned() }
+    fn goal_not_found(&self, goal: &str) -> ChatError {
+        ChatError::GoalNotFound { url: self.url.clone(), goal: goal.to_owned() }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ChatError {
@@ -211,7 +231,7 @@ impl Server {
     }
 }
 
-/// `goal_…` → `/v1/goals/goal_…`; `None` for what cannot be an id.
+/// `goal_…` → `/v1/goals/goal_…`; `None` when the text cannot be an id.
 pub(crate) fn path_of(id: &str) -> Option<String> {
     let (kind, rest) = id.rsplit_once('_')?;
     let plain = |text: &str| {
@@ -226,7 +246,7 @@ fn content_type(response: &Response) -> String {
     value.unwrap_or("no content type").to_owned()
 }
 
-/// TLS on `ring`, trusting Mozilla's authorities and the machine's own.
+/// TLS by `ring`; trusts Mozilla's root certificates and those of this machine.
 fn tls() -> Result<ClientConfig, ChatError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,74 +1,76 @@
 //! The line that is being written.
 
-use super::{Paint, Screen};
-use crate::chat::output::{Channel, Output, Passing, one_line};
+use houston_protocol::agui::EntityId;
 
-/// What it holds.
+use super::{Paint, Screen};
+use crate::chat::output::{Channel, Output, Transient, one_line};
+
+/// What the current line contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
     /// Nothing.
     Start,
-    /// Text that stays.
+    /// Text of this channel.
     Text(Channel),
-    /// The cell of a tool call at work.
-    Cell(String),
-    /// The prompt, and what a person has typed after it.
+    /// The title of an open tool call.
+    ToolCall(EntityId),
+    /// The prompt, and what the user has typed after it.
     Prompt,
 }
 
 impl Screen {
-    /// Goes to the start of a line.
+    /// Moves to the start of a line.
     pub(super) fn clear(&mut self, out: &mut Output) {
         match &self.line {
             Line::Start => {}
             Line::Text(channel) => out.push(*channel, Paint::Plain, "\n"),
-            Line::Cell(_) | Line::Prompt => out.push(Channel::Talk, Paint::Plain, "\n"),
+            Line::ToolCall(_) | Line::Prompt => out.push(Channel::Info, Paint::Plain, "\n"),
         }
         self.line = Line::Start;
     }
 
     /// Writes a line that stays.
-    pub(super) fn talk(&mut self, out: &mut Output, paint: Paint, text: &str) {
+    pub(super) fn write_line(&mut self, out: &mut Output, paint: Paint, text: &str) {
         self.clear(out);
-        self.passing = None;
-        out.push(Channel::Talk, paint, text);
-        out.push(Channel::Talk, Paint::Plain, "\n");
+        self.transient = None;
+        out.push(Channel::Info, paint, text);
+        out.push(Channel::Info, Paint::Plain, "\n");
     }
 
-    /// Shows a line that goes by, where lines can.
-    pub(super) fn pass(&mut self, text: &str) {
+    /// Sets the status line below everything else, on a terminal.
+    pub(super) fn set_status(&mut self, text: &str) {
         if self.style.live {
-            self.passing = Some(Passing { paint: Paint::Dim, text: text.to_owned(), rows: 1 });
+            self.transient = Some(Transient { paint: Paint::Dim, text: text.to_owned(), rows: 1 });
         }
     }
 
-    /// A tool is at work.
-    pub(super) fn begin_cell(&mut self, out: &mut Output, id: &str, name: &str) {
+    /// Writes the title of a tool call that begins.
+    pub(super) fn start_tool_call(&mut self, out: &mut Output, id: EntityId, name: &str) {
         self.clear(out);
-        self.passing = None;
+        self.transient = None;
         let title = title(name);
-        out.push(Channel::Talk, Paint::Dim, &title);
-        self.cells.insert(id.to_owned(), title);
-        self.line = Line::Cell(id.to_owned());
+        out.push(Channel::Info, Paint::Dim, &title);
+        self.tool_calls.insert(id, title);
+        self.line = Line::ToolCall(id);
     }
 
-    /// It has answered, or failed.
-    pub(super) fn end_cell(&mut self, out: &mut Output, id: &str, failed: Option<&str>) {
-        let title = self.cells.remove(id).unwrap_or_else(|| "⚙ …".to_owned());
-        if !matches!(&self.line, Line::Cell(open) if open == id) {
+    /// Writes the result of a tool call: done, or the first line of the error.
+    pub(super) fn end_tool_call(&mut self, out: &mut Output, id: EntityId, failed: Option<&str>) {
+        let title = self.tool_calls.remove(&id).unwrap_or_else(|| "⚙ …".to_owned());
+        if !matches!(&self.line, Line::ToolCall(open) if *open == id) {
             self.clear(out);
-            out.push(Channel::Talk, Paint::Dim, &title);
+            out.push(Channel::Info, Paint::Dim, &title);
         }
         match failed {
-            None => out.push(Channel::Talk, Paint::Dim, " done"),
-            Some(why) => out.push(Channel::Talk, Paint::Red, &format!(" failed: {}", one_line(why))),
+            None => out.push(Channel::Info, Paint::Dim, " done"),
+            Some(why) => out.push(Channel::Info, Paint::Red, &format!(" failed: {}", one_line(why))),
         }
-        out.push(Channel::Talk, Paint::Plain, "\n");
+        out.push(Channel::Info, Paint::Plain, "\n");
         self.line = Line::Start;
     }
 }
 
-/// `create_note` → `⚙ Create note …`, as the thread titles it.
+/// `create_note` → `⚙ Create note …`, as messages of the type `tool` are titled.
 pub(super) fn title(name: &str) -> String {
     let words = one_line(&name.replace('_', " "));
     let mut chars = words.chars();

@@ -1,15 +1,15 @@
+use houston_protocol::message::MessageResponse;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::glass::Glass;
-use crate::chat::message::Message;
+use crate::chat::fake_terminal::FakeTerminal;
 use crate::chat::rows::Rows;
 
 fn noon() -> DateTime<Utc> {
     "2026-11-22T12:00:00Z".parse().unwrap()
 }
 
-fn live() -> Seen {
+fn live() -> TestScreen {
     seen(Style { interactive: true, edited: true, live: true, colour: false, thoughts: false })
 }
 
@@ -24,19 +24,19 @@ fn show(screen: &mut Screen, events: &[Value]) -> String {
 }
 
 /// A screen, and the terminal that shows it.
-struct Seen {
+struct TestScreen {
     screen: Screen,
     rows: Rows,
-    glass: Glass,
+    terminal: FakeTerminal,
 }
 
-fn seen(style: Style) -> Seen {
-    Seen { screen: Screen::new(style), rows: Rows::new(false), glass: Glass::new(80) }
+fn seen(style: Style) -> TestScreen {
+    TestScreen { screen: Screen::new(style), rows: Rows::new(false), terminal: FakeTerminal::new(80) }
 }
 
-impl Seen {
+impl TestScreen {
     fn write(&mut self, output: &Output) {
-        self.glass.take(&self.rows.show(output, (80, 24)));
+        self.terminal.write(&self.rows.show(output, (80, 24)));
     }
 
     fn show(&mut self, events: &[Value]) -> String {
@@ -44,45 +44,61 @@ impl Seen {
             let output = self.screen.event(&Event::read(&event.to_string()), noon());
             self.write(&output);
         }
-        self.glass.text()
+        self.terminal.text()
     }
 
     fn enter(&mut self, text: &str) -> String {
         let output = self.screen.entered(text);
         self.screen.posted(text);
         self.write(&output);
-        self.glass.text()
+        self.terminal.text()
     }
 
     fn tick(&mut self, seconds: i64) -> String {
         let output = self.screen.tick(noon() + chrono::TimeDelta::seconds(seconds));
         self.write(&output);
-        self.glass.text()
+        self.terminal.text()
     }
 }
 
+const RUN: &str = "run_00000000000000000000000000000001";
+
+/// The id of the message with this number, e.g. `msg_00000000000000000000000000000007`.
+fn message_id(number: u32) -> String {
+    format!("msg_{number:032x}")
+}
+
 fn started() -> Value {
-    json!({"type": "RUN_STARTED", "threadId": "g", "runId": "r"})
+    json!({"type": "RUN_STARTED", "threadId": "g", "runId": RUN, "protocolVersion": "1.0"})
 }
 
 fn finished(outcome: &str) -> Value {
-    json!({"type": "RUN_FINISHED", "threadId": "g", "runId": "r", "outcome": {"type": outcome}})
+    let status = if outcome == "success" { "completed" } else { outcome };
+    json!({"type": "RUN_FINISHED", "threadId": "g", "runId": RUN, "result": {"status": status},
+        "outcome": {"type": outcome}})
 }
 
 fn posted(content: &str) -> Value {
-    json!({"type": "CUSTOM", "name": "houston.message.posted", "value": {"message": {"id": "m", "content": content}}})
+    posted_by("user", content, &json!({}))
 }
 
-fn call(id: &str, name: &str) -> Value {
-    json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name})
+fn posted_by(source: &str, content: &str, metadata: &Value) -> Value {
+    json!({"type": "CUSTOM", "name": "houston.message.posted", "value": {"message": {"id": message_id(100),
+        "source": source, "message_type": "text", "content": content, "metadata": metadata, "run_id": RUN,
+        "seq": 1, "created_at": "2026-11-22T12:00:00.000Z"}}})
 }
 
-fn returned(id: &str, content: &str, is_error: bool) -> Value {
-    json!({"type": "TOOL_CALL_RESULT", "messageId": "x", "toolCallId": id, "content": content,
-        "metadata": {"houston": {"is_error": is_error}}})
+fn call(id: u32, name: &str) -> Value {
+    json!({"type": "TOOL_CALL_START", "toolCallId": message_id(id), "toolCallName": name, "metadata": {}})
 }
 
-fn text(id: &str, pieces: &[&str]) -> Vec<Value> {
+fn returned(id: u32, content: &str, is_error: bool) -> Value {
+    json!({"type": "TOOL_CALL_RESULT", "messageId": format!("result_{id:032x}"), "toolCallId": message_id(id),
+        "content": content, "role": "tool", "metadata": {"houston": {"is_error": is_error}}})
+}
+
+fn text(id: u32, pieces: &[&str]) -> Vec<Value> {
+    let id = message_id(id);
     let mut events = vec![json!({"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"})];
     events.extend(
         pieces.iter().map(|delta| json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta})),
@@ -92,13 +108,14 @@ fn text(id: &str, pieces: &[&str]) -> Vec<Value> {
 }
 
 fn thought(pieces: &[&str]) -> Vec<Value> {
-    let mut events = vec![json!({"type": "REASONING_MESSAGE_START", "messageId": "t"})];
+    let id = format!("reasoning_{:032x}", 1);
+    let mut events = vec![json!({"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"})];
     events.extend(
         pieces
             .iter()
-            .map(|delta| json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": "t", "delta": delta})),
+            .map(|delta| json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": delta})),
     );
-    events.push(json!({"type": "REASONING_MESSAGE_END", "messageId": "t"}));
+    events.push(json!({"type": "REASONING_MESSAGE_END", "messageId": id}));
     events
 }
 
@@ -115,14 +132,14 @@ fn a_note() -> Vec<Value> {
         json!({"type": "STEP_STARTED", "stepName": "iteration 1"}),
     ];
     events.extend(thought(&["I ", "should"]));
-    events.extend([call("c", "create_note"), returned("c", "note_1 created", false)]);
-    events.extend(text("a", &["I wrote it ", "down.", ""]));
+    events.extend([call(1, "create_note"), returned(1, "note_1 created", false)]);
+    events.extend(text(10, &["I wrote it ", "down.", ""]));
     events.push(finished("success"));
     events
 }
 
 #[test]
-fn a_turn_on_a_terminal() {
+fn turn_on_a_terminal() {
     let mut seen = live();
     assert_eq!(seen.enter("note milk"), "> note milk\n");
     assert!(seen.screen.is_busy());
@@ -132,7 +149,7 @@ fn a_turn_on_a_terminal() {
 }
 
 #[test]
-fn a_turn_in_a_pipe_has_the_reply_apart_and_no_controls() {
+fn piped_output_separates_replies_and_has_no_escapes() {
     let mut screen = plain();
     screen.posted("note milk");
     let out: String = a_note()
@@ -143,45 +160,45 @@ fn a_turn_in_a_pipe_has_the_reply_apart_and_no_controls() {
 }
 
 #[test]
-fn thoughts_stay_when_asked_for() {
+fn reasoning_stays_when_requested() {
     let mut screen = Screen::new(Style { thoughts: true, ..Style::default() });
     assert_eq!(show(&mut screen, &thought(&["I ", "should"])), "I should\n");
 
     let style = Style { thoughts: true, live: true, ..Style::default() };
     let mut seen = seen(style);
     assert_eq!(seen.show(&thought(&["I \u{1b}[2J", "should"])), "I ␛[2Jshould\n");
-    assert_eq!(seen.show(&[call("c", "list_notes")]), "I ␛[2Jshould\n⚙ List notes …\n");
+    assert_eq!(seen.show(&[call(1, "list_notes")]), "I ␛[2Jshould\n⚙ List notes …\n");
 }
 
 #[test]
-fn an_answer_in_plain_text_is_seen_as_it_comes_and_once() {
+fn plain_text_answers_stream_and_are_shown_once() {
     for thoughts in [false, true] {
         let mut seen = seen(Style { thoughts, live: true, ..Style::default() });
         seen.show(&[started()]);
         assert_eq!(seen.show(&thought(&["It is ", "noon."])), "It is noon.\n", "it streams");
-        assert_eq!(seen.show(&text("a", &["It is noon."])), "It is noon.\n");
+        assert_eq!(seen.show(&text(10, &["It is noon."])), "It is noon.\n");
         assert_eq!(seen.show(&[finished("success")]), "It is noon.\n");
     }
     // What a tool call follows was a thought, and goes unless it was asked for.
     let mut seen = seen(Style { live: true, ..Style::default() });
     assert_eq!(seen.show(&thought(&["Let me look."])), "Let me look.\n");
-    assert_eq!(seen.show(&[call("c", "list_notes")]), "⚙ List notes …\n");
+    assert_eq!(seen.show(&[call(1, "list_notes")]), "⚙ List notes …\n");
 }
 
 #[test]
-fn messages_of_houston_are_told_as_such() {
-    let notice = json!({"type": "CUSTOM", "name": "houston.message.posted", "value": {"message": {"id": "m",
-        "source": "system", "metadata": {"type": "task_ended"},
-        "content": "<task_ended id=\"task_1\" title=\"Flights\" status=\"completed\">\nThree found.\n</task_ended>"}}});
-    let told = "ℹ task “Flights” ended: completed (Three found.)\n";
-    assert_eq!(show(&mut plain(), &[notice]), told);
+fn system_messages_are_shown_as_notices() {
+    let content =
+        "<task_ended id=\"task_1\" title=\"Flights\" status=\"completed\">\nThree found.\n</task_ended>";
+    let notice = posted_by("system", content, &json!({"type": "task_ended"}));
+    let expected = "ℹ task “Flights” ended: completed (Three found.)\n";
+    assert_eq!(show(&mut plain(), &[notice]), expected);
 }
 
 #[test]
-fn parallel_calls_and_failures_have_a_line_each() {
+fn parallel_calls_and_failures_have_own_lines() {
     let mut screen = plain();
-    let mut events = vec![call("1", "list_notes"), call("2", "get_current_time")];
-    events.extend([returned("1", "none", false), returned("2", "no such zone\nat all", true)]);
+    let mut events = vec![call(1, "list_notes"), call(2, "get_current_time")];
+    events.extend([returned(1, "none", false), returned(2, "no such zone\nat all", true)]);
     assert_eq!(
         show(&mut screen, &events),
         "⚙ List notes …\n⚙ Get current time …\n⚙ List notes … done\n⚙ Get current time … failed: no such zone\n"
@@ -191,9 +208,9 @@ fn parallel_calls_and_failures_have_a_line_each() {
 #[test]
 fn retries_count_down_and_failures_stay() {
     let mut seen = live();
-    let told = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": "msg_1", "activityType": "houston.error",
+    let error = json!({"type": "ACTIVITY_SNAPSHOT", "messageId": message_id(1), "activityType": "houston.error",
         "content": {"text": "slow down", "retryable": true}});
-    assert_eq!(seen.show(&[started(), told, retry(1)]), "✗ slow down\nretry 1 of 5 in 10 s\n");
+    assert_eq!(seen.show(&[started(), error, retry(1)]), "✗ slow down\nretry 1 of 5 in 10 s\n");
     assert!(seen.screen.is_counting());
     assert_eq!(seen.tick(8), "✗ slow down\nretry 1 of 5 in 2 s\n");
     assert_eq!(seen.tick(60), "✗ slow down\nretry 1 of 5 in 0 s\n");
@@ -206,61 +223,61 @@ fn retries_count_down_and_failures_stay() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_taken_back() {
+fn cut_off_answer_is_corrected_by_the_snapshot() {
     let snapshot = |messages: Value| json!({"type": "MESSAGES_SNAPSHOT", "messages": messages});
-    let before = json!({"id": "0", "role": "assistant", "content": "earlier"});
+    let before = json!({"id": message_id(9), "role": "assistant", "content": "earlier"});
 
-    let mut events = text("a", &["I am abo"]);
+    let mut events = text(10, &["I am abo"]);
     events.push(snapshot(json!([before])));
-    events.extend(text("b", &["I am about to"]));
+    events.extend(text(11, &["I am about to"]));
     assert_eq!(
         show(&mut plain(), &events),
-        "I am abo\n(this answer broke off and is not kept)\nI am about to\n"
+        "I am abo\n(this answer was cut off and is discarded)\nI am about to\n"
     );
 
-    let mut events = text("a", &["I am abo"]);
-    events.push(snapshot(json!([before, {"id": "a", "role": "assistant", "content": "I was"}])));
-    assert_eq!(show(&mut plain(), &events), "I am abo\n(this answer broke off; it reads:)\nI was\n");
+    let mut events = text(10, &["I am abo"]);
+    events.push(snapshot(json!([before, {"id": message_id(10), "role": "assistant", "content": "I was"}])));
+    assert_eq!(show(&mut plain(), &events), "I am abo\n(this answer was cut off; it reads:)\nI was\n");
 
-    let mut events = text("a", &["whole"]);
-    events.push(snapshot(json!([before, {"id": "a", "role": "assistant", "content": "whole"}])));
+    let mut events = text(10, &["whole"]);
+    events.push(snapshot(json!([before, {"id": message_id(10), "role": "assistant", "content": "whole"}])));
     assert_eq!(show(&mut plain(), &events), "whole\n");
 }
 
 #[test]
-fn what_is_typed_while_it_answers_stands_after_the_answer() {
+fn lines_typed_during_an_answer_follow_it() {
     let mut seen = live();
     seen.enter("first");
     seen.show(&[started(), posted("first")]);
-    let answer = text("a", &["one\nhalf a ", "sentence"]);
+    let answer = text(10, &["one\nhalf a ", "sentence"]);
     assert_eq!(seen.show(&answer[..2]), "> first\none\nhalf a \n");
     assert_eq!(seen.enter("second"), "> first\none\nhalf a \n> second\n");
     assert_eq!(seen.show(&answer[2..3]), "> first\none\nhalf a sentence\n> second\n");
     assert_eq!(seen.show(&answer[3..]), "> first\none\nhalf a sentence\n> second\n");
-    seen.show(&[posted("second"), posted("of somebody else")]);
-    let all = "> first\none\nhalf a sentence\n> second\n> of somebody else\n";
+    seen.show(&[posted("second"), posted("of another client")]);
+    let all = "> first\none\nhalf a sentence\n> second\n> of another client\n";
     assert_eq!(seen.show(&[]), format!("{all}thinking…\n"));
     assert_eq!(seen.show(&[finished("cancelled")]), format!("{all}cancelled\n\n"));
 }
 
 #[test]
-fn without_an_editor_the_prompt_is_written() {
+fn prompt_is_written_without_an_editor() {
     let mut screen = Screen::new(Style { interactive: true, ..Style::default() });
     assert_eq!(screen.ask().shown(false), "> ");
     screen.posted("x");
     assert_eq!(screen.entered("x").shown(false) + &screen.ask().shown(false), "");
     screen.refused("x");
-    let out = screen.complain("no").shown(false) + &screen.ask().shown(false) + &screen.leave().shown(false);
+    let out = screen.error("no").shown(false) + &screen.ask().shown(false) + &screen.leave().shown(false);
     assert_eq!(out, "✗ no\n> \n");
 }
 
 #[test]
-fn the_thread_reads_like_the_conversation() {
-    let message = |source: &str, message_type: &str, content: &str, status: &str| Message {
-        source: source.to_owned(),
-        message_type: message_type.to_owned(),
-        content: content.to_owned(),
-        metadata: json!({ "status": status }),
+fn history_looks_like_the_conversation() {
+    let message = |source: &str, message_type: &str, content: &str, status: &str| {
+        let message = json!({"id": message_id(1), "goal_id": format!("goal_{:032x}", 1), "source": source,
+            "message_type": message_type, "content": content, "metadata": {"status": status}, "seq": 1,
+            "created_at": "2026-11-22T12:00:00.000Z"});
+        serde_json::from_value::<MessageResponse>(message).unwrap()
     };
     let messages = [
         message("user", "text", "note milk", ""),
@@ -274,5 +291,5 @@ fn the_thread_reads_like_the_conversation() {
         plain().thread(&messages).shown(false),
         "> note milk\n⚙ Create note … done\n⚙ List notes …\nI wrote it\ndown.\n✗ no model\nℹ the feed is to be written\n"
     );
-    assert_eq!(plain().thread(&[]).shown(false), "nothing has been said yet\n");
+    assert_eq!(plain().thread(&[]).shown(false), "there are no messages yet\n");
 }

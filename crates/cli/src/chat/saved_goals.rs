@@ -1,5 +1,10 @@
-//! What this folder knows of goals: `chat.json`, the last goal talked with on each server, and `demo.json`, the
-//! goal `houston dev` made. Both may be missing or broken: then nothing is known.
+//! Goals saved in the folder: `chat.json` has the last goal for each server, `demo.json` the goal that `houston dev`
+//! created. A file that is missing or unreadable counts as empty.
+//!
+//! ```json
+//! {"last_goals": {"http://127.0.0.1:8080": "goal_0190…"}}
+//! {"url": "http://127.0.0.1:8080", "goal": "goal_0190…"}
+//! ```
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -8,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The demo of `houston dev`, and what to talk with there.
+/// `demo.json`: the server of `houston dev` and its demo goal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Demo {
     pub(crate) url: String,
@@ -26,53 +31,53 @@ impl Demo {
     }
 }
 
-/// A server's address as it is compared and joined with paths.
+/// Normalises a server's address, for comparisons and for joining with paths.
 pub(crate) fn address(url: &str) -> String {
     url.trim().trim_end_matches('/').to_owned()
 }
 
-/// The last goals.
+/// The last goal for each server.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct SavedGoals {
     file: PathBuf,
-    kept: Kept,
+    contents: ChatFile,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
-    /// By the server's address.
+struct ChatFile {
+    /// Goal ids by the server's address.
     #[serde(default)]
     last_goals: BTreeMap<String, String>,
 }
 
-impl Memory {
+impl SavedGoals {
     pub(crate) fn read(folder: &Path) -> Self {
         let file = folder.join("chat.json");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        Self { kept: serde_json::from_str(&text).unwrap_or_default(), file }
+        Self { contents: serde_json::from_str(&text).unwrap_or_default(), file }
     }
 
     pub(crate) fn last_goal(&self, url: &str) -> Option<&str> {
-        self.kept.last_goals.get(url).map(String::as_str)
+        self.contents.last_goals.get(url).map(String::as_str)
     }
 
-    /// Keeps a goal, readable by its owner only.
+    /// Saves a goal, in a file that only its owner can read.
     ///
     /// # Errors
     /// When the folder cannot be written to.
-    pub(crate) fn keep(&mut self, url: &str, goal: &str) -> std::io::Result<()> {
+    pub(crate) fn save(&mut self, url: &str, goal: &str) -> std::io::Result<()> {
         if self.last_goal(url) == Some(goal) {
             return Ok(());
         }
-        self.kept.last_goals.insert(url.to_owned(), goal.to_owned());
+        self.contents.last_goals.insert(url.to_owned(), goal.to_owned());
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        // Another chat may read it at any time: it is replaced as a whole.
+        // Another chat may read the file at any time: it is replaced as a whole.
         let fresh = self.file.with_extension(format!("json.{}", std::process::id()));
         let mut file =
             std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
-        writeln!(file, "{}", serde_json::to_string_pretty(&self.kept)?)?;
+        writeln!(file, "{}", serde_json::to_string_pretty(&self.contents)?)?;
         std::fs::rename(fresh, &self.file)
     }
 }
@@ -84,17 +89,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goals_are_kept_for_each_server() {
+    fn goals_are_saved_for_each_server() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("new");
-        let mut memory = Memory::read(&folder);
-        assert_eq!(memory.last_goal("http://a"), None);
-        memory.keep("http://a", "goal_1").unwrap();
-        memory.keep("http://b", "goal_2").unwrap();
-        memory.keep("http://a", "goal_3").unwrap();
-        let memory = Memory::read(&folder);
+        let mut saved_goals = SavedGoals::read(&folder);
+        assert_eq!(saved_goals.last_goal("http://a"), None);
+        saved_goals.save("http://a", "goal_1").unwrap();
+        saved_goals.save("http://b", "goal_2").unwrap();
+        saved_goals.save("http://a", "goal_3").unwrap();
+        let saved_goals = SavedGoals::read(&folder);
         assert_eq!(
-            (memory.last_goal("http://a"), memory.last_goal("http://b")),
+            (saved_goals.last_goal("http://a"), saved_goals.last_goal("http://b")),
             (Some("goal_3"), Some("goal_2"))
         );
         let file = folder.join("chat.json");
@@ -102,7 +107,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
 
         std::fs::write(&file, "{oops").unwrap();
-        assert_eq!(Memory::read(&folder).last_goal("http://a"), None);
+        assert_eq!(SavedGoals::read(&folder).last_goal("http://a"), None);
     }
 
     #[test]

@@ -1,24 +1,24 @@
-//! What a terminal shows of what was written, for tests.
+//! A terminal for tests: it applies the escape sequences that [`Rows`](super::rows::Rows) writes.
 
 use crate::output::Painted;
 
-/// A terminal that is never full.
-pub(crate) struct Glass {
+/// A terminal of unlimited height.
+pub(crate) struct FakeTerminal {
     pub(crate) rows: Vec<String>,
     width: usize,
 }
 
-impl Glass {
+impl FakeTerminal {
     pub(crate) fn new(width: usize) -> Self {
         Self { rows: vec![String::new()], width }
     }
 
-    pub(crate) fn take(&mut self, written: &Painted) {
+    pub(crate) fn write(&mut self, written: &Painted) {
         let mut rest = written.as_str();
         while let Some(c) = rest.chars().next() {
             rest = &rest[c.len_utf8()..];
             match c {
-                '\u{1b}' => rest = self.obey(rest),
+                '\u{1b}' => rest = self.apply_escape(rest),
                 '\n' => self.rows.push(String::new()),
                 c => {
                     if self.rows.last().unwrap().chars().count() == self.width {
@@ -30,7 +30,7 @@ impl Glass {
         }
     }
 
-    /// Takes rows back, or colours; returns what follows.
+    /// Applies an escape sequence (erase rows, or a colour) and returns the text after it.
     fn obey<'t>(&mut self, text: &'t str) -> &'t str {
         let text = text.strip_prefix('[').unwrap();
         let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap();

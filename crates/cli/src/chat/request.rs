@@ -1,0 +1,93 @@
+//! Sends requests one after the other, so that messages arrive in the order in which they were typed while the stream
+//! is shown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::id::{Ids, RunId};
+use houston_protocol::message::{AcceptedMessageResponse, MessageResponse};
+use rand::Rng as _;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use super::error::ChatError;
+use super::follow::backoff;
+use super::server::Server;
+
+/// How often a message is sent before it counts as not sent: for about 3 s in a script, and for about 30 s when a person
+/// would have to type it again.
+pub(crate) const SCRIPT_ATTEMPTS: u32 = 6;
+const INTERACTIVE_ATTEMPTS: u32 = 40;
+const MAX_DELAY: Duration = Duration::from_secs(1);
+
+/// A request to the API.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Post { goal: String, text: String },
+    Cancel { run: RunId },
+    History { goal: String, limit: u8 },
+}
+
+/// The result of a [`Request`].
+#[derive(Debug)]
+pub(crate) enum Response {
+    Posted { goal: String, accepted: Box<AcceptedMessageResponse> },
+    PostFailed { text: String, error: ChatError },
+    Cancelled,
+    History(Vec<MessageResponse>),
+    Failed(ChatError),
+}
+
+/// Starts the task that sends requests; it ends when the sender is dropped.
+pub(crate) fn start(
+    server: Server,
+    ids: Arc<Ids>,
+    tasks: &TaskTracker,
+) -> (mpsc::UnboundedSender<Request>, mpsc::UnboundedReceiver<Response>) {
+    let (requests, mut queue) = mpsc::unbounded_channel();
+    let (report, responses) = mpsc::unbounded_channel();
+    tasks.spawn(async move {
+        while let Some(request) = queue.recv().await {
+            // The receiver is gone when the user has left; the remaining messages are sent all the same.
+            let _ = report.send(run(&server, &ids, request).await);
+        }
+    });
+    (requests, responses)
+}
+
+async fn run(server: &Server, ids: &Ids, request: Request) -> Response {
+    let response = match request {
+        Request::Post { goal, text } => {
+            return match post(server, ids, &goal, &text, INTERACTIVE_ATTEMPTS).await {
+                Ok(accepted) => Response::Posted { goal, accepted: Box::new(accepted) },
+                Err(error) => Response::PostFailed { text, error },
+            };
+        }
+        Request::Cancel { run } => server.cancel(run).await.map(|()| Response::Cancelled),
+        Request::History { goal, limit } => server.messages(&goal, limit).await.map(Response::History),
+    };
+    response.unwrap_or_else(Response::Failed)
+}
+
+/// Posts a message once: every attempt has the same idempotency key.
+pub(crate) async fn post(
+    server: &Server,
+    ids: &Ids,
+    goal: &str,
+    text: &str,
+    max_attempts: u32,
+) -> Result<AcceptedMessageResponse, ChatError> {
+    let key = ids.next::<Uuid>().simple().to_string();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match server.post(goal, text, &key).await {
+            Err(error) if error.is_transient() && tries < max_attempts => {
+                let chance = rand::rng().random();
+                tokio::time::sleep(backoff(tries, MAX_DELAY, chance)).await;
+            }
+            answered => return answered,
+        }
+    }
+}
