@@ -1,51 +1,58 @@
-//! Agents: named configurations of a tenant's. Each is of a kind, whose file says what the kind is (conversational or
-//! not, its statuses, what a prompt tells of the user); the agent says who answers: its texts, tools, model and limits.
+//! Agents: named configurations that belong to a tenant. Each agent is of a kind. The kind's file decides what it is
+//! (conversational or not, its statuses, what a prompt says about the user); the agent decides who answers: its texts,
+//! tools, model and limits.
 //!
-//! Every kind has an agent by itself, the default one, which says what the file says until somebody changes it.
+//! Every kind has a default agent, which uses the settings of the kind's file until it is changed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::limits::{LimitChanges, Limits};
 use crate::agentable::{AgentType, Prompt};
 
-/// What stands for the provider, or the model, that serves the use case when the run begins.
+/// Used as provider or model: the one that serves the use case when the run starts.
 pub const DEFAULT: &str = "default";
 
-/// Characters of an agent's name.
+/// Maximum length of an agent's name, in characters.
 pub const MAX_AGENT_NAME_CHARS: usize = 100;
-/// Bytes of its description: a router reads those of a whole team.
+/// Maximum length of its description, in bytes: a router reads those of a whole team.
 pub const MAX_AGENT_DESCRIPTION_BYTES: usize = 2_000;
-/// Characters of its role and of its guidelines, each: both stand in every prompt, beside what the agent knows.
+/// Maximum length of its role and of its guidelines, each, in characters: both are part of every prompt, beside what the
+/// agent knows.
 pub const MAX_INSTRUCTIONS_CHARS: usize = 6_000;
-/// Characters of the name of a model.
+/// Maximum length of a model's name, in characters.
 pub const MAX_MODEL_CHARS: usize = 200;
 
-/// What an agent is, beside its kind.
+/// The settings of an agent, beside its kind.
+///
+/// ```json
+/// {"description": "Plans trips", "role": "You plan trips.", "guidelines": "", "tools": ["send_message"],
+///  "use_case": "agent", "provider": "default", "model": "default", "limits": {"max_iterations": 10}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSettings {
-    /// What it is good for, in the words of people and of a team's router.
+    /// What the agent is good for; people and a team's router read it.
     #[serde(default)]
     pub description: String,
-    /// Who it is and what for.
+    /// Who the agent is, and what for.
     pub role: String,
     /// How it works.
     #[serde(default)]
     pub guidelines: String,
-    /// The tools it may call.
+    /// The names of the tools it may call.
     pub tools: Vec<String>,
-    /// Whose model [`DEFAULT`] is.
+    /// The use case whose model [`DEFAULT`] means.
     pub use_case: String,
     /// The provider, or [`DEFAULT`].
     pub provider: String,
     /// The model, or [`DEFAULT`].
     pub model: String,
-    /// What it changes in the limits of `orchestrator.toml`.
+    /// Overrides of `[limits]` in `orchestrator.toml`.
     #[serde(default)]
     pub limits: LimitChanges,
 }
 
 impl AgentSettings {
-    /// What the file of a kind says.
+    /// The settings in the file of a kind: those of its default agent.
     #[must_use]
     pub fn of(kind: &AgentType) -> Self {
         Self {
@@ -60,8 +67,8 @@ impl AgentSettings {
         }
     }
 
-    /// An agent type as these settings make it of `kind`. With `bounds`, as far as the file of the kind allows: who
-    /// runs the installation may have taken a tool, or a limit, back since the agent was made.
+    /// The agent type that these settings make of `kind`. With `bounds`, tools and limits are reduced to what the file of the
+    /// kind allows: the operator may have removed a tool, or lowered a limit, since the agent was created.
     #[must_use]
     pub fn applied_to(&self, kind: &AgentType, bounds: Option<Limits>) -> AgentType {
         let allowed = |tool: &&String| bounds.is_none() || kind.tools.contains(*tool);
@@ -81,7 +88,7 @@ impl AgentSettings {
         }
     }
 
-    /// Which model is asked: by name, as `provider/model` or a provider alone; `None` when it is the use case's.
+    /// The model to call, as `provider/model` or a provider alone; `None` means the one that serves the use case.
     /// `usual` is the provider that serves the use case.
     #[must_use]
     pub fn model_name(&self, usual: &str) -> Option<String> {
@@ -111,7 +118,7 @@ mod tests {
     };
 
     #[test]
-    fn what_the_file_says_applied_to_its_kind_is_the_kind() {
+    fn default_settings_leave_a_kind_unchanged() {
         for text in [
             include_str!("../../../jobs/agents/goal.toml"),
             include_str!("../../../jobs/agents/task.toml"),
@@ -123,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_from_the_kind_is_taken_back_from_its_agents() {
+    fn agents_lose_tools_and_limits_their_kind_lost() {
         let mut settings = AgentSettings::of(&goal());
         settings.tools = vec!["send_message".into(), "ring_bell".into()];
         settings.limits.max_iterations = Some(50);
@@ -135,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn default_stands_for_what_serves_the_use_case() {
+    fn default_means_the_model_of_the_use_case() {
         let named = |provider: &str, model: &str| {
             let settings = AgentSettings {
                 provider: provider.into(),

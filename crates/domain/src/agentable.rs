@@ -1,9 +1,9 @@
-//! Agent types: what a kind of agentable is, read from `jobs/agents/<kind>.toml`. Code asks the type a question
-//! (`conversational`), never for its name.
+//! Agent types: the settings of a kind of agentable, read from `jobs/agents/<kind>.toml`. Code asks for a property of the
+//! type (`conversational`), never for its name.
 //!
-//! # How an agentable stands
-//! Only what somebody decided is stored (`archived`, a task that was closed); whether one is at work follows from its
-//! run each time it is asked, in [`AgentType::status`], and is stored nowhere twice.
+//! # Status
+//! Only decisions are stored (`archived`, a task that was closed). Whether an agentable is at work follows from its run,
+//! and is computed each time by [`AgentType::status`].
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,39 +16,39 @@ use crate::id::PREFIXES;
 use crate::mode::Mode;
 use crate::run::RunStatus;
 
-/// What the user of an agentable reads.
+/// Which text of the agent the user reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// What the model passes to `send_message`; other text is thinking.
+    /// The argument of `send_message`; other text counts as thinking.
     SendMessage,
     /// The model's text.
     Text,
 }
 
-/// How urgent the runs of a kind are.
+/// Priority of the runs of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Urgency {
-    /// Somebody waits.
+    /// A user is waiting.
     #[default]
     Interactive,
-    /// Nobody does.
+    /// Nothing waits for the result.
     Background,
 }
 
-/// What a message does to a run that is open when it comes: double texting.
+/// What a message does to a run that is open when the message arrives: double texting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DoubleTexting {
     /// The run reads it at its next step.
     #[default]
     Enqueue,
-    /// The run is cancelled, and the message opens the next one. What the run did stays.
+    /// The run is cancelled, and the message starts the next one. What the run did remains.
     Interrupt,
-    /// It is refused, and nothing is stored.
+    /// The message is refused, and nothing is stored.
     Reject,
-    /// As `Interrupt`, and the model forgets the run. What its tools did to the world stays done.
+    /// Like `Interrupt`, and the run is removed from the history. External effects of its tools remain.
     Rollback,
 }
 
@@ -64,15 +64,15 @@ impl DoubleTexting {
         }
     }
 
-    /// Whether it cancels the run that is open.
+    /// Whether it cancels the open run.
     #[must_use]
     pub fn cancels(self) -> bool {
         matches!(self, Self::Interrupt | Self::Rollback)
     }
 }
 
-/// What tells a provider that requests share a beginning: the same for all of an agentable's, and no id that means
-/// anything outside. 32 hex digits.
+/// The prompt cache key that providers get with each request of an agentable: 32 hex digits, the same for all its
+/// requests, and meaningless outside Houston.
 #[must_use]
 pub fn cache_key(agentable: AgentableId) -> String {
     let mut hash = Sha256::new();
@@ -81,51 +81,64 @@ pub fn cache_key(agentable: AgentableId) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// One kind of agentable.
+/// One kind of agentable: the contents of `jobs/agents/<kind>.toml`.
+///
+/// ```toml
+/// kind = "goal"
+/// conversational = true
+/// archives = true
+/// reply = "send_message"
+/// statuses = ["waiting", "working", "archived"]
+/// tools = ["send_message", "create_note"]
+///
+/// [prompt]
+/// role = "You help your user reach one goal."
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentType {
-    /// The kind's name: the stem of its file and the prefix of its ids.
+    /// The name of the kind: the stem of its file and the prefix of its ids.
     pub kind: String,
-    /// Whether it talks with a person: it stops after `send_message`, and nobody is left without an answer.
+    /// Whether it talks with a user: it stops after `send_message`, and every message of the user gets an
+    /// answer.
     pub conversational: bool,
-    /// Whether one of it is made with each user, and none in any other way.
+    /// Whether one is created together with each user, and in no other way.
     #[serde(default)]
     pub made_with_user: bool,
-    /// Whether quiet sessions are folded into summaries.
+    /// Whether sessions are closed after a pause and replaced by summaries.
     pub archives: bool,
-    /// What the user reads.
+    /// Which text the user reads.
     pub reply: Reply,
-    /// The statuses it may have, the first being that of a new one; empty: it has none.
+    /// Its statuses; the first is that of a new agentable. Empty: it has no status.
     #[serde(default)]
     pub statuses: Vec<String>,
-    /// How urgent its runs are.
+    /// Priority of its runs.
     #[serde(default)]
     pub urgency: Urgency,
-    /// What a message does to a run that is open, unless its request says otherwise.
+    /// What a message does to an open run, unless the request says otherwise.
     #[serde(default)]
     pub double_texting: DoubleTexting,
-    /// How far it goes without asking.
+    /// How much the agent does without asking.
     #[serde(default)]
     pub autonomy: Autonomy,
-    /// The tools it may call.
+    /// The names of the tools it may call.
     pub tools: Vec<String>,
-    /// The kinds it may create tasks of, by the tool `create_task`; the first when a call names none.
+    /// The kinds of task it may create with `create_task`; the first is used when a call names none.
     #[serde(default)]
     pub creates: Vec<String>,
-    /// What else than messages its runs may begin with.
+    /// What may start its runs besides messages.
     #[serde(default)]
     pub modes: Vec<Mode>,
-    /// Which model it asks for, by use case.
+    /// The use case whose model it uses.
     #[serde(default = "AgentType::default_use_case")]
     pub use_case: String,
-    /// Whether one that was made without a title gets one, once its user has said enough.
+    /// Whether an agentable without a title gets one, once its user has written enough.
     #[serde(default)]
     pub titles: bool,
-    /// What it changes in the limits of `orchestrator.toml`.
+    /// Overrides of `[limits]` in `orchestrator.toml`.
     #[serde(default)]
     pub limits: LimitChanges,
-    /// What it changes in `context.budget_tokens` there.
+    /// Overrides of `[context.budget_tokens]` in `orchestrator.toml`.
     #[serde(default)]
     pub budget_tokens: TokenBudgetChanges,
     /// The texts of its system prompt.
@@ -137,9 +150,10 @@ impl AgentType {
         "agent".to_owned()
     }
 
-    /// Whether people begin one: they talk with it, and it is not made with them. Others are begun by agents.
+    /// Whether users may create one: it is conversational and not created with the user. Agents create the
+    /// others.
     #[must_use]
-    pub fn begun_by_people(&self) -> bool {
+    pub fn user_creatable(&self) -> bool {
         self.conversational && !self.made_with_user
     }
 
@@ -149,21 +163,21 @@ impl AgentType {
         self.statuses.first().map(String::as_str)
     }
 
-    /// How an agentable of this kind stands whose stored status is `stored` and whose open or latest run is at
-    /// `run`; `None` for a kind that has no statuses. Of the names below, those the kind has are used:
+    /// The status of an agentable of this kind with the stored status `stored`, whose open or latest run has the status
+    /// `run`; `None` if the kind has no statuses. Each cell lists the name that is used if the kind has it:
     ///
     /// | its run | a goal | a task |
     /// |---|---|---|
     /// | none yet | the first: `waiting` | the first: `active` |
     /// | is open | `working` | `active` |
-    /// | waits for its next attempt | `working` | `paused`, as nobody talks with it |
+    /// | waits for its next attempt | `working` | `paused`, because it has no user who waits |
     /// | ended | `waiting` | `completed` |
     /// | was ended by a stop rule | `waiting` | `stopped` |
-    /// | failed for good | `waiting` | `failed` |
+    /// | failed permanently | `waiting` | `failed` |
     /// | was cancelled | `waiting` | `cancelled` |
     ///
-    /// A stored status other than the first was decided by somebody. One that no run could lead to (`archived`)
-    /// holds whatever the run does; one that could (`completed` for a task gone stale) until a run is open again.
+    /// A stored status other than the first was decided by a person or an agent. If no run can lead to it (`archived`), it
+    /// applies whatever the run does; otherwise (`completed` for a stale task) it applies until a run is open again.
     #[must_use]
     pub fn status(&self, stored: Option<&str>, run: Option<RunStatus>) -> Option<String> {
         let named = |names: &[&'static str]| {
@@ -189,10 +203,10 @@ impl AgentType {
         Some(status.to_owned())
     }
 
-    /// The pairs of a stored status and that of the latest run which [`AgentType::status`] shows as `wanted`; a run of
-    /// `None`: there was none yet.
+    /// All pairs of a stored status and a run status for which [`AgentType::status`] returns `wanted`. A run status of
+    /// `None` means that there was no run yet.
     #[must_use]
-    pub fn shown_as(&self, wanted: &str) -> Vec<(Option<&str>, Option<RunStatus>)> {
+    pub fn pairs_with_status(&self, wanted: &str) -> Vec<(Option<&str>, Option<RunStatus>)> {
         let stored = self.statuses.iter().map(|status| Some(status.as_str())).chain([None]);
         let runs = || RunStatus::ALL.into_iter().map(Some).chain([None]);
         stored
@@ -206,39 +220,39 @@ impl AgentType {
 const DERIVED: [&str; 8] =
     ["waiting", "working", "active", "paused", "completed", "stopped", "failed", "cancelled"];
 
-/// Why a kind cannot be called so.
+/// Why a name cannot be used for a kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKind {
     /// It does not fit into an id, a path and the name of an XML element.
     #[error(
-        "`{0}` cannot be a kind: a kind begins with a letter from a to z, has letters, digits and underscores \
-         after it, and {MAX_KIND_CHARS} characters at most"
+        "`{0}` cannot be a kind: the name of a kind begins with a letter from a to z, followed by letters, digits and \
+         underscores, and has at most {MAX_KIND_CHARS} characters"
     )]
     Characters(String),
-    /// Ids or paths of something else begin so.
-    #[error("`{kind}` cannot be a kind: these names are taken: {taken}")]
+    /// It is the prefix of other ids, or a path of the API.
+    #[error("`{kind}` cannot be a kind: these names are reserved: {taken}")]
     Taken {
-        /// The name.
+        /// The rejected name.
         kind: String,
-        /// All that are taken.
+        /// All reserved names, separated by commas.
         taken: String,
     },
 }
 
-/// Characters of an agentable's title: one line.
+/// Maximum length of an agentable's title, in characters.
 pub const MAX_TITLE_CHARS: usize = 200;
-/// Bytes of an agentable's description: it stands in each of its prompts.
+/// Maximum length of an agentable's description, in bytes: it is part of each of its prompts.
 pub const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 
-/// Characters of a kind's name.
+/// Maximum length of a kind's name, in characters.
 const MAX_KIND_CHARS: usize = 40;
-/// Paths of the API that begin with something else than the prefix of an id, without the s at their end.
+/// Singular forms of API paths that are not prefixes of ids.
 const PATHS: [&str; 3] = ["custom_instruction", "memorie", "message"];
 
-/// Whether a kind may be called so.
+/// Checks that a kind may have this name.
 ///
 /// # Errors
-/// [`InvalidKind`].
+/// [`InvalidKind`] when the characters do not fit, or the name is reserved.
 pub fn check_kind(kind: &str) -> Result<(), InvalidKind> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if kind.len() > MAX_KIND_CHARS
@@ -259,15 +273,15 @@ pub fn check_kind(kind: &str) -> Result<(), InvalidKind> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prompt {
-    /// Who it is and what for.
+    /// Who the agent is, and what for.
     pub role: String,
     /// How it works.
     #[serde(default)]
     pub guidelines: String,
-    /// Where it works: folders it may use, what lies in them.
+    /// Where it works: folders it may use, and what they contain.
     #[serde(default)]
     pub workspace: String,
-    /// Whether it says who the user is: profile, custom instructions, memories.
+    /// Whether the prompt describes the user: profile, custom instructions, memories.
     #[serde(default = "Prompt::default_about_user")]
     pub about_user: bool,
 }
@@ -287,17 +301,21 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_shown_by_the_pairs_that_say_so_and_no_others() {
+    fn pairs_with_status_inverts_status() {
         let task: AgentType = toml::from_str(include_str!("../../../jobs/agents/task.toml")).unwrap();
-        let all: usize = task.statuses.iter().map(|status| task.shown_as(status).len()).sum();
-        assert_eq!(all, (task.statuses.len() + 1) * (RunStatus::ALL.len() + 1), "each pair shows one status");
-        assert!(task.shown_as("paused").contains(&(None, Some(RunStatus::Retrying))));
-        assert!(!task.shown_as("active").contains(&(None, Some(RunStatus::Retrying))));
-        assert_eq!(task.shown_as("archived"), []);
+        let all: usize = task.statuses.iter().map(|status| task.pairs_with_status(status).len()).sum();
+        assert_eq!(
+            all,
+            (task.statuses.len() + 1) * (RunStatus::ALL.len() + 1),
+            "each pair has exactly one status"
+        );
+        assert!(task.pairs_with_status("paused").contains(&(None, Some(RunStatus::Retrying))));
+        assert!(!task.pairs_with_status("active").contains(&(None, Some(RunStatus::Retrying))));
+        assert_eq!(task.pairs_with_status("archived"), []);
     }
 
     #[test]
-    fn a_status_follows_from_the_run_unless_somebody_decided() {
+    fn status_follows_from_the_run_unless_it_was_decided() {
         use RunStatus::*;
         let goal = kind(include_str!("../../../jobs/agents/goal.toml"));
         let task = kind(include_str!("../../../jobs/agents/task.toml"));
@@ -323,10 +341,10 @@ mod tests {
             assert_eq!(task.status(stored, run).as_deref(), Some(of_task), "task {stored:?} {run:?}");
             assert_eq!(nobody.status(stored, run), None);
         }
-        // The first status, stored when it was made, was decided by nobody.
+        // The first status is stored on creation; it is not a decision.
         assert_eq!(goal.status(Some("waiting"), Some(Running)).as_deref(), Some("working"));
         assert_eq!(task.status(Some("active"), Some(Retrying)).as_deref(), Some("paused"));
-        // Somebody talks with a project: `paused` is for them to say.
+        // A project is conversational: only its user sets `paused`.
         let project =
             AgentType { statuses: ["active", "paused", "archived"].map(String::from).to_vec(), ..goal };
         assert_eq!(project.status(None, Some(Retrying)).as_deref(), Some("active"));
@@ -334,26 +352,29 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_fits_into_ids_and_paths_and_takes_no_name_of_another() {
+    fn kinds_fit_into_ids_and_paths_and_are_not_reserved() {
         for good in ["project", "user_agent", "p2"] {
             check_kind(good).unwrap();
         }
         for bad in ["", "Project", "2p", "_p", "my-project", "a b", "ä", &"p".repeat(41), "run", "message"] {
-            let told = check_kind(bad).unwrap_err().to_string();
-            assert!(told.contains(&format!("`{bad}` cannot be a kind")), "{told}");
+            let error = check_kind(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{bad}` cannot be a kind")), "{error}");
         }
-        assert!(check_kind("note").unwrap_err().to_string().contains("learning"), "all taken names are told");
+        assert!(
+            check_kind("note").unwrap_err().to_string().contains("learning"),
+            "the error lists all reserved names"
+        );
     }
 
     #[test]
-    fn an_unknown_key_names_itself_and_what_is_allowed() {
+    fn unknown_keys_are_named_with_the_allowed_ones() {
         let error = toml::from_str::<AgentType>("kind = 'x'\nconversationl = true").unwrap_err();
         assert!(error.to_string().contains("conversationl"), "{error}");
         assert!(error.to_string().contains("conversational"), "{error}");
     }
 
     #[test]
-    fn a_policy_has_one_name_everywhere_and_an_unknown_one_is_told_the_four() {
+    fn double_texting_has_one_name_and_errors_list_all_four() {
         use DoubleTexting::{Enqueue, Interrupt, Reject, Rollback};
         for policy in [Enqueue, Interrupt, Reject, Rollback] {
             assert_eq!(serde_json::to_value(policy).unwrap(), policy.as_str());

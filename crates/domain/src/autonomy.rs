@@ -1,28 +1,28 @@
-//! How far an agent goes without asking: five levels, from a question before each action to none at all.
+//! How much an agent does without asking: five levels, from a question before each action to no questions.
 //!
-//! A level is what the prompt tells the model; what a model may not do whatever it was told is for guards to decide.
+//! A level only adds a rule to the prompt. It is not enforced: what a model must never do is decided by guards.
 
 use serde::{Deserialize, Serialize};
 
-/// How far an agent goes without asking.
+/// How much an agent does without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Autonomy {
     /// Asks before every action.
     None,
-    /// Reads freely, asks before it changes anything.
+    /// Reads without asking; asks before it changes anything.
     Low,
-    /// Asks before what destroys or cannot be undone.
+    /// Asks before actions that destroy something or cannot be undone.
     #[default]
     Medium,
-    /// Asks only before what is truly destructive.
+    /// Asks only before actions that destroy something for good.
     High,
     /// Never asks.
     Full,
 }
 
 impl Autonomy {
-    /// All of them, the least first.
+    /// All levels, in ascending order.
     pub const ALL: [Self; 5] = [Self::None, Self::Low, Self::Medium, Self::High, Self::Full];
 
     /// The name in the files of agent types and in the prompt.
@@ -37,7 +37,7 @@ impl Autonomy {
         }
     }
 
-    /// What the model is told.
+    /// The rule in the prompt.
     #[must_use]
     pub fn rule(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_level_has_one_name_everywhere_and_a_rule_of_its_own() {
+    fn each_level_has_one_name_and_its_own_rule() {
         let mut rules: Vec<&str> = Autonomy::ALL.map(Autonomy::rule).to_vec();
         for level in Autonomy::ALL {
             assert_eq!(serde_json::to_value(level).unwrap(), level.as_str());

@@ -1,34 +1,34 @@
-//! What tools enable an agent to do, as its prompt says it.
+//! Capabilities: what tools enable an agent to do, as its prompt describes it.
 
 use serde::{Deserialize, Serialize};
 
-/// What a tool enables an agent to do. A tool that says nothing is listed by its name.
+/// What a tool enables an agent to do. A tool without a capability is listed by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
     /// Talking with its user.
     Messages,
-    /// Keeping notes.
+    /// Writing notes.
     Notes,
-    /// Remembering what it learnt about its aim.
+    /// Remembering what it learned about its goal.
     Learnings,
-    /// Remembering what it learnt about its user, and reading what they said of themselves.
+    /// Remembering what it learned about its user, and reading their profile.
     Memory,
-    /// Putting something before its user without being asked.
+    /// Putting items into its user's feed.
     Feed,
-    /// Looking into what was said in earlier sessions.
+    /// Searching earlier sessions.
     History,
-    /// Giving work to agents of its own.
+    /// Creating tasks for other agents.
     SubAgents,
     /// Waking up at a time it chose.
     Scheduling,
     /// Reading and writing files.
     Files,
-    /// Fetching from the web.
+    /// Fetching web pages.
     Web,
     /// Running code.
     Code,
-    /// Knowing the time.
+    /// Reading the current time.
     Time,
 }
 
@@ -52,9 +52,9 @@ impl Capability {
         }
     }
 
-    /// What the model is told.
+    /// The phrase in the prompt, after "you can".
     #[must_use]
-    pub fn told(self) -> &'static str {
+    pub fn phrase(self) -> &'static str {
         match self {
             Self::Messages => "send messages to your user",
             Self::Notes => "keep notes",

@@ -1,4 +1,4 @@
-//! Check-ins: times at which an agent wants to be woken.
+//! Check-ins: times at which an agent asks to be woken.
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use chrono_tz::Tz;
@@ -6,82 +6,91 @@ use serde::{Deserialize, Serialize};
 
 use crate::local_time::{LocalTime, instant, within_hours};
 
-/// Bytes of the reason of a check-in: the agent reads it when the time has come.
+/// Maximum length of the reason of a check-in, in bytes: the agent reads it when it is woken.
 pub const MAX_REASON_BYTES: usize = 2_000;
 
-/// When an agent wants to be woken.
+/// When an agent asks to be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// At this time.
+    /// At this instant.
     At(DateTime<Utc>),
-    /// When the clocks of its user show this.
+    /// When it is this time in the user's time zone.
     Local(NaiveDateTime),
-    /// So many minutes from now.
+    /// This many minutes from now.
     InMinutes(u32),
 }
 
-/// A check-in as a model asks for it.
+/// A check-in that a model or a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedCheckIn {
-    /// When.
+pub struct CheckInRequest {
+    /// When the agent is woken.
     pub when: Moment,
-    /// What for.
+    /// Why; the agent reads it when it is woken.
     pub reason: String,
 }
 
-/// How many check-ins there may be, and when.
+/// `[limits]` of `jobs/agent_check_in.toml`: how many check-ins are allowed, and when.
+///
+/// ```toml
+/// [limits]
+/// max_pending = 3
+/// min_delay_s = 300
+/// max_delay_s = 7_776_000
+/// earliest = "07:00"
+/// latest = "22:00"
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckInLimits {
-    /// Check-ins of one agentable that wait.
+    /// Pending check-ins of one agentable.
     pub max_pending: i64,
-    /// Seconds from now on before which none is set: an agent must not keep itself busy.
+    /// Minimum delay from now, in seconds: an agent must not keep itself busy.
     pub min_delay_s: i64,
-    /// Seconds from now on after which none is set.
+    /// Maximum delay from now, in seconds.
     pub max_delay_s: i64,
-    /// None before this time of day, where the user lives: it waits until then.
+    /// Start of the day in the user's time zone; an earlier check-in is moved to it.
     pub earliest: LocalTime,
-    /// None from this time of day on: it waits for the next morning.
+    /// End of the day in the user's time zone; a check-in from then on is moved to the next morning.
     pub latest: LocalTime,
 }
 
-/// A time at which no check-in can be.
+/// A time that is not allowed for a check-in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMoment {
-    /// It is past, or so near that the agent would only keep itself busy.
+    /// It is in the past, or so soon that the agent would keep itself busy.
     #[error(
-        "{} is too soon: it is {} now, and a check-in is at least {} away",
+        "{} is too soon: it is {} now, and a check-in must be at least {} away",
         rfc3339(wanted),
         rfc3339(now),
         span(*min_s)
     )]
     TooSoon {
-        /// What was asked for.
+        /// The requested time.
         wanted: DateTime<Utc>,
-        /// The limit.
+        /// The minimum delay, in seconds.
         min_s: i64,
-        /// The time now.
+        /// The current time.
         now: DateTime<Utc>,
     },
-    /// It is too far away.
+    /// It is too far in the future.
     #[error(
-        "{} is too far away: it is {} now, and a check-in is at most {} away",
+        "{} is too far away: it is {} now, and a check-in must be at most {} away",
         rfc3339(wanted),
         rfc3339(now),
         span(*max_s)
     )]
     TooFar {
-        /// What was asked for.
+        /// The requested time.
         wanted: DateTime<Utc>,
-        /// The limit.
+        /// The maximum delay, in seconds.
         max_s: i64,
-        /// The time now.
+        /// The current time.
         now: DateTime<Utc>,
     },
-    /// There is no such time there.
-    #[error("there is no {} in {zone}: choose another time", wanted.format("%Y-%m-%dT%H:%M:%S"))]
-    Nowhere {
-        /// What was asked for.
+    /// A local time that does not exist in the user's time zone.
+    #[error("{} does not exist in {zone}: choose another time", wanted.format("%Y-%m-%dT%H:%M:%S"))]
+    NonexistentLocalTime {
+        /// The requested local time.
         wanted: NaiveDateTime,
         /// The user's time zone.
         zone: Tz,
@@ -92,7 +101,7 @@ fn rfc3339(time: &DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// In the largest unit that says it without a rest.
+/// Formats a duration in the largest unit that divides it, as in `5 minutes`.
 fn span(seconds: i64) -> String {
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
     let (size, unit) = units.into_iter().find(|(size, _)| seconds % size == 0).unwrap_or((1, "second"));
@@ -100,26 +109,28 @@ fn span(seconds: i64) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A wish that names no moment.
+/// A request that does not name a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnclearMoment {
-    /// `at` is no time.
-    #[error("`at` is `{given}`: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z")]
+    /// `at` is not a time.
+    #[error(
+        "`at` is `{given}`, which is not a time: write 2026-11-23T09:00 (local time) or 2026-11-23T09:00:00Z"
+    )]
     Unreadable {
-        /// As given, shortened.
+        /// The given text, shortened.
         given: String,
     },
-    /// None of both, or both.
-    #[error("give either `at` or `in_minutes`, and not both")]
+    /// Neither `at` nor `in_minutes` is given, or both are.
+    #[error("give exactly one of `at` and `in_minutes`")]
     NotOne,
 }
 
 impl Moment {
-    /// The moment somebody asks for: `at`, where the user lives unless it has an offset, or in so many minutes.
+    /// Parses a requested moment: either `at`, in the user's time zone unless it has an offset, or `in_minutes`.
     ///
     /// # Errors
-    /// [`UnclearMoment`]: what is wrong, and what is allowed.
-    pub fn asked(at: Option<&str>, in_minutes: Option<u32>) -> Result<Self, UnclearMoment> {
+    /// [`UnclearMoment`] when `at` is not a time, or not exactly one of both is given.
+    pub fn parse(at: Option<&str>, in_minutes: Option<u32>) -> Result<Self, UnclearMoment> {
         match (at, in_minutes) {
             (Some(at), None) => {
                 let local = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
@@ -136,10 +147,10 @@ impl Moment {
         }
     }
 
-    /// When that is for a user in `zone`, moved to the morning if it falls into their night.
+    /// The instant for a user in `zone`, moved to the morning if it falls into their night.
     ///
     /// # Errors
-    /// [`InvalidMoment`]: what is wrong, and what is allowed.
+    /// [`InvalidMoment`] when it is too soon, too far away, or does not exist in `zone`.
     pub fn resolve(
         self,
         limits: &CheckInLimits,
@@ -149,7 +160,7 @@ impl Moment {
         let wanted = match self {
             Self::At(at) => at,
             Self::Local(local) => {
-                instant(zone, local).ok_or(InvalidMoment::Nowhere { wanted: local, zone })?
+                instant(zone, local).ok_or(InvalidMoment::NonexistentLocalTime { wanted: local, zone })?
             }
             Self::InMinutes(minutes) => now + TimeDelta::minutes(minutes.into()),
         };
@@ -169,22 +180,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_local_or_has_an_offset_and_anything_else_is_told_both() {
-        let at = |text: &str| Moment::asked(Some(text), None);
+    fn times_are_local_unless_they_have_an_offset() {
+        let at = |text: &str| Moment::parse(Some(text), None);
         assert_eq!(at("2026-11-23T09:00").unwrap(), Moment::Local("2026-11-23T09:00:00".parse().unwrap()));
         assert_eq!(
             at("2026-11-23T09:00:00+01:00").unwrap(),
             Moment::At("2026-11-23T08:00:00Z".parse().unwrap())
         );
-        assert_eq!(Moment::asked(None, Some(5)).unwrap(), Moment::InMinutes(5));
+        assert_eq!(Moment::parse(None, Some(5)).unwrap(), Moment::InMinutes(5));
         assert!(at("tomorrow").unwrap_err().to_string().contains("2026-11-23T09:00:00Z"));
         for (given, minutes) in [(None, None), (Some("2026-11-23T09:00"), Some(5))] {
-            assert_eq!(Moment::asked(given, minutes).unwrap_err(), UnclearMoment::NotOne);
+            assert_eq!(Moment::parse(given, minutes).unwrap_err(), UnclearMoment::NotOne);
         }
     }
 
     #[test]
-    fn a_moment_is_where_the_user_lives_neither_too_soon_nor_too_far_and_not_at_night() {
+    fn moments_respect_time_zone_delays_and_night() {
         let limits = CheckInLimits {
             max_pending: 3,
             min_delay_s: 300,
@@ -203,7 +214,7 @@ mod tests {
         assert!(matches!(resolve(Moment::InMinutes(1441)), Err(InvalidMoment::TooFar { .. })));
         assert_eq!(
             resolve(Moment::InMinutes(4)).unwrap_err().to_string(),
-            "2026-11-22T12:04:00Z is too soon: it is 2026-11-22T12:00:00Z now, and a check-in is at least 5 minutes away"
+            "2026-11-22T12:04:00Z is too soon: it is 2026-11-22T12:00:00Z now, and a check-in must be at least 5 minutes away"
         );
         assert!(resolve(Moment::InMinutes(1441)).unwrap_err().to_string().ends_with("at most 1 day away"));
     }

@@ -4,29 +4,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Where the time comes from. Leases never ask it: there the database's clock decides.
+/// The source of the current time. Leases do not use it: they are measured by the database's clock.
 pub trait Clock: Send + Sync + 'static {
-    /// The current instant, UTC.
+    /// The current instant, in UTC.
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that may ask the machine")]
+    #[expect(clippy::disallowed_methods, reason = "the only code that may read the system clock")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
     }
 }
 
-/// A clock that moves only when told to.
+/// A clock for tests that moves only when [`advance`](Self::advance) is called.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<Mutex<DateTime<Utc>>>);
 
 impl ManualClock {
-    /// Starts at `now`.
+    /// A clock that starts at `now`.
     #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
         Self(Arc::new(Mutex::new(now)))

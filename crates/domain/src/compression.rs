@@ -1,11 +1,11 @@
-//! Compression: a summary takes the place of the beginning of a history that has become too long.
+//! Compression: replacing the beginning of a history that has become too long by a summary.
 //!
-//! What is sent then is `[summary] + tail`, and the tail is the end of the history as it stands: its order is kept, no
-//! call is parted from its results, and a provider accepts it as it accepted the whole ([`crate::history::validate`]).
+//! The model is then sent `[summary] + tail`. The tail is the unchanged end of the history: no call is separated from its
+//! results, so a provider accepts it as it accepted the whole ([`crate::history::validate`]).
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::token_budget::Room;
+use crate::agent::token_budget::HistoryBudget;
 use crate::frame::{FrameMark, escape, unescape};
 use crate::history::{Block, Entry, Role};
 
@@ -13,9 +13,9 @@ use crate::history::{Block, Entry, Role};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It was longer than `budget_tokens` allow.
+    /// It was longer than `budget_tokens` allows.
     Budget,
-    /// The provider said that it was longer than the model takes.
+    /// The provider refused it as longer than the model's context window.
     ContextLength,
 }
 
@@ -29,24 +29,24 @@ impl Reason {
         }
     }
 
-    /// The reason of that name; the budget for a name nobody knows.
+    /// Parses the name; an unknown name is read as [`Reason::Budget`].
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         if name == Self::ContextLength.as_str() { Self::ContextLength } else { Self::Budget }
     }
 }
 
-/// About how many tokens an entry has.
+/// Estimated tokens of one or more entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Weight {
-    /// All of it.
+pub struct TokenEstimate {
+    /// All blocks.
     pub tokens: u64,
-    /// The results of tools in it.
+    /// The tool results among them.
     pub tool_results: u64,
 }
 
-impl Weight {
-    /// Of several entries together.
+impl TokenEstimate {
+    /// The sum over several entries.
     #[must_use]
     pub fn sum(weights: &[Self]) -> Self {
         weights.iter().fold(Self::default(), |sum, one| Self {
@@ -55,69 +55,70 @@ impl Weight {
         })
     }
 
-    /// Whether there is room for it.
+    /// Whether it is within `budget`.
     #[must_use]
-    pub fn fits(&self, room: Room) -> bool {
-        self.tokens <= room.history && self.tool_results <= room.tool_results
+    pub fn fits(&self, budget: HistoryBudget) -> bool {
+        self.tokens <= budget.history && self.tool_results <= budget.tool_results
     }
 }
 
-/// What of a history is kept word for word.
+/// Which end of a history stays verbatim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
-    /// How many turns, the last ones: a message of the user and all that follows up to the next. Fewer, if these have
-    /// no room.
+pub struct TailPolicy {
+    /// Number of turns to keep, the last ones; fewer if they do not fit into `budget`. A turn is a message of the user and
+    /// all entries up to the next one.
     pub turns: usize,
-    /// What there is room for beside the summary.
-    pub room: Room,
-    /// Tokens that a compression must take away at least; less would not be worth its price.
-    pub least_gain: u64,
+    /// Maximum size of the tail, beside the summary.
+    pub budget: HistoryBudget,
+    /// Minimum number of tokens that the summary must replace; fewer are not worth its cost.
+    pub min_gain: u64,
 }
 
-/// How many entries, from the first, the summary takes the place of; `weights` has one for each of `history`. `None`
-/// when nothing can be taken away that is worth it.
+/// The number of entries, from the first, that the summary replaces; `None` when no cut gains enough. `estimates` has one
+/// item for each entry of `history`.
 ///
-/// The tail that is left begins with a message of the user if it can, else within the last turn, with an answer of the
-/// model. Where even the last exchange has no room, it is kept alone.
+/// The remaining tail begins with a message of the user if possible, otherwise within the last turn, with an answer of
+/// the model. If even the last exchange does not fit the budget, it alone is kept.
 #[must_use]
-pub fn cut(history: &[Entry], weights: &[Weight], keep: &Keep) -> Option<usize> {
+pub fn cut(history: &[Entry], estimates: &[TokenEstimate], policy: &TailPolicy) -> Option<usize> {
     let turns: Vec<usize> = (1..history.len()).filter(|at| begins_turn(&history[*at])).collect();
-    let of_turns = &turns[turns.len().saturating_sub(keep.turns.max(1))..];
+    let of_turns = &turns[turns.len().saturating_sub(policy.turns.max(1))..];
     let last_turn = turns.last().copied().unwrap_or(0);
     let within: Vec<usize> =
-        (last_turn.max(1)..history.len()).filter(|at| may_begin(&history[*at])).collect();
-    let has_room = |at: &usize| weights.get(*at..).is_some_and(|tail| Weight::sum(tail).fits(keep.room));
+        (last_turn.max(1)..history.len()).filter(|at| may_begin_tail(&history[*at])).collect();
+    let fits_budget =
+        |at: &usize| estimates.get(*at..).is_some_and(|tail| TokenEstimate::sum(tail).fits(policy.budget));
     let mut longest_first = of_turns.iter().chain(&within).copied();
-    let at = longest_first.find(has_room).or(within.last().copied()).or(turns.last().copied())?;
-    let gain = Weight::sum(weights.get(..at)?).tokens;
-    (gain >= keep.least_gain.max(1)).then_some(at)
+    let at = longest_first.find(fits_budget).or(within.last().copied()).or(turns.last().copied())?;
+    let gain = TokenEstimate::sum(estimates.get(..at)?).tokens;
+    (gain >= policy.min_gain.max(1)).then_some(at)
 }
 
-/// Whether the user begins to speak: with a message, not with results.
+/// Whether the entry is a message of the user, not tool results.
 fn begins_turn(entry: &Entry) -> bool {
-    entry.role == Role::User && may_begin(entry)
+    entry.role == Role::User && may_begin_tail(entry)
 }
 
-/// Whether nothing in it answers the entry before.
-fn may_begin(entry: &Entry) -> bool {
+/// Whether a tail may begin with this entry: it has no results of calls in the entry before.
+fn may_begin_tail(entry: &Entry) -> bool {
     !entry.content.iter().any(|block| matches!(block, Block::ToolResult { .. }))
 }
 
-/// The frame around a summary.
+/// The element around a summary.
 const FRAME: &str = "earlier_conversation";
-/// What the frame says before the summary.
+/// The introduction before the summary.
 const ABOUT: &str = "This conversation is longer than what you can see of it. In place of its beginning stands this \
 summary; it was not written by the user, and nobody waits for an answer to it.\n\n";
 
-/// The entry that is sent in the place of the entries that `summary` summarises. Always the same for the same summary and
-/// mark; the summary is escaped, so it cannot end the frame.
+/// The entry that replaces the entries which `summary` summarises. It depends only on summary and mark; the summary is
+/// escaped, so it cannot end the frame.
 #[must_use]
 pub fn entry(summary: &str, mark: &FrameMark) -> Entry {
-    let content = format!("{ABOUT}{}", escape(mark.keep_out(summary).trim()));
+    let content = format!("{ABOUT}{}", escape(mark.remove_mark(summary).trim()));
     Entry::user(vec![Block::text(mark.frame(FRAME, &content))])
 }
 
-/// The summary that an entry of [`entry`] holds; `None` for every other entry.
+/// The summary in an entry that [`entry`] created; `None` for any other entry.
 #[must_use]
 pub fn summary_of(entry: &Entry, mark: &FrameMark) -> Option<String> {
     if entry.role != Role::User {

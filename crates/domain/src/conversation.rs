@@ -1,22 +1,29 @@
-//! A conversation as a document: what is exported, forked and imported. One agentable whole: its thread, its history
-//! with the sessions that are closed, its notes and learnings. No ids but those of long results, which its texts name;
-//! so what was imported is exported as the same document again.
+//! A conversation as a JSON document, for export, fork and import: one agentable with its thread, its history including
+//! closed sessions, its notes and learnings. The only ids in it are those of large results, because texts refer to them;
+//! so an imported document is exported again unchanged.
+//!
+//! ```json
+//! {"format": "houston.conversation", "version": 2, "kind": "goal", "title": "Tokyo",
+//!  "messages": [{"source": "user", "message_type": "text", "content": "Book it", "created_at": "2026-11-20T10:00:00Z"}],
+//!  "history": [{"role": "user", "content": [{"type": "text", "text": "Book it"}], "created_at": "2026-11-20T10:00:00Z"}],
+//!  "notes": [], "learnings": [], "sessions": [], "compressions": [], "results": []}
+//! ```
 //!
 //! # Invariants
-//! - What [`Conversation::check`] accepts can be stored and gone on with: no call of its history is open, no session
-//!   ends between a call and its result.
-//! - Blocks that only a provider understands are texts in it, byte for byte as the provider sent them.
-//! - With `digests`, any change to an entry, and any entry that is missing, added or moved, is found and named.
+//! - A document that passes [`Conversation::check`] can be stored and continued: no tool call of its history is open, and
+//!   no session ends between a call and its result.
+//! - Blocks that only a provider understands are stored as text, byte for byte as the provider sent them.
+//! - With `digests`, every entry that was changed, removed, added or moved is detected and named.
 //!
 //! # Change the format
-//! A field with a default may be added. Anything else is a [`Version`] more, and reading the older ones stays:
-//! [`Conversation::upgraded`].
+//! A field with a default may be added. Any other change needs a new [`Version`], and older versions must stay readable:
+//! see [`Conversation::upgraded`].
 
 mod check;
 mod closed_session;
 mod digest;
-mod kept_compression;
-mod kept_result;
+mod exported_compression;
+mod exported_result;
 mod version;
 
 use chrono::{DateTime, Utc};
@@ -29,69 +36,69 @@ use crate::message::{MessageType, Source};
 pub use self::check::Invalid;
 pub use self::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 pub use self::digest::digest;
-pub use self::kept_compression::KeptCompression;
-pub use self::kept_result::KeptResult;
+pub use self::exported_compression::ExportedCompression;
+pub use self::exported_result::ExportedResult;
 pub use self::version::{FORMAT, Format, Version};
 
-/// A conversation.
+/// A conversation document; see the [module](self) for an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
     /// Always [`FORMAT`].
     pub format: Format,
-    /// What it may hold.
+    /// The version of the format.
     pub version: Version,
-    /// The name of its agent type.
+    /// The kind of the agentable, as in `goal`.
     pub kind: String,
-    /// One line.
+    /// The title: one line; empty if it has none.
     pub title: String,
-    /// What it is about.
+    /// What the conversation is about.
     #[serde(default)]
     pub description: String,
-    /// The tools it may call, of those of its kind; left out: all of them.
+    /// The tools it may call, out of those of its kind; `None`: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// What the user saw, oldest first.
+    /// The thread messages the user saw, oldest first.
     #[serde(default)]
     pub messages: Vec<ThreadMessage>,
-    /// What the model saw, oldest first. Positions in it count from 1.
+    /// The entries the model saw, oldest first. Positions in it count from 1.
     #[serde(default)]
     pub history: Vec<HistoryEntry>,
-    /// In [`Version::One`], which knew no sessions: how many of the first entries models no longer see.
+    /// Only in [`Version::One`], which has no sessions: how many of the first entries models no longer see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_entries: Option<usize>,
-    /// Of each entry of the history, its [`digest`]. Whoever writes a document by hand leaves them out; those that
-    /// are there are checked.
+    /// The [`digest`] of each history entry, in the same order. Documents written by hand leave them out; digests that are
+    /// present are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digests: Option<Vec<String>>,
     /// Notes, oldest first.
     #[serde(default)]
-    pub notes: Vec<KeptNote>,
+    pub notes: Vec<ExportedNote>,
     /// Learnings, oldest first.
     #[serde(default)]
-    pub learnings: Vec<KeptLearning>,
-    /// Closed sessions, oldest first: together they are the beginning of the history.
+    pub learnings: Vec<ExportedLearning>,
+    /// Closed sessions, oldest first: together they cover the beginning of the history.
     #[serde(default)]
     pub sessions: Vec<ClosedSession>,
-    /// What stands for the beginning of a long session, oldest first.
+    /// Summaries that replace the beginning of a long session, oldest first.
     #[serde(default)]
-    pub compressions: Vec<KeptCompression>,
-    /// Long results of tools that the texts name, to be read on in.
+    pub compressions: Vec<ExportedCompression>,
+    /// Large tool results that the texts refer to by id.
     #[serde(default)]
-    pub results: Vec<KeptResult>,
+    pub results: Vec<ExportedResult>,
 }
 
 /// A message of the thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadMessage {
-    /// Who wrote it.
+    /// Its author.
     pub source: Source,
-    /// Message or tool cell.
+    /// Text message or tool cell.
     pub message_type: MessageType,
-    /// Markdown; of a tool cell, its title.
+    /// Markdown; for a tool cell, its title.
     pub content: String,
-    /// The client's own data; of a tool cell, which call of the history it shows.
+    /// The client's own data; for a tool cell, the id of the call it displays.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// When it was stored.
@@ -102,9 +109,9 @@ pub struct ThreadMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistoryEntry {
-    /// Who speaks.
+    /// The author of the entry.
     pub role: Role,
-    /// What is said, in order.
+    /// Its blocks, in order.
     #[serde(deserialize_with = "blocks")]
     pub content: Vec<Block>,
     /// When it was committed.
@@ -121,7 +128,8 @@ impl Turn for HistoryEntry {
     }
 }
 
-/// Blocks, in no more memory than they need: room for four is made for the first, and most entries have one.
+/// Deserializes blocks without spare capacity: `Vec` reserves four slots for the first, and most entries have
+/// one block.
 fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Block>, D::Error> {
     let mut blocks = Vec::deserialize(deserializer)?;
     blocks.shrink_to_fit();
@@ -129,7 +137,7 @@ fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Block>, D::E
 }
 
 impl HistoryEntry {
-    /// The entry alone.
+    /// The entry without its timestamp.
     #[must_use]
     pub fn entry(&self) -> Entry {
         Entry { role: self.role, content: self.content.clone() }
@@ -139,12 +147,12 @@ impl HistoryEntry {
 /// A note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptNote {
-    /// One line.
+pub struct ExportedNote {
+    /// The title: one line.
     pub title: String,
     /// Markdown.
     pub content: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
@@ -153,25 +161,25 @@ pub struct KeptNote {
 /// A learning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptLearning {
-    /// A sentence.
+pub struct ExportedLearning {
+    /// One sentence.
     pub content: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
 impl Conversation {
-    /// The same with the digests of its entries as they are.
+    /// This document with the digests of its entries filled in.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.digests = Some(self.history.iter().map(digest).collect());
         self
     }
 
-    /// The same in the version that is written. What an older one closed without a word becomes one session, whose
-    /// summary is still to be written.
+    /// This document in the version that is written. Entries that version 1 only counts as closed become one session, whose
+    /// summary is written after the import.
     #[must_use]
     pub fn upgraded(mut self) -> Self {
         self.version = Version::WRITTEN;

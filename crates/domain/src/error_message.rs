@@ -1,18 +1,23 @@
-//! The message by which Houston tells a user that a run met an error, and what becomes of it. A run has one at
-//! most: it enters the thread with the first failed attempt and changes from then on.
+//! The error message that a run posts into its thread: what failed, and what happens next. A run has at most one; it is
+//! posted with the first failed attempt and changes from then on.
 //!
-//! What a client can show is in its metadata:
+//! Its metadata is what a client displays:
 //!
-//! | state | `retryable` | others |
+//! | state | `retryable` | other fields |
 //! |---|---|---|
 //! | waits for the next attempt | `true` | `attempt` of `of`, `retry_at` (count down to it), `since` |
-//! | the next attempt went well | `false` | `resolved: true`: no longer of interest |
+//! | the next attempt succeeded | `false` | `resolved: true`: no longer of interest |
 //! | cancelled while it waited | `false` | `resolved: false` |
-//! | given up | `false` | `failed_permanently: true`; the text says so too |
+//! | failed permanently | `false` | `failed_permanently: true`; the text says so too |
 //! | stopped by a content filter | `false` | `stopped: true`; the run is `completed` |
 //!
-//! `code` is there always: one of the ten model error codes, `DEAD_LETTERED`, `UNKNOWN_KIND`, `CONTENT_FILTER`, …. `retry_at` and
-//! `since` are RFC 3339 and stand nowhere but in the first state.
+//! `code` is always present: one of the ten model error codes, `DEAD_LETTERED`, `UNKNOWN_KIND`, `CONTENT_FILTER`, ….
+//! `retry_at` and `since` are RFC 3339 and present only in the first state:
+//!
+//! ```json
+//! {"code": "RATE_LIMITED", "retryable": true, "attempt": 2, "of": 5,
+//!  "retry_at": "2026-11-20T10:00:12.000Z", "since": "2026-11-20T10:00:00.000Z"}
+//! ```
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value, json};
@@ -21,13 +26,14 @@ use crate::event::Event;
 use crate::id::{MessageId, RunId};
 use crate::model::ModelError;
 
-/// What a text begins with that is the last word of its run.
+/// The prefix of an error message after which the run is not retried.
 pub const FAILED_PERMANENTLY: &str = "Failed permanently: ";
 
-/// The code of a run that its model's provider stopped: a content filter, or the model's own refusal.
+/// The code of a run that its provider stopped: by a content filter, or because the model refused.
 pub const CONTENT_FILTER: &str = "CONTENT_FILTER";
 
-/// What an end user reads of an error, by its code. Causes and remedies are for operators: those are in the run's `error`.
+/// The text that end users read for an error code. Causes and remedies are for operators: see the run's
+/// `error`.
 #[must_use]
 pub fn user_text(code: &str) -> &'static str {
     match code {
@@ -43,23 +49,23 @@ pub fn user_text(code: &str) -> &'static str {
     }
 }
 
-/// The error message of a run, as it stands.
+/// The current state of a run's error message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorMessage {
-    /// Its id: that of the run, as one run has one at most and it must be found without asking.
+    /// Its id, which is the id of the run: a run has at most one, and it must be found without a query.
     pub id: MessageId,
-    /// What a person reads.
+    /// The text for the user.
     pub content: String,
-    /// What a client shows beside it; see the module.
+    /// What a client displays beside it; see the [module](self).
     pub metadata: Value,
 }
 
-/// The attempt that is waited for.
+/// A retry that a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingRetry {
-    /// Which retry it is, from 1.
+    /// Number of the retry, from 1.
     pub attempt: i32,
-    /// How many there are at most.
+    /// Maximum number of retries.
     pub of: i32,
     /// When it is due.
     pub retry_at: DateTime<Utc>,
@@ -74,7 +80,7 @@ impl ErrorMessage {
         MessageId(run.0)
     }
 
-    /// An attempt failed, and there will be another.
+    /// An attempt failed and will be retried.
     #[must_use]
     pub fn waiting(run: RunId, error: &ModelError, retry: &PendingRetry) -> Self {
         let rfc3339 = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -89,8 +95,8 @@ impl ErrorMessage {
         Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
     }
 
-    /// The answer ended early, and the run with it: it did not fail, so nothing is tried again. What was written until
-    /// then stands in the thread.
+    /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text written
+    /// until then stays in the thread.
     #[must_use]
     pub fn stopped(run: RunId, code: &str) -> Self {
         Self {
@@ -100,7 +106,7 @@ impl ErrorMessage {
         }
     }
 
-    /// There will be no other attempt; `text` says why, and so does `code` to programs.
+    /// The run will not be retried; `text` and `code` say why.
     #[must_use]
     pub fn permanent(run: RunId, code: &str, text: &str) -> Self {
         Self {
@@ -110,7 +116,7 @@ impl ErrorMessage {
         }
     }
 
-    /// The same message once nothing is waited for any more: the run went on (`resolved`), or was ended.
+    /// This message after the wait has ended: the run continued (`resolved`), or was ended.
     #[must_use]
     pub fn settled(mut self, resolved: bool) -> Self {
         if let Value::Object(fields) = &mut self.metadata {
@@ -121,13 +127,13 @@ impl ErrorMessage {
         self
     }
 
-    /// When the first attempt failed, of one that waits.
+    /// When the first attempt failed; `None` unless the message waits for a retry.
     #[must_use]
     pub fn since(&self) -> Option<DateTime<Utc>> {
         self.metadata["since"].as_str()?.parse().ok()
     }
 
-    /// The event by which streams learn how it stands.
+    /// The event that informs streams of the current state.
     #[must_use]
     pub fn event(&self) -> Event {
         Event::ErrorShown {
@@ -137,9 +143,9 @@ impl ErrorMessage {
         }
     }
 
-    /// What a stream's client is shown of it: the metadata with the text among them.
+    /// What a stream's client receives: the metadata, with the text as its field `text`.
     #[must_use]
-    pub fn shown(content: &str, metadata: &Value) -> Value {
+    pub fn client_fields(content: &str, metadata: &Value) -> Value {
         let mut fields = metadata.as_object().cloned().unwrap_or_else(Map::new);
         fields.insert("text".to_owned(), json!(content));
         Value::Object(fields)
@@ -155,7 +161,7 @@ mod tests {
     use crate::model::ModelErrorCode;
 
     #[test]
-    fn end_users_read_no_settings_and_no_status_codes() {
+    fn user_texts_contain_no_settings_or_status_codes() {
         for code in [
             "RATE_LIMITED",
             "NETWORK_ERROR",
@@ -179,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_countdown_is_shown_and_then_gone() {
+    fn retry_times_are_removed_once_settled() {
         let run = RunId(Uuid::from_u128(7));
         let since = DateTime::UNIX_EPOCH;
         let error = ModelError::new(ModelErrorCode::RateLimited, "openai: slow down (HTTP 429)");
@@ -189,7 +195,7 @@ mod tests {
         assert_eq!(waiting.since(), Some(since));
         assert_eq!(
             waiting.content, "The AI model is busy right now.",
-            "the provider's words are for operators"
+            "users do not read the provider's error"
         );
         assert_eq!(
             waiting.metadata,
@@ -211,6 +217,9 @@ mod tests {
             last.metadata,
             json!({"code": "RATE_LIMITED", "retryable": false, "failed_permanently": true})
         );
-        assert_eq!(ErrorMessage::shown("no", &json!({"code": "x"})), json!({"code": "x", "text": "no"}));
+        assert_eq!(
+            ErrorMessage::client_fields("no", &json!({"code": "x"})),
+            json!({"code": "x", "text": "no"})
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Durable events: what happened to an agentable, each at its position `seq`, and the live deltas between them.
+//! Durable events (what happened to an agentable, each at its position `seq`) and the live deltas between them.
 //!
-//! An event names rows (a message, a tool call) and carries only what stands nowhere else, so that a turn's
-//! text is stored once. What a client reads (AG-UI frames) is rendered from it in `api`.
+//! An event refers to messages by id and carries only what is stored nowhere else, so a message's text is stored once.
+//! `api` renders AG-UI frames from events.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,212 +15,218 @@ use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
 
-/// What happened.
+/// What happened. Stored as JSON, tagged by `type`:
+///
+/// ```json
+/// {"type": "message_posted", "message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061"}
+/// {"type": "run_finished", "status": "message_sent", "iteration": 1, "usage": {"input_tokens": 900, "output_tokens": 40}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// A run was accepted and waits for a worker: the first event of each run.
     RunQueued {},
-    /// A person's message was stored.
+    /// A message of a user was stored.
     MessagePosted {
-        /// Which one.
+        /// The message.
         message_id: MessageId,
     },
-    /// A worker took the run.
+    /// A worker claimed the run.
     AttemptStarted {
-        /// From 1; above 1 after a crash, a hand-over or a retry.
+        /// Number of the attempt, from 1; above 1 after a crash, a hand-over or a retry.
         attempt: i32,
         /// The iteration that begins.
         iteration: u32,
-        /// The id a message of this iteration will have.
+        /// The id that a message of this iteration will have.
         next_message_id: MessageId,
-        /// Whether the iteration it takes over was cut off in the middle.
+        /// Whether the iteration was interrupted on another worker.
         takeover: bool,
     },
-    /// What the model thought, or wrote beside its tool calls.
+    /// The model's reasoning, or text it wrote beside its tool calls.
     Thought {
         /// The whole text.
         text: String,
     },
     /// The agent sent a message.
     MessageSent {
-        /// Which one.
+        /// The message.
         message_id: MessageId,
     },
-    /// A tool is about to execute, or has.
+    /// A tool call is about to be executed, or has been.
     ToolCalled {
-        /// The call's id.
+        /// The id of the tool call, unique within the run.
         call_id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
         /// Its arguments.
         input: Value,
-        /// The thread message that shows it.
+        /// The thread message that displays the call.
         message_id: MessageId,
     },
-    /// A tool answered.
+    /// A tool call has its result.
     ToolReturned {
-        /// The call's id.
+        /// The id of the tool call.
         call_id: String,
         /// What the model reads.
         content: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
-        /// The thread message that shows the call.
+        /// The thread message that displays the call.
         message_id: MessageId,
     },
-    /// An iteration is over and the next begins.
+    /// An iteration ended and the next one begins.
     StepFinished {
-        /// The one that is over.
+        /// The iteration that ended, from 1.
         iteration: u32,
-        /// The id a message of the next iteration will have.
+        /// The id that a message of the next iteration will have.
         next_message_id: MessageId,
     },
-    /// The attempt failed; the next is due at `retry_at`.
+    /// The attempt failed; the next one is due at `retry_at`.
     RetryScheduled {
-        /// Which retry this is, from 1.
+        /// Number of this retry, from 1.
         attempt: i32,
-        /// How many retries there are at most: one attempt more than that.
+        /// Maximum number of retries: one less than the maximum number of attempts.
         of: i32,
-        /// When the next one is due.
+        /// When the next attempt is due.
         retry_at: DateTime<Utc>,
-        /// Why it failed: one of the ten model error codes.
+        /// Why the attempt failed: a [`ModelErrorCode`](crate::model::ModelErrorCode).
         code: String,
-        /// The same for a person.
+        /// Why the attempt failed, for people.
         message: String,
-        /// The iteration that was cut off.
+        /// The iteration that was interrupted.
         iteration: u32,
     },
-    /// A model failed before anything of its answer was seen, and another one answered in its place. Of several, one
-    /// event each.
+    /// A model failed before any of its answer was streamed, and another model answered instead. If several models failed,
+    /// there is one event for each.
     ModelFallback {
-        /// Who failed, as `provider/model`.
+        /// The model that failed, as `provider/model`.
         from: String,
-        /// Who was asked instead.
+        /// The model that was called instead, as `provider/model`.
         to: String,
-        /// How it failed: one of the ten model error codes.
+        /// Why it failed: a [`ModelErrorCode`](crate::model::ModelErrorCode).
         code: String,
-        /// The same for a person.
+        /// Why it failed, for people.
         message: String,
     },
-    /// The router of a team picked who answers this run.
+    /// The router of a team picked the agent that answers this run.
     TeamRouted {
-        /// Which team.
+        /// The team.
         team_id: TeamId,
-        /// Which of its agents.
+        /// The agent that was picked.
         agent_id: AgentId,
-        /// What that is called.
+        /// Its name.
         agent_name: String,
-        /// Who decided.
+        /// What decided: a rule, a model, …
         by: RoutedBy,
-        /// Why, for a person.
+        /// Why it was picked, for people.
         reason: String,
     },
-    /// The beginning of the conversation was summarised for the model; people still read all of it.
+    /// The beginning of the history was replaced by a summary for the model; the thread is unchanged.
     ContextCompressed {
-        /// Which one.
+        /// The compression.
         compression_id: CompressionId,
-        /// Why.
+        /// Why the history was compressed.
         reason: compression::Reason,
-        /// Entries that were sent before.
+        /// Entries of the request before the compression.
         entries_before: usize,
-        /// Entries that are sent now, the summary among them.
+        /// Entries of the request after it, including the summary.
         entries_after: usize,
-        /// About how many tokens a request had.
+        /// Estimated tokens of a request before the compression.
         tokens_before: u64,
-        /// About how many it has now.
+        /// Estimated tokens of a request after it.
         tokens_after: u64,
-        /// Who wrote the summary, as `provider/model`; none: it is an extract.
+        /// The model that wrote the summary, as `provider/model`; `None` for an extract.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// The agentable got the title that nobody had given it.
+    /// Houston gave the agentable a title, because it had none.
     TitleSet {
-        /// It.
+        /// The new title.
         title: String,
-        /// Whether no run was open then: it is told after the end of the run it names.
+        /// Whether no run was open: then the event follows the end of the run it names.
         between_runs: bool,
     },
-    /// The error message of the run entered the thread, or changed: all of it, as of here.
+    /// The error message of the run was added to the thread, or changed; this is its complete new state.
     ErrorShown {
-        /// Which one: each run has one at most.
+        /// The error message: each run has at most one.
         message_id: MessageId,
-        /// What a person reads.
+        /// The text for the user.
         content: String,
         /// See [`crate::error_message::ErrorMessage`].
         metadata: Value,
     },
-    /// A task was created: it works on its own, in a stream of its own.
+    /// A task was created: it has runs and an event stream of its own.
     TaskStarted {
-        /// Which one, as shown.
+        /// The public id of the task, as in `task_<32 hex digits>`.
         task_id: String,
-        /// Its run.
+        /// The run of the task.
         task_run_id: RunId,
-        /// What it is called.
+        /// The title of the task.
         title: String,
-        /// The thread message that shows the call which created it.
+        /// The thread message that displays the call which created the task.
         message_id: MessageId,
     },
     /// A task of this agentable ended.
     TaskEnded {
-        /// Which one, as shown.
+        /// The public id of the task, as in `task_<32 hex digits>`.
         task_id: String,
-        /// Its run.
+        /// The run of the task.
         task_run_id: RunId,
-        /// What it is called.
+        /// The title of the task.
         title: String,
-        /// How it ended.
+        /// How its run ended.
         status: RunStatus,
-        /// What cut it off: a stop rule, an error, who cancelled it. None: it was done.
+        /// What stopped it: a stop rule, an error, or who cancelled it. `None` if it was completed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Which error, when it failed.
+        /// The error code, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
-        /// The same for a person.
+        /// The error for people, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// A worker that is going away let go of the run.
+    /// A worker that is shutting down released the run.
     HandedOver {
-        /// The iteration that was cut off.
+        /// The iteration that was interrupted.
         iteration: u32,
     },
-    /// A session was closed before this run: what it held stands in the history no more.
+    /// A session was closed before this run: its entries are no longer sent to the model.
     SessionArchived {
-        /// Which one.
+        /// The session.
         session_id: SessionId,
-        /// Which of the agentable's, from 1.
+        /// Number of the session within its agentable, from 1.
         number: i64,
-        /// Why.
+        /// Why it was closed.
         reason: CompletionReason,
         /// When its first entry was written.
         started_at: DateTime<Utc>,
-        /// When its last entry was.
+        /// When its last entry was written.
         completed_at: DateTime<Utc>,
     },
-    /// The run is over.
+    /// The run ended.
     RunFinished {
         /// How it ended.
         status: RunStatus,
-        /// The open iteration; none when no worker had it.
+        /// The open iteration; `None` when no worker held the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         iteration: Option<u32>,
-        /// Tokens of all its model calls.
+        /// Tokens and cost of all its model calls.
         #[serde(default)]
         usage: Usage,
-        /// For a person, when it failed.
+        /// The error for people, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// Which error, when it failed; of a cancelled run, who asked: `user`, `interrupt`, `rollback`, …
+        /// The error code, when it failed; for a cancelled run, who requested it: `user`, `interrupt`,
+        /// `rollback`, …
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
     },
 }
 
 impl Event {
-    /// The message it names, if it names one.
+    /// The message this event refers to, if any.
     #[must_use]
     pub fn message_id(&self) -> Option<MessageId> {
         match self {
@@ -233,9 +239,11 @@ impl Event {
         }
     }
 
-    /// Whether live text may stay open across it: facts that reach the stream from outside the run, and the error
-    /// message and the change of model, which are committed with the turn that was being streamed; what is committed
-    /// before anything is streamed, such as the choice of an agent, and what comes from beside the run.
+    /// Whether text that is being streamed stays open across this event. True for
+    ///
+    /// - events from outside the run (a posted message, tasks, a title),
+    /// - events that are committed together with the turn being streamed (the error message, the model fallback),
+    /// - events that are committed before anything is streamed (the choice of an agent, a closed session).
     #[must_use]
     pub fn is_transparent(&self) -> bool {
         matches!(
@@ -254,24 +262,24 @@ impl Event {
     }
 }
 
-/// The content of the message an event names, joined in so that a stream needs no second look.
+/// The content of the message an event refers to, joined in so that a stream needs no second query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageBody {
-    /// Who wrote it.
+    /// The author.
     pub source: Source,
-    /// Message or tool cell.
+    /// Text message or tool cell.
     pub message_type: MessageType,
-    /// Its text.
+    /// The text, Markdown.
     pub content: String,
-    /// Its metadata; absent when empty.
+    /// The metadata; `null` when there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub metadata: Value,
 }
 
-/// An event as it was committed.
+/// A committed event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Committed {
-    /// Its position; positions of one agentable have no gap.
+    /// Position in the agentable's stream, without gaps.
     pub seq: i64,
     /// The run it belongs to.
     pub run_id: RunId,
@@ -279,60 +287,65 @@ pub struct Committed {
     pub at: DateTime<Utc>,
     /// What happened.
     pub event: Event,
-    /// The message it names.
+    /// The content of the message the event refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<MessageBody>,
 }
 
-/// Which of the texts of an iteration a delta belongs to. An iteration streams its reasoning first, then at
-/// most one message.
+/// Which text of an iteration a delta belongs to. An iteration streams its reasoning first, then at most one
+/// message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// What the model thinks.
+    /// The model's reasoning.
     Reasoning,
-    /// What the user reads.
+    /// The message the user reads.
     Message,
 }
 
-/// A piece of text on its way to live streams. May be lost: the durable event carries the whole text.
+/// A piece of text on its way to open streams. It may be lost: the durable event carries the whole text.
+///
+/// ```json
+/// {"message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "part": "message", "reasoning_chars": 0, "offset": 5, "text": " world"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delta {
-    /// The message the iteration is writing.
+    /// The message that the iteration is writing.
     pub message_id: MessageId,
-    /// Which of its texts.
+    /// Which text of the iteration.
     pub part: Part,
-    /// Of a message: how many characters of reasoning came before it.
+    /// For a message: number of characters of reasoning before it.
     #[serde(default)]
     pub reasoning_chars: u32,
-    /// How many characters of this part came before `text`.
+    /// Number of characters of this part before `text`.
     pub offset: u32,
-    /// The piece.
+    /// The piece of text.
     pub text: String,
 }
 
-/// What rides the bus to the streams of one agentable.
+/// What the delta bus carries to the open streams of one agentable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Live {
-    /// Text as the model writes it.
+    /// Text while the model writes it.
     Delta(Delta),
-    /// Events just committed, in order and without a gap among them.
+    /// Events that were just committed, in order and without gaps among them.
     Committed(Vec<Committed>),
-    /// Something was committed: look into Postgres.
+    /// Events were committed: read them from Postgres.
     Nudge,
-    /// A stream wants the text so far of what is being written; whoever writes it answers with deltas from 0.
+    /// A stream needs the text written so far; the worker that drives the run answers with deltas from offset
+    /// 0.
     TranscriptWanted,
-    /// Somebody asked to cancel this run: whoever drives it looks at Postgres now.
+    /// A cancel of this run was requested: the worker that drives it must check Postgres now.
     CancelRequested(RunId),
 }
 
-/// A live item and the agentable it is about.
+/// A live item and its agentable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveItem {
-    /// About which agentable.
+    /// The agentable.
     pub agentable: AgentableId,
-    /// What.
+    /// The item.
     pub live: Live,
 }
 

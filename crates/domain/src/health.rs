@@ -1,17 +1,17 @@
-//! The health of an installation, as data: one [`Check`] for each thing that can be wrong.
+//! The health of an installation, as data: one [`Check`] for each problem the health monitor looks for.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// How bad it is. The order is the severity.
+/// The severity of a check, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Somebody should look at it, in daylight.
+    /// A person should look at it, but it is not urgent.
     Warn,
-    /// It does not work, and does not mend itself.
+    /// It does not work and does not repair itself.
     Red,
 }
 
@@ -26,7 +26,7 @@ impl HealthStatus {
         }
     }
 
-    /// Parses the name. One that a newer release wrote reads as red: nobody here can vouch for it.
+    /// Parses the name. A status of a newer release, which is not recognised, is read as red.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
@@ -37,20 +37,24 @@ impl HealthStatus {
     }
 }
 
-/// What one check found when it last looked.
+/// The latest result of one check.
+///
+/// ```json
+/// {"id": "stuck_runs", "status": "warn", "detail": "1 run was cancelled: …", "since": "2026-11-20T10:00:00Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Its name, as in `stuck_runs`.
+    /// The name of the check, as in `stuck_runs`.
     pub id: String,
-    /// How bad it is.
+    /// The severity.
     pub status: HealthStatus,
-    /// What was found, what was done about it, and what is left to do, for a person.
+    /// What was found, what was repaired, and what is left to do, for people.
     pub detail: String,
-    /// Since when the status is this one.
+    /// Since when the check has this status.
     pub since: DateTime<Utc>,
 }
 
-/// The worst of some checks; ok when there are none.
+/// The highest severity of `checks`; [`HealthStatus::Ok`] when there are none.
 #[must_use]
 pub fn worst(checks: &[Check]) -> HealthStatus {
     checks.iter().map(|check| check.status).max().unwrap_or(HealthStatus::Ok)
@@ -61,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_red_is_enough_and_an_unknown_status_is_red() {
+    fn worst_status_wins_and_unknown_ones_are_red() {
         let check =
             |status| Check { id: "x".to_owned(), status, detail: String::new(), since: DateTime::UNIX_EPOCH };
         assert_eq!(worst(&[]), HealthStatus::Ok);

@@ -1,7 +1,7 @@
-//! The LLM history: what the model sees, entry by entry, and the rule every committed prefix obeys.
+//! The LLM history: the entries the model reads, and the rule that every committed prefix obeys.
 //!
-//! A provider refuses a history whose `tool_use` has no `tool_result` in the next user turn, and refuses it
-//! for ever. So [`validate`] is checked at every prefix, and the functions that extend a history keep it true.
+//! A provider refuses a history whose `tool_use` has no `tool_result` in the next user turn, and would refuse it every
+//! time. So [`validate`] is checked for every prefix, and the functions that extend a history preserve it.
 
 mod raw;
 mod raw_rules;
@@ -13,11 +13,11 @@ use serde_json::Value;
 pub use raw::RawBlock;
 pub use validity::{Fault, Turn, complete, validate, validate_complete};
 
-/// Who speaks in an entry, as providers know it.
+/// The author of an entry, as providers name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// User messages and tool results.
+    /// The user's side: messages and tool results.
     User,
     /// The model.
     Assistant,
@@ -35,6 +35,12 @@ impl Role {
 }
 
 /// One block of an entry.
+///
+/// ```json
+/// {"type": "text", "text": "Hello"}
+/// {"type": "tool_use", "id": "call_1", "name": "create_note", "input": {"title": "Hotels"}}
+/// {"type": "tool_result", "tool_use_id": "call_1", "content": "saved", "is_error": true}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
@@ -42,42 +48,42 @@ pub enum Block {
     Text {
         /// The text, never empty.
         text: String,
-        /// The provider's block, when it says more than the text: citations, signatures.
-        #[serde(default, deserialize_with = "raw::known", skip_serializing_if = "Option::is_none")]
+        /// The provider's block, if it contains more than the text: citations, signatures.
+        #[serde(default, deserialize_with = "raw::recognised", skip_serializing_if = "Option::is_none")]
         raw: Option<RawBlock>,
     },
-    /// The model asks for a tool.
+    /// A tool call of the model.
     ToolUse {
-        /// Unique within the run.
+        /// The id of the call, unique within the run.
         id: String,
-        /// The tool's name as the model gave it, known or not.
+        /// The name of the tool as the model gave it; the tool may not exist.
         name: String,
-        /// Its arguments: always a JSON object.
+        /// The arguments: always a JSON object.
         input: Value,
-        /// The provider's block, when it says more than the call: a signature.
-        #[serde(default, deserialize_with = "raw::known", skip_serializing_if = "Option::is_none")]
+        /// The provider's block, if it contains more than the call: a signature.
+        #[serde(default, deserialize_with = "raw::recognised", skip_serializing_if = "Option::is_none")]
         raw: Option<RawBlock>,
     },
-    /// What the tool answered.
+    /// The result of a tool call.
     ToolResult {
         /// The `id` of the `ToolUse`.
         tool_use_id: String,
         /// What the model reads.
         content: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
     /// The model's reasoning.
     Thinking {
-        /// What can be shown; may be empty (redacted).
+        /// The readable part; may be empty (redacted).
         text: String,
-        /// The provider's block, when it wants it back.
-        #[serde(default, deserialize_with = "raw::known", skip_serializing_if = "Option::is_none")]
+        /// The provider's block, if the provider needs it back.
+        #[serde(default, deserialize_with = "raw::recognised", skip_serializing_if = "Option::is_none")]
         raw: Option<RawBlock>,
     },
-    /// A block that means nothing to Houston and goes back as it came: tools on the provider's side and their
-    /// results.
+    /// A block that Houston does not interpret and sends back unchanged: tools on the provider's side and
+    /// their results.
     Opaque {
         /// The provider's block.
         raw: RawBlock,
@@ -95,9 +101,9 @@ impl Block {
 /// One entry of the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// Its blocks, in order.
     pub content: Vec<Block>,
 }
 
@@ -114,7 +120,7 @@ impl Entry {
         Self { role: Role::Assistant, content }
     }
 
-    /// The ids of the tools this entry asks for, in order.
+    /// The ids of its tool calls, in order.
     pub fn tool_uses(&self) -> impl Iterator<Item = &str> {
         tool_uses(&self.content)
     }
@@ -134,7 +140,7 @@ impl Entry {
     }
 }
 
-/// The ids of the tools these blocks ask for, in order.
+/// The ids of the tool calls in these blocks, in order.
 fn tool_uses(content: &[Block]) -> impl Iterator<Item = &str> {
     content.iter().filter_map(|block| match block {
         Block::ToolUse { id, .. } => Some(id.as_str()),

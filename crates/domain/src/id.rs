@@ -1,4 +1,4 @@
-//! Ids: newtypes over UUIDv7, so that they sort by creation; shown as `run_<32 hex digits>`.
+//! Ids: newtypes over UUIDv7, so they sort by creation time. Their text form is `run_<32 hex digits>`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,20 +10,20 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 
-/// A text that is not an id of the kind asked for.
+/// A text that is not an id of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not an id of the form {prefix}_<32 hex digits>")]
 pub struct InvalidId {
-    /// The text as given.
+    /// The given text, shortened to 80 characters.
     pub given: String,
     /// The prefix that was expected.
     pub prefix: String,
 }
 
-/// Parses `<prefix>_<uuid>`.
+/// Parses `<prefix>_<32 hex digits>`.
 ///
 /// # Errors
-/// [`InvalidId`] when the prefix differs or the rest is no UUID.
+/// [`InvalidId`] when the prefix differs, or the rest is not 32 hex digits.
 pub fn parse_prefixed(prefix: &str, given: &str) -> Result<Uuid, InvalidId> {
     given
         .strip_prefix(prefix)
@@ -40,7 +40,7 @@ macro_rules! ids {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// What its text form begins with, before the underscore.
+            /// The prefix of its text form, before the underscore.
             pub const PREFIX: &str = $prefix;
         }
 
@@ -81,78 +81,78 @@ macro_rules! ids {
         }
     )*
 
-        /// What all of them begin with; no kind of agentable may be called like one.
+        /// The prefixes of all ids; no kind of agentable may have one of these names.
         pub(crate) const PREFIXES: &[&str] = &[$($prefix),*];
     };
 }
 
 ids! {
-    /// A customer of this installation; every row a client can reach belongs to one.
+    /// A tenant: an organisation. Every row a client can access belongs to one.
     TenantId = "tenant";
-    /// An API key (its record, not its secret).
+    /// An API key (the row, not the secret).
     ApiKeyId = "key";
-    /// A person agents work for.
+    /// A user: a person that agents work for.
     UserId = "user";
-    /// Anything an agent runs for. The API shows it under its kind: `goal_…`, see [`AgentableId::shown`].
+    /// An agentable. The API uses its kind as prefix, as in `goal_…`: see [`AgentableId::public_id`].
     AgentableId = "agentable";
-    /// One orchestrator execution.
+    /// A run.
     RunId = "run";
     /// A thread message.
     MessageId = "msg";
-    /// One incarnation of a worker process.
+    /// A worker: one start of a worker process.
     WorkerId = "worker";
     /// A note.
     NoteId = "note";
-    /// Something the agent learnt about its user or goal.
+    /// A learning: something an agent learned about its goal.
     LearningId = "learning";
-    /// Something all agents of a user should know another day.
+    /// A memory: something all agents of a user should remember.
     MemoryId = "memory";
-    /// A rule of a user for all their agents.
+    /// A custom instruction: a rule of a user for all their agents.
     CustomInstructionId = "instruction";
-    /// Something put before a user without being asked.
+    /// A feed item.
     FeedItemId = "feed_item";
-    /// An agent: a named configuration of a tenant's.
+    /// An agent: a named configuration of a tenant.
     AgentId = "agent";
     /// A team of agents.
     TeamId = "team";
-    /// A stretch of an agentable's history.
+    /// A session: a stretch of an agentable's history.
     SessionId = "session";
-    /// What stands for the beginning of a long session.
+    /// A compression: a summary that replaces the beginning of a session.
     CompressionId = "compression";
-    /// A long result of a tool, kept beside the history.
+    /// A large tool result, stored beside the history.
     ResultId = "result";
-    /// A time at which an agent wants to be woken.
+    /// A check-in: a time at which an agent asks to be woken.
     CheckInId = "check_in";
-    /// A request to erase something.
+    /// A request to erase a user or an agentable.
     ErasureId = "erasure";
-    /// One logical write of a run, the same over its retries.
+    /// One logical write of a run: all retries of the write have the same id.
     WriteId = "write";
     /// The random half of the fence.
     RunToken = "token";
 }
 
 impl AgentableId {
-    /// The id as the API shows it: `goal_…`, `task_…`, `user_agent_…`.
+    /// The id as the API writes it, with the kind as prefix: `goal_…`, `task_…`, `user_agent_…`.
     #[must_use]
-    pub fn shown(self, kind: &str) -> String {
+    pub fn public_id(self, kind: &str) -> String {
         format!("{kind}_{}", self.0.simple())
     }
 }
 
-/// Makes ids from a clock and a seeded source of randomness.
+/// Generates ids from a clock and a source of randomness.
 pub struct Ids {
     clock: Arc<dyn Clock>,
     random: Mutex<StdRng>,
 }
 
 impl Ids {
-    /// Ids that nobody can guess.
+    /// A generator that is seeded by the operating system: its ids cannot be guessed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, random: Mutex::new(StdRng::from_os_rng()) }
     }
 
-    /// The same ids each time, for tests.
+    /// A generator that returns the same ids each time, for tests.
     #[must_use]
     pub fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self { clock, random: Mutex::new(StdRng::seed_from_u64(seed)) }
@@ -166,12 +166,12 @@ impl Ids {
         T::from(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
-    /// Random bytes from the same source.
+    /// Fills `bytes` with random bytes from the same source.
     pub fn fill(&self, bytes: &mut [u8]) {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
     }
 
-    /// The clock the ids are dated by.
+    /// The clock whose time the ids contain.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -190,12 +190,12 @@ mod tests {
     use crate::clock::SystemClock;
 
     #[test]
-    fn an_id_survives_its_text_form_and_refuses_another_kind() {
+    fn ids_round_trip_and_reject_other_prefixes() {
         let id: RunId = Ids::seeded(Arc::new(SystemClock), 7).next();
         assert_eq!(id.to_string().parse::<RunId>(), Ok(id));
         assert!(id.to_string().parse::<MessageId>().is_err());
         assert!("run_12".parse::<RunId>().is_err());
-        assert!(format!("run_{}", id.0).parse::<RunId>().is_err(), "one spelling per id");
+        assert!(format!("run_{}", id.0).parse::<RunId>().is_err(), "each id has exactly one spelling");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! Why the health monitor ends a run. It only asks: whichever worker takes the run next ends it through the engine,
-//! so that its history stays valid and its user is told.
+//! Interventions: why the health monitor ends a run. It only requests the end: the worker that claims the run next ends it
+//! through the engine, so that the history stays valid and the user is notified.
 
-/// A reason of the health monitor's to end a run.
+/// A reason of the health monitor to end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intervention {
-    /// Its worker lived, but the attempt went on for ever.
+    /// Its worker was alive, but the attempt did not end.
     Stuck,
-    /// It waited for its next attempt for too long.
+    /// It waited too long for its next attempt.
     Expired,
-    /// Nobody took it although workers were there; somebody may still read of it.
+    /// No worker claimed it although workers were alive. The user is notified.
     Stale,
-    /// The same of a task; the agent that created it reads that it did nothing.
+    /// Like `Stale`, for a task: the agent that created it is informed that it did nothing.
     StaleTask,
 }
 
@@ -26,7 +26,7 @@ impl Intervention {
         }
     }
 
-    /// Parses the name; none of one that is not the monitor's.
+    /// Parses the name; `None` if it is not a reason of the health monitor.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Stuck, Self::Expired, Self::Stale, Self::StaleTask]
@@ -34,7 +34,7 @@ impl Intervention {
             .find(|intervention| intervention.as_str() == name)
     }
 
-    /// The error of the run and of the message that tells of it.
+    /// The error code of the run and of its error message.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Intervention {
         }
     }
 
-    /// What the user is told.
+    /// The message to the user.
     #[must_use]
     pub fn notice(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
+    fn names_round_trip() {
         for one in [Intervention::Stuck, Intervention::Expired, Intervention::Stale, Intervention::StaleTask]
         {
             assert_eq!(Intervention::from_name(one.as_str()), Some(one));

@@ -1,5 +1,5 @@
 //! What agents know: notes and learnings of one agentable; profile, custom instructions, memories and feed of its
-//! user. The first of them stand in each prompt, shortened; tools read the rest.
+//! user. Each prompt contains some of them, shortened; tools read the rest.
 //!
 //! # Bounds
 //! How long one item may be is a constant here, the same for the API and for tools. How many there may be is
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{FeedItemId, LearningId, MemoryId, NoteId};
 
-/// Characters of the title of a note or feed item: one line.
+/// Maximum length of the title of a note or feed item, in characters: one line.
 pub const MAX_TITLE_CHARS: usize = 200;
-/// Bytes of a note, or of a feed item: some twenty pages.
+/// Maximum length of a note or a feed item, in bytes: some twenty pages.
 pub const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
-/// Bytes of a learning, a memory or a custom instruction: a sentence, or a paragraph at most.
+/// Maximum length of a learning, a memory or a custom instruction, in bytes: a paragraph.
 pub const MAX_SENTENCE_BYTES: usize = 2_000;
-/// Bytes of one entry of a profile.
+/// Maximum length of one entry of a profile, in bytes.
 pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
-/// Characters of what a search looks for.
+/// Maximum length of a search query, in characters.
 pub const MAX_QUERY_CHARS: usize = 500;
 
 /// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list shows. All processes should have
@@ -56,22 +56,22 @@ impl Default for KnowledgeLimits {
     }
 }
 
-/// What stands in every prompt of a user's agents: how many of each, and how many characters of one. What is longer
-/// or beyond is fetched by tool.
+/// What every prompt of a user's agents contains: how many items of each type, and how many characters of each item. Tools
+/// fetch the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptLimits {
-    /// Entries of each list of the profile, the first.
+    /// Entries of each list of the profile, starting with the first.
     pub profile_entries: i32,
-    /// Characters of each.
+    /// Characters of each profile entry.
     pub profile_chars: i32,
-    /// Custom instructions, the oldest.
+    /// Custom instructions, starting with the oldest.
     pub custom_instructions: i32,
-    /// Characters of each.
+    /// Characters of each custom instruction.
     pub custom_instruction_chars: i32,
-    /// Memories, the newest.
+    /// Memories, starting with the newest.
     pub memories: i32,
-    /// Characters of each.
+    /// Characters of each memory.
     pub memory_chars: i32,
     /// Characters of each learning.
     pub learning_chars: i32,
@@ -91,24 +91,24 @@ impl Default for PromptLimits {
     }
 }
 
-/// One of the lists a profile is made of.
+/// A list of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileList {
-    /// Who they are.
+    /// Who the user is.
     Facts,
-    /// How they like things.
+    /// How they like things done.
     Preferences,
-    /// How they want to be talked with.
+    /// How they want to be addressed.
     CommunicationStyle,
     /// What they care about.
     Interests,
-    /// What they want to reach.
+    /// What they want to achieve.
     Aims,
 }
 
 impl ProfileList {
-    /// All of them, in the order of the prompt.
+    /// All lists, in the order of the prompt.
     pub const ALL: [Self; 5] =
         [Self::Facts, Self::Preferences, Self::CommunicationStyle, Self::Interests, Self::Aims];
 
@@ -125,23 +125,27 @@ impl ProfileList {
     }
 }
 
-/// What is known of a user, in short sentences.
+/// What is known about a user, in short sentences.
+///
+/// ```json
+/// {"facts": ["lives in Graz"], "preferences": ["window seats"], "communication_style": [], "interests": [], "aims": []}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Profile {
-    /// Who they are.
+    /// Who the user is.
     pub facts: Vec<String>,
-    /// How they like things.
+    /// How they like things done.
     pub preferences: Vec<String>,
-    /// How they want to be talked with.
+    /// How they want to be addressed.
     pub communication_style: Vec<String>,
     /// What they care about.
     pub interests: Vec<String>,
-    /// What they want to reach.
+    /// What they want to achieve.
     pub aims: Vec<String>,
 }
 
 impl Profile {
-    /// One of its lists.
+    /// The given list.
     #[must_use]
     pub fn list(&self, list: ProfileList) -> &Vec<String> {
         match list {
@@ -153,7 +157,7 @@ impl Profile {
         }
     }
 
-    /// The same, to be changed.
+    /// The given list, mutable.
     pub fn list_mut(&mut self, list: ProfileList) -> &mut Vec<String> {
         match list {
             ProfileList::Facts => &mut self.facts,
@@ -167,7 +171,7 @@ impl Profile {
     /// Changes one list, which may have `max_entries` entries.
     ///
     /// # Errors
-    /// [`ProfileChangeError`] when the list is full or has no such entry; then nothing is changed.
+    /// [`ProfileChangeError`] when the list is full or has no such entry; the profile is unchanged.
     pub fn change(
         &mut self,
         list: ProfileList,
@@ -176,19 +180,19 @@ impl Profile {
     ) -> Result<(), ProfileChangeError> {
         let max = max_entries as usize;
         let entries = self.list_mut(list);
-        let place = |entry: &String| entries.iter().position(|known| known.trim() == entry.trim());
+        let position = |entry: &String| entries.iter().position(|existing| existing.trim() == entry.trim());
         match change {
-            ProfileChange::Add(entry) if place(entry).is_some() => {}
+            ProfileChange::Add(entry) if position(entry).is_some() => {}
             ProfileChange::Add(_) if entries.len() >= max => {
                 return Err(ProfileChangeError::Full { list: list.as_str(), max });
             }
             ProfileChange::Add(entry) => entries.push(entry.clone()),
             ProfileChange::Replace { old, new } => {
-                let at = place(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
+                let at = position(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
                 entries[at].clone_from(new);
             }
             ProfileChange::Remove(old) => {
-                let at = place(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
+                let at = position(old).ok_or(ProfileChangeError::NoSuchEntry { list: list.as_str() })?;
                 entries.remove(at);
             }
         }
@@ -196,37 +200,37 @@ impl Profile {
     }
 }
 
-/// What happens to one list of a profile.
+/// A change of one list of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProfileChange {
-    /// One entry more, unless it is there.
+    /// Adds an entry, unless it exists already.
     Add(String),
-    /// Another text for an entry.
+    /// Replaces the text of an entry.
     Replace {
-        /// The entry as it stands.
+        /// The current entry.
         old: String,
-        /// The new one.
+        /// The new entry.
         new: String,
     },
-    /// One entry less.
+    /// Removes an entry.
     Remove(String),
 }
 
-/// A change of a profile that cannot be made; the model reads it.
+/// Why a profile cannot be changed. The model reads the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileChangeError {
-    /// No such entry.
-    #[error("`{list}` has no such entry: `old` must be an entry to the letter, as read_profile shows it")]
+    /// The list has no such entry.
+    #[error("`{list}` has no such entry: `old` must be exactly an entry that read_profile returns")]
     NoSuchEntry {
-        /// Of which list.
+        /// The name of the list.
         list: &'static str,
     },
-    /// No room.
-    #[error("`{list}` has {max} entries, and more are not allowed: replace or remove one")]
+    /// The list is full.
+    #[error("`{list}` is full, it may have {max} entries: replace or remove one")]
     Full {
-        /// Which list.
+        /// The name of the list.
         list: &'static str,
-        /// How many entries it may have.
+        /// Maximum number of entries.
         max: usize,
     },
 }
@@ -234,73 +238,73 @@ pub enum ProfileChangeError {
 /// One page of a list that a tool reads, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery<Id> {
-    /// Only what has these words, or some like them.
+    /// Only items that contain these words or similar ones; `None`: all items.
     pub query: Option<String>,
-    /// How many at most.
+    /// Maximum number of items.
     pub limit: u32,
-    /// Only what is older than this one.
+    /// Only items older than this one.
     pub before: Option<Id>,
 }
 
-/// What a tool does with what agents know, in the fenced transaction of its step.
+/// A tool's access to what agents know, executed in the fenced transaction of its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Knowledge {
-    /// Titles and beginnings of notes.
+    /// Lists titles and beginnings of notes.
     ListNotes(ListQuery<NoteId>),
-    /// One note in full.
+    /// Reads a complete note.
     ReadNote(NoteId),
-    /// Changes a note: what is given.
+    /// Changes the given fields of a note.
     UpdateNote {
-        /// Which one.
+        /// The note.
         id: NoteId,
-        /// One line.
+        /// The new title: one line.
         title: Option<String>,
-        /// Markdown.
+        /// The new content, Markdown.
         content: Option<String>,
     },
     /// Deletes a note.
     DeleteNote(NoteId),
-    /// Learnings in full: they are short.
+    /// Lists complete learnings, which are short.
     ListLearnings(ListQuery<LearningId>),
-    /// The whole profile.
+    /// Reads the whole profile.
     ReadProfile,
     /// Changes one list of the profile.
     UpdateProfile {
-        /// Which list.
+        /// The list.
         list: ProfileList,
-        /// What happens to it.
+        /// The change.
         change: ProfileChange,
     },
-    /// All custom instructions in full.
+    /// Reads all custom instructions completely.
     ReadCustomInstructions,
-    /// Remembers something of the user.
+    /// Stores a memory about the user.
     SaveMemory {
-        /// A sentence.
+        /// One sentence.
         content: String,
-        /// The memory it takes the place of.
+        /// The memory it replaces.
         instead_of: Option<MemoryId>,
     },
-    /// Beginnings of the memories that fit best.
+    /// Searches memories and lists the beginnings of the best matches.
     RecallMemories {
-        /// What to look for.
+        /// The words to search for.
         query: String,
-        /// How many at most.
+        /// Maximum number of memories.
         limit: u32,
     },
-    /// One memory in full.
+    /// Reads a complete memory.
     ReadMemory(MemoryId),
-    /// Forgets a memory.
+    /// Deletes a memory.
     ForgetMemory(MemoryId),
-    /// Puts something into the user's feed.
+    /// Adds an item to the user's feed.
     CreateFeedItem {
-        /// One line.
+        /// The title: one line.
         title: String,
         /// Markdown.
         content: String,
     },
-    /// Titles and beginnings of feed items.
+    /// Lists titles and beginnings of feed items.
     ListFeedItems(ListQuery<FeedItemId>),
-    /// One feed item in full.
+    /// Reads a complete feed item.
     ReadFeedItem(FeedItemId),
 }
 
@@ -309,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_changed_entry_by_entry_and_stays_as_it_was_when_it_cannot() {
+    fn failed_profile_changes_leave_the_profile_unchanged() {
         let mut profile = Profile::default();
         let add = |text: &str| ProfileChange::Add(text.to_owned());
         for list in ProfileList::ALL {

@@ -1,18 +1,20 @@
-//! The words and decisions of Houston, free of I/O: ids, entities, events, the agent loop as a state machine,
-//! stop rules, retry arithmetic, and the clock everything else is handed.
+//! Ids, entities, events and decisions of Houston, free of I/O: the agent loop as a state machine
+//! ([`agent::AgentRun`]), stop rules, retry arithmetic, and the [`clock::Clock`] that other crates take as an argument.
 //!
 //! # Invariants
-//! - Nothing here touches a socket, a file, the machine's time or its randomness; [`clock::SystemClock`] and
-//!   [`id::Ids`] are the two doors, and both are passed in.
-//! - Every prefix of the history a run emits passes [`history::validate`].
-//! - A durable [`event::Event`] names rows; it never repeats their text.
+//! - Nothing here uses a socket, a file, the system clock or system randomness. The two exceptions,
+//!   [`clock::SystemClock`] and [`id::Ids`], are passed in as arguments.
+//! - Every prefix of the history that a run emits passes [`history::validate`].
+//! - A durable [`event::Event`] refers to messages by id; it does not repeat their text.
 //!
 //! # Deliberately absent
-//! Traits for storage or queues (there is one of each), AG-UI (the wire format lives in `api`), SQL, HTTP.
+//! Traits for storage or queues (there is one implementation of each), the AG-UI wire format (crate `protocol`), SQL,
+//! HTTP.
 //!
 //! # Add an event
-//! A variant in [`event::Event`], its frames in `api::events::render`, and, when it ends an iteration, a line in the
-//! stream cursor's test.
+//! 1. Add a variant to [`event::Event`].
+//! 2. Render its frames in `api::events::render`.
+//! 3. If it ends an iteration, add a line to the test of the stream cursor (`api::events::cursor`).
 
 pub mod agent;
 pub mod agent_settings;
@@ -37,9 +39,9 @@ pub mod mode;
 pub mod model;
 pub mod retry;
 pub mod run;
+pub mod runtime_state;
 pub mod schedule;
 pub mod session;
-pub mod runtime_state;
 pub mod statistics;
 pub mod storable;
 pub mod task;

@@ -1,9 +1,9 @@
-//! Times of day where a user lives, and when they come next.
+//! Times of day in a user's time zone, and their next occurrence.
 //!
 //! # Daylight saving
-//! A time of day that a clock skips is the first minute after the gap; one that comes twice is the first of the two.
-//! So every time of day comes once a day, and never twice. A day that a place left out (Samoa's 30 December 2011) has
-//! none.
+//! A time of day that the clocks skip means the first minute after the gap; one that occurs twice means its first
+//! occurrence. So every time of day occurs exactly once a day. A date that a country skipped (30 December 2011 in Samoa)
+//! has no times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,11 +14,11 @@ use chrono::{
 use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A time of day to the minute: `07:30`.
+/// A time of day with a resolution of one minute, as in `07:30`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalTime(NaiveTime);
 
-/// A text that is no time of day.
+/// A text that is not a time of day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a time of day from `00:00` to `23:59`")]
 pub struct InvalidLocalTime(String);
@@ -50,33 +50,33 @@ impl<'de> Deserialize<'de> for LocalTime {
     }
 }
 
-/// The time zone of this IANA name; UTC of one that this release does not know.
+/// The time zone with this IANA name; UTC if the name is unknown.
 #[must_use]
 pub fn zone(name: &str) -> Tz {
     name.parse().unwrap_or(Tz::UTC)
 }
 
-/// When the clocks of `zone` show `local`: for the first time, or right after they skipped it. `None` on a day that
-/// they skipped whole.
+/// The first instant at which the clocks of `zone` are at `local`, or the end of the gap if they skip it. `None` if they
+/// skip the whole day.
 #[must_use]
 pub fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
-    let mut shown = local;
+    let mut candidate = local;
     loop {
-        match zone.from_local_datetime(&shown) {
+        match zone.from_local_datetime(&candidate) {
             LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => return Some(at.to_utc()),
-            LocalResult::None => shown += TimeDelta::minutes(1),
+            LocalResult::None => candidate += TimeDelta::minutes(1),
         }
-        if shown.date() != local.date() {
+        if candidate.date() != local.date() {
             return None;
         }
     }
 }
 
-/// The first of `times` in `zone` after `after`; `None` without times.
+/// The first of `times` in `zone` after `after`; `None` if `times` is empty.
 #[must_use]
 pub fn next_after(zone: Tz, times: &[LocalTime], after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let today = after.with_timezone(&zone).date_naive();
-    // Yesterday too: clocks may go back over midnight. And two days more than one, in case one is left out.
+    // Includes yesterday, because clocks may go back over midnight, and extra days, because a date may be skipped.
     let days = (0..5)
         .filter_map(|day| today.pred_opt().and_then(|from: NaiveDate| from.checked_add_days(Days::new(day))));
     days.flat_map(|day| times.iter().filter_map(move |time| instant(zone, day.and_time(time.0))))
@@ -84,11 +84,11 @@ pub fn next_after(zone: Tz, times: &[LocalTime], after: DateTime<Utc>) -> Option
         .min()
 }
 
-/// `at`, or the next time the clocks of `zone` show `earliest` when they show a time before it or from `latest` on.
+/// `at`, if it is between `earliest` and `latest` in `zone`; otherwise the next occurrence of `earliest` after it.
 #[must_use]
 pub fn within_hours(zone: Tz, earliest: LocalTime, latest: LocalTime, at: DateTime<Utc>) -> DateTime<Utc> {
-    let shown = at.with_timezone(&zone).time();
-    if (earliest.0..latest.0).contains(&shown) {
+    let local = at.with_timezone(&zone).time();
+    if (earliest.0..latest.0).contains(&local) {
         return at;
     }
     next_after(zone, &[earliest], at).unwrap_or(at)
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_skipped_comes_after_the_gap_and_one_that_repeats_comes_once() {
+    fn skipped_times_move_after_the_gap_and_repeated_ones_occur_once() {
         let next = |zone: Tz, time: &str, after: &str| next_after(zone, &times(&[time]), at(after)).unwrap();
         use chrono_tz::{America::New_York, Australia::Lord_Howe, Europe::Berlin, Pacific::Apia};
         // 29 March 2026: 02:00 becomes 03:00.
@@ -119,15 +119,15 @@ mod tests {
         assert_eq!(next(Berlin, "02:30", "2026-10-24T22:00:00Z"), at("2026-10-25T00:30:00Z"));
         assert_eq!(next(Berlin, "02:30", "2026-10-25T00:30:00Z"), at("2026-10-26T01:30:00Z"));
         assert_eq!(next(New_York, "07:00", "2026-03-08T00:00:00Z"), at("2026-03-08T11:00:00Z"));
-        // Half an hour.
+        // Lord Howe Island shifts by half an hour.
         assert_eq!(next(Lord_Howe, "02:15", "2026-10-03T10:00:00Z"), at("2026-10-03T15:30:00Z"));
-        // No 30 December 2011.
+        // Samoa skipped 30 December 2011.
         assert_eq!(next(Apia, "07:00", "2011-12-29T18:00:00Z"), at("2011-12-30T17:00:00Z"));
         assert_eq!(next_after(Berlin, &[], at("2026-01-01T00:00:00Z")), None);
     }
 
     #[test]
-    fn what_falls_into_the_night_waits_for_the_morning() {
+    fn times_at_night_move_to_the_morning() {
         let [earliest, latest] = times(&["07:00", "22:00"])[..] else { unreachable!() };
         let moved = |text| within_hours(Tz::Europe__Berlin, earliest, latest, at(text));
         assert_eq!(moved("2026-11-22T10:00:00Z"), at("2026-11-22T10:00:00Z"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_has_one_spelling() {
+    fn times_of_day_have_one_spelling() {
         assert_eq!("07:05".parse::<LocalTime>().unwrap().to_string(), "07:05");
         for bad in ["7:05", "24:00", "07:60", "0705", "", "noon"] {
             assert!(bad.parse::<LocalTime>().unwrap_err().to_string().contains("23:59"), "{bad}");
@@ -144,10 +144,10 @@ mod tests {
     }
 
     proptest! {
-        /// From tick to tick over a year and a half: each comes later, at its time of day or right after a gap, each
-        /// date's times come once, and none is left out.
+        /// From tick to tick over a year and a half: ticks increase, each is at its time of day or right after a gap,
+        /// and every time of every date occurs exactly once.
         #[test]
-        fn every_time_of_day_comes_once_a_day(
+        fn every_time_of_day_occurs_once_a_day(
             zone in proptest::sample::select(&chrono_tz::TZ_VARIANTS[..]),
             mut minutes in proptest::collection::btree_set(0u32..1440, 1..4),
             begin in 0i64..2_000_000_000,
@@ -164,15 +164,15 @@ mod tests {
                 now = next;
             }
             let last = now.with_timezone(&zone).date_naive();
-            // What a calendar says, day by day, without ever asking what comes next.
+            // The expected instants, computed day by day, without `next_after`.
             let mut day = first.succ_opt().unwrap();
             while day < last {
                 let mut wanted: Vec<_> = minutes.iter().filter_map(|minute| instant(zone, day.and_time(of(*minute)))).collect();
                 wanted.dedup();
                 for at in wanted {
                     prop_assert_eq!(ticks.iter().filter(|tick| **tick == at).count(), 1, "{} in {}", at, zone);
-                    let shown = at.with_timezone(&zone).naive_local();
-                    let exact = minutes.iter().any(|minute| shown.time() == of(*minute));
+                    let local = at.with_timezone(&zone).naive_local();
+                    let exact = minutes.iter().any(|minute| local.time() == of(*minute));
                     let before = at - TimeDelta::seconds(1);
                     let skipped = at.with_timezone(&zone).naive_local() - before.with_timezone(&zone).naive_local();
                     prop_assert!(exact || skipped > TimeDelta::seconds(1), "{} in {}", at, zone);

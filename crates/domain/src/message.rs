@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::id::{MessageId, RunId};
 
-/// Who wrote a thread message.
+/// The author of a thread message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The person.
+    /// The user.
     User,
     /// The agent.
     Agent,
-    /// Houston, telling of a failure.
+    /// Houston, reporting a failure.
     Error,
-    /// Houston, telling its agent something: that a task has ended, that a time has come. Nobody's words.
+    /// Houston, informing the agent: a task has ended, a check-in is due.
     System,
 }
 
@@ -33,13 +33,14 @@ impl Source {
     }
 }
 
-/// A message, or the cell of a tool at work.
+/// Whether a thread message is text or a tool cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageType {
-    /// Something to read.
+    /// A text message.
     Text,
-    /// A tool; its metadata moves from `started` to `done` or `failed`.
+    /// A tool cell: it displays a tool call. The `status` in its metadata changes from `started` to `done` or
+    /// `failed`.
     Tool,
 }
 
@@ -54,44 +55,44 @@ impl MessageType {
     }
 }
 
-/// How far a user's message has come.
+/// Processing status of a user's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
-    /// Stored, not yet read by a run.
+    /// Stored; no run has read it yet.
     Pending,
     /// A run has read it.
     Processing,
-    /// That run ended well.
+    /// The run that read it ended normally.
     Answered,
-    /// That run failed, or was cancelled.
+    /// The run that read it failed or was cancelled.
     Failed,
 }
 
 /// A thread message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its id.
+    /// The id of the message.
     pub id: MessageId,
-    /// Its position in the agentable's event stream.
+    /// Position of its event in the agentable's stream.
     pub seq: i64,
-    /// Who wrote it.
+    /// The author.
     pub source: Source,
-    /// Message or tool cell.
+    /// Text message or tool cell.
     pub message_type: MessageType,
-    /// Markdown; of a tool cell, its title.
+    /// Markdown; for a tool cell, its title.
     pub content: String,
-    /// Tool details, retry countdowns, …
+    /// A JSON object: client data, tool call details, retry times.
     pub metadata: Value,
-    /// The run that answers it, or that wrote it.
+    /// The run that answers it or wrote it.
     pub run_id: Option<RunId>,
     /// When it was stored.
     pub created_at: DateTime<Utc>,
 }
 
-/// The most metadata a message may have, in bytes as JSON: it goes to every stream of the thread.
+/// Maximum size of a message's metadata as JSON, in bytes: it is sent to every stream of the thread.
 pub const MAX_METADATA_BYTES: usize = 16 * 1024;
-/// The longest message of an agent that may be imported, in bytes of UTF-8: some times what a model answers at most.
+/// Maximum length of an imported message of an agent, in bytes of UTF-8: several times the longest answer of a model.
 pub const MAX_AGENT_MESSAGE_BYTES: usize = 1024 * 1024;
-/// The longest message a person may post, in bytes of UTF-8 (protocols: 256 KiB).
+/// Maximum length of a message that a user posts, in bytes of UTF-8.
 pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;

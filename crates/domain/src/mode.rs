@@ -1,15 +1,15 @@
-//! Modes: why a run was opened, when nobody's message did.
+//! Modes: what started a run that no message started.
 
 use serde::{Deserialize, Serialize};
 
-/// What opened a run instead of a message. Nobody waits for its answer: it ends when the model has no more calls,
-/// and what it says to nobody is thinking.
+/// What started a run instead of a message. Nobody waits for its answer: it ends when the model asks for no
+/// more tools, and text without `send_message` counts as thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// The user's feed is due: what happened in all that agents do for them becomes feed items.
+    /// The user's feed is due: the agent writes feed items about what happened in all agentables of the user.
     FeedGeneration,
-    /// A time has come that the agent chose itself.
+    /// A check-in is due: a time that the agent chose itself.
     AgentCheckIn,
 }
 
@@ -17,7 +17,7 @@ impl Mode {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::FeedGeneration, Self::AgentCheckIn];
 
-    /// The name in the database, in the kinds' files, and of the element a model reads.
+    /// The name in the database, in `jobs/agents/*.toml`, and of the XML element that the model reads.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_has_one_name_everywhere() {
+    fn modes_have_one_name() {
         for mode in Mode::ALL {
             assert_eq!(Mode::from_name(mode.as_str()), Some(mode));
             assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());

@@ -1,4 +1,4 @@
-//! What a model answers and how it fails, whatever provider it stands behind.
+//! What a model answers, and how a call of it fails, independent of the provider.
 
 use std::time::Duration;
 
@@ -7,52 +7,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Block;
 
-/// Tokens of one model call. `input` counts everything sent, cached or not.
+/// Tokens and cost of one model call. `input_tokens` counts everything that was sent, cached or not.
+///
+/// ```json
+/// {"input_tokens": 900, "output_tokens": 40, "cache_read_tokens": 700, "cache_write_tokens": 0, "reasoning_tokens": 0,
+///  "cost": "0.0012"}
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Sent, including what the cache served.
+    /// Tokens sent, including those read from the cache.
     pub input_tokens: u64,
-    /// Received, including reasoning.
+    /// Tokens received, including reasoning.
     pub output_tokens: u64,
-    /// Of the input, served from the provider's cache.
+    /// Input tokens that were read from the provider's cache.
     #[serde(default)]
     pub cache_read_tokens: u64,
-    /// Of the input, written to the provider's cache.
+    /// Input tokens that were written to the provider's cache.
     #[serde(default)]
     pub cache_write_tokens: u64,
-    /// Of the output, spent on reasoning.
+    /// Output tokens that were spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
-    /// What it cost in US dollars: what the provider itself said; else, once it is priced, what its list says.
-    /// `None` when that is not known. Of a sum: what is known of it.
+    /// Cost in US dollars: as the provider reported it, otherwise computed from its price list. `None` if it is unknown; in a
+    /// sum, the total of the known costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
-    /// What is charged for, where that is not every token (Cohere). `None` once the call is priced.
+    /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub billed: Option<BilledTokens>,
 }
 
-/// Tokens that a provider charges for.
+/// Tokens that a provider bills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BilledTokens {
-    /// Sent.
+    /// Billed input tokens.
     pub input_tokens: u64,
-    /// Received.
+    /// Billed output tokens.
     pub output_tokens: u64,
 }
 
-/// The largest cost of one call that is believed, in US dollars.
+/// Maximum plausible cost of one call, in US dollars.
 const LARGEST_COST: Decimal = Decimal::from_parts(100_000, 0, 0, false, 0);
 
 impl Usage {
-    /// Whether a cost that a provider reports can be that of one call: from 0 to 100,000 US dollars. Anything else would
-    /// lower a sum, or end a budget, by a mistake.
+    /// Whether a reported cost can be that of one call: 0 to 100,000 US dollars. Any other value is an error, which would lower
+    /// a sum or exhaust a budget.
     #[must_use]
     pub fn is_plausible_cost(cost: &Decimal) -> bool {
         (Decimal::ZERO..=LARGEST_COST).contains(cost)
     }
 
-    /// What is charged for.
+    /// The tokens that the provider bills: all tokens unless [`billed`](Self::billed) is set.
     #[must_use]
     pub fn billed(&self) -> BilledTokens {
         let Self { input_tokens, output_tokens, .. } = *self;
@@ -83,13 +88,13 @@ impl std::ops::AddAssign for Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was done.
+    /// It had finished.
     EndTurn,
-    /// It wants tools.
+    /// It asks for tools.
     ToolUse,
-    /// It reached the limit of its answer.
+    /// It reached the maximum length of an answer.
     MaxTokens,
-    /// It, or its provider's filter, declined.
+    /// The model or a filter of its provider refused.
     Refusal,
 }
 
@@ -98,37 +103,37 @@ pub enum StopReason {
 pub struct ModelTurn {
     /// Text, thinking and tool calls, in order.
     pub content: Vec<Block>,
-    /// Tool arguments that were no JSON object: call id and what was sent, shortened.
+    /// Tool calls whose arguments were not a JSON object: id of the call, and what was sent, shortened.
     pub malformed: Vec<(String, String)>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: StopReason,
-    /// What it used, as reported by the provider.
+    /// Tokens used, as the provider reported them.
     pub usage: Usage,
 }
 
-/// The ten ways a model call fails.
+/// The ten ways in which a model call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ModelErrorCode {
-    /// No key, or no base URL.
+    /// The provider has no API key or no base URL.
     ProviderNotConfigured,
-    /// A provider nobody knows.
+    /// There is no such provider.
     ProviderNotSupported,
-    /// The key is wrong.
+    /// The API key was refused.
     AuthenticationError,
-    /// Too much, too fast; or the provider is overloaded.
+    /// Too many requests, or the provider is overloaded.
     RateLimited,
-    /// The provider does not know the model.
+    /// The provider has no such model.
     ModelNotFound,
-    /// The conversation is too long for the model.
+    /// The conversation is longer than the model's context window.
     ContextLengthExceeded,
     /// The connection failed or broke.
     NetworkError,
-    /// Nothing came for too long.
+    /// The provider sent nothing for too long.
     Timeout,
-    /// What came was no answer: garbage, or a stream that just ended.
+    /// The response could not be parsed, or its stream ended early.
     InvalidResponse,
-    /// Anything else.
+    /// Any other failure.
     Unknown,
 }
 
@@ -161,25 +166,25 @@ impl ModelErrorCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.as_str())]
 pub struct ModelError {
-    /// Which of the ten.
+    /// The kind of failure.
     pub code: ModelErrorCode,
-    /// What a person can read and act on; no secrets.
+    /// A text for people that they can act on; contains no secrets.
     pub message: String,
     /// How long the provider asked to wait.
     pub retry_after: Option<Duration>,
-    /// The HTTP status, when there was an answer.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// The provider's name for the request.
+    /// The provider's id of the request.
     pub request_id: Option<String>,
-    /// What the provider said, as it said it: shortened, without keys. For the log; users are never shown it.
+    /// The provider's own error text, shortened and without keys. For the log; never sent to users.
     pub cause: Option<Box<str>>,
-    /// Nobody was asked: this process has stopped asking the provider for a while, and `retry_after` is what is
-    /// left of that while.
+    /// Whether the call was not made at all: this process has stopped calling the provider for a while, and `retry_after` is
+    /// the rest of that time.
     pub breaker_open: bool,
 }
 
 impl ModelError {
-    /// An error that came without an HTTP answer.
+    /// An error without an HTTP response.
     #[must_use]
     pub fn new(code: ModelErrorCode, message: impl Into<String>) -> Self {
         Self {
@@ -193,8 +198,8 @@ impl ModelError {
         }
     }
 
-    /// Whether the provider refused the request itself, which will be no better later: a 4xx that is none of the
-    /// codes with a meaning of their own.
+    /// Whether the provider refused the request itself, so that a retry would fail too: a 4xx status without an error code of
+    /// its own.
     #[must_use]
     pub fn refuses_the_request(&self) -> bool {
         let unnamed = matches!(self.code, ModelErrorCode::InvalidResponse | ModelErrorCode::Unknown);

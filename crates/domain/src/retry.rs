@@ -1,50 +1,50 @@
-//! Retry arithmetic across runs: how often, and when next. Immediate retries of a model call live in `llm`.
+//! Delayed retries of runs: how many, and when. Immediate retries of a model call are in `llm`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{ModelError, ModelErrorCode};
 
-/// The delayed retries of `jobs/orchestrator.toml`.
+/// `[retry.delayed]` of `jobs/orchestrator.toml`: retries of a run after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayedRetry {
-    /// Attempts after a rate limit.
+    /// Maximum retries after a rate limit.
     pub rate_limited: i32,
-    /// Attempts after a network failure.
+    /// Maximum retries after a network failure or a timeout.
     pub network: i32,
-    /// Attempts after anything else that may pass.
+    /// Maximum retries after any other retryable failure.
     pub other: i32,
-    /// The delay of the first, in ms; each further one doubles it.
+    /// Maximum delay of the first retry, in ms; doubled for each further one.
     pub base_ms: u64,
-    /// The longest delay that nobody asked for, in ms.
+    /// Maximum of the doubled delay, in ms; a longer wait that a provider asks for is respected.
     pub max_ms: u64,
-    /// For how long, in s after the first failure, an attempt that met an open breaker is no failed attempt.
+    /// How long, in seconds after the first failure, attempts that met an open circuit breaker do not count as failed.
     pub patience_s: u64,
 }
 
 /// The next attempt of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedRetry {
     /// When it is due.
     pub at: DateTime<Utc>,
-    /// Whether the one that led to it counts as failed: one that asked nobody does not.
+    /// Whether the attempt before it counts as failed; one that called no provider does not.
     pub counts: bool,
 }
 
 /// A run whose attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failing {
-    /// How many attempts failed before this one.
+pub struct FailedRun {
+    /// Number of attempts that failed before this one.
     pub failed: i32,
-    /// When the first attempt failed, or met an open breaker.
+    /// When the first attempt failed or met an open breaker.
     pub since: DateTime<Utc>,
-    /// The current instant.
+    /// The current time.
     pub now: DateTime<Utc>,
 }
 
 impl DelayedRetry {
-    /// How many further attempts an error of this kind gets; 0 for one that waiting does not mend.
+    /// Maximum number of retries after this error; 0 if waiting does not help.
     #[must_use]
     pub fn attempts(&self, error: &ModelError) -> i32 {
         match error.code {
@@ -57,15 +57,15 @@ impl DelayedRetry {
         }
     }
 
-    /// The next attempt of a run that failed with `error`, or `None` when that was the last one. `chance` in
-    /// 0..1 is the jitter: full, so that many failed runs do not come back together. It is added to what the
-    /// provider asked for, which is never undercut, however long it is.
+    /// The next attempt of a run that failed with `error`; `None` if there is none. `chance` in 0..1 is the jitter: full
+    /// jitter, so that many failed runs do not retry at the same time. It is added to the wait that the provider asked for,
+    /// which is always respected, however long it is.
     ///
-    /// An attempt that met an open breaker is put off to when the breaker lets a call through again, spread over
-    /// the first delay, and does not count: the run has had no answer to fail with. After `patience_s` it counts
-    /// like any other, so that nobody waits for ever.
+    /// An attempt that met an open circuit breaker is postponed until the breaker lets a call through, spread over the first
+    /// delay, and does not count as failed, because no provider was called. After `patience_s` it counts like any other, so
+    /// that no run waits forever.
     #[must_use]
-    pub fn next_attempt(&self, error: &ModelError, run: &Failing, chance: f64) -> Option<Planned> {
+    pub fn next_attempt(&self, error: &ModelError, run: &FailedRun, chance: f64) -> Option<PlannedRetry> {
         let attempts = self.attempts(error);
         let patience = i64::try_from(self.patience_s).unwrap_or(i64::MAX);
         let counts = !error.breaker_open || (run.now - run.since).num_seconds() >= patience;
@@ -74,17 +74,18 @@ impl DelayedRetry {
         }
         let doublings = if counts { u32::try_from(run.failed).unwrap_or(0).min(30) } else { 0 };
         let ceiling = self.base_ms.saturating_mul(1 << doublings).min(self.max_ms);
-        let asked = error.retry_after.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-        let delay = asked.saturating_add(part(ceiling, chance)).min(LONGEST_MS);
+        let requested =
+            error.retry_after.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let delay = requested.saturating_add(part(ceiling, chance)).min(LONGEST_MS);
         let at = run.now + TimeDelta::milliseconds(i64::try_from(delay).unwrap_or(0));
-        Some(Planned { at, counts })
+        Some(PlannedRetry { at, counts })
     }
 }
 
-/// Nobody waits longer than a year, and dates have an end.
+/// Maximum delay: one year. Also keeps the sum within the range of dates.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
 
-/// `chance` of `whole` milliseconds.
+/// `chance` times `whole`, in ms.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -113,19 +114,19 @@ mod tests {
     };
     const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
-    fn error(code: ModelErrorCode, asked_ms: Option<u64>) -> ModelError {
-        ModelError { retry_after: asked_ms.map(Duration::from_millis), ..ModelError::new(code, "no") }
+    fn error(code: ModelErrorCode, requested_ms: Option<u64>) -> ModelError {
+        ModelError { retry_after: requested_ms.map(Duration::from_millis), ..ModelError::new(code, "no") }
     }
 
-    fn failing(failed: i32) -> Failing {
-        Failing { failed, since: NOW, now: NOW }
+    fn failing(failed: i32) -> FailedRun {
+        FailedRun { failed, since: NOW, now: NOW }
     }
 
     #[test]
-    fn attempts_end_and_delays_grow_and_wait_as_long_as_asked() {
-        let due = |failed, asked| {
+    fn delays_double_and_respect_the_provider() {
+        let due = |failed, requested| {
             let planned =
-                POLICY.next_attempt(&error(ModelErrorCode::RateLimited, asked), &failing(failed), 1.0)?;
+                POLICY.next_attempt(&error(ModelErrorCode::RateLimited, requested), &failing(failed), 1.0)?;
             assert!(planned.counts);
             Some((planned.at - NOW).num_seconds())
         };
@@ -134,11 +135,11 @@ mod tests {
             [Some(10), Some(20), Some(40), Some(80), Some(160), None]
         );
         assert_eq!(due(0, Some(60_000)), Some(70));
-        assert_eq!(due(0, Some(24 * 3600 * 1000)), Some(24 * 3600 + 10), "longer than max_ms, and kept");
+        assert_eq!(due(0, Some(24 * 3600 * 1000)), Some(24 * 3600 + 10), "longer than max_ms, but respected");
     }
 
     #[test]
-    fn each_code_has_its_number_of_attempts_and_a_refused_request_has_none() {
+    fn each_error_code_has_its_number_of_retries() {
         use ModelErrorCode::*;
         for (code, attempts) in [
             (ProviderNotConfigured, 0),
@@ -160,37 +161,37 @@ mod tests {
     }
 
     #[test]
-    fn an_open_breaker_puts_off_without_counting_until_patience_ends() {
+    fn open_breaker_does_not_count_until_patience_ends() {
         let open = ModelError { breaker_open: true, ..error(ModelErrorCode::NetworkError, Some(30_000)) };
         let planned = POLICY.next_attempt(&open, &failing(3), 0.5).unwrap();
-        assert!(!planned.counts, "although three have failed");
+        assert!(!planned.counts, "even after three failed attempts");
         assert_eq!((planned.at - NOW).num_seconds(), 35);
-        let late = |failed| Failing { now: NOW + TimeDelta::seconds(3600), ..failing(failed) };
+        let late = |failed| FailedRun { now: NOW + TimeDelta::seconds(3600), ..failing(failed) };
         assert!(POLICY.next_attempt(&open, &late(2), 0.5).unwrap().counts);
         assert_eq!(POLICY.next_attempt(&open, &late(3), 0.5), None);
     }
 
     proptest! {
         #[test]
-        fn never_sooner_than_asked_nor_later_than_asked_and_the_ceiling(
-            failed in 0..5i32, asked in proptest::option::of(0..200_000_000u64), chance in 0.0..=1.0f64,
+        fn delay_is_between_the_request_and_request_plus_ceiling(
+            failed in 0..5i32, requested in proptest::option::of(0..200_000_000u64), chance in 0.0..=1.0f64,
             breaker_open: bool, waited in 0..10_000i64,
         ) {
-            let error = ModelError { breaker_open, ..error(ModelErrorCode::RateLimited, asked) };
+            let error = ModelError { breaker_open, ..error(ModelErrorCode::RateLimited, requested) };
             let now = NOW + TimeDelta::seconds(waited);
-            let run = Failing { failed, since: NOW, now };
+            let run = FailedRun { failed, since: NOW, now };
             let planned = POLICY.next_attempt(&error, &run, chance).unwrap();
             let delay = u64::try_from((planned.at - now).num_milliseconds()).unwrap();
-            let asked = asked.unwrap_or(0);
+            let requested = requested.unwrap_or(0);
             let ceiling = if planned.counts { 10_000 << failed } else { 10_000 };
-            prop_assert!((asked..=asked + ceiling).contains(&delay));
+            prop_assert!((requested..=requested + ceiling).contains(&delay));
             prop_assert_eq!(planned.counts, !breaker_open || waited >= 3600);
         }
 
         #[test]
-        fn nothing_overflows(failed: i32, asked: u64, base_ms: u64, max_ms: u64, patience_s: u64, chance: f64) {
+        fn nothing_overflows(failed: i32, requested: u64, base_ms: u64, max_ms: u64, patience_s: u64, chance: f64) {
             let policy = DelayedRetry { base_ms, max_ms, patience_s, rate_limited: i32::MAX, ..POLICY };
-            let error = error(ModelErrorCode::RateLimited, Some(asked));
+            let error = error(ModelErrorCode::RateLimited, Some(requested));
             if let Some(planned) = policy.next_attempt(&error, &failing(failed), chance) {
                 prop_assert!(planned.at >= NOW);
             }

@@ -1,41 +1,41 @@
-//! Runs: one orchestrator execution that holds an agentable's lock, over crashes and hand-overs.
+//! Runs: one execution for an agentable, across crashes and hand-overs.
 
 use serde::{Deserialize, Serialize};
 
-/// How a run stands or ended. Each stop rule has a status of its own.
+/// The status of a run. Each stop rule has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Accepted; no worker has taken it yet.
+    /// Accepted; no worker has claimed it yet.
     Queued,
-    /// A worker holds the lock.
+    /// A worker holds its lock.
     Running,
-    /// Waits for its next attempt.
+    /// It waits for its next attempt.
     Retrying,
     /// The model answered without asking for tools.
     Completed,
-    /// A conversational agent has sent its message.
+    /// A conversational agent sent its message.
     MessageSent,
-    /// 20 model calls were not enough.
+    /// It reached `limits.max_iterations` (20 by default).
     MaxIterations,
-    /// The same tool five times in a row.
+    /// It used the same tool `limits.max_same_tool` times in a row (5 by default).
     SameTool,
-    /// Ten minutes were not enough.
+    /// It reached `limits.max_duration_s` (10 minutes by default).
     MaxDuration,
-    /// A task's history reached its cap.
+    /// The history reached `limits.max_history_entries`, which tasks set.
     HistoryFull,
-    /// The model's answer was cut at its limit.
+    /// The model's answer was cut at `limits.max_output_tokens`.
     MaxTokens,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
-    /// The model could not be reached, or what it sent could not be used.
+    /// The model could not be reached, or its answer could not be used.
     Failed,
-    /// It took its worker down three times.
+    /// Its workers died repeatedly, so it was given up.
     DeadLettered,
 }
 
 impl RunStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 13] = [
         Self::Queued,
         Self::Running,
@@ -72,13 +72,13 @@ impl RunStatus {
         }
     }
 
-    /// Parses the name.
+    /// Parses the name; `None` if there is no such status.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()
     }
 
-    /// Whether the run is over.
+    /// Whether the run has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Retrying)
@@ -99,8 +99,8 @@ impl RunStatus {
         )
     }
 
-    /// What cut a run off that ended with this status and, if it has one, this error (of a cancelled run: who asked).
-    /// `None` of a run that is open, or whose agent was done. The rule of `houston.stop_reason` in the database.
+    /// Why a run that ended with this status was cut off; `code` is its error code (for a cancelled run: who requested it).
+    /// `None` for an open run, or one whose agent had finished. Must match the SQL function `houston.stop_reason`.
     #[must_use]
     pub fn stop_reason(self, code: Option<&str>) -> Option<String> {
         match (self, code) {
@@ -112,7 +112,8 @@ impl RunStatus {
         }
     }
 
-    /// What the user is told when the run ends this way and nothing was sent; `None` where silence is right.
+    /// The message to the user when the run ends with this status without having sent one; `None` for no
+    /// message.
     #[must_use]
     pub fn notice(self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! How an agentable stands at one instant, and what that means: the first thing to look at when one is stuck.
+//! The runtime state of an agentable at one instant, with a diagnosis. Start here when one is stuck.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -6,94 +6,99 @@ use serde::Serialize;
 use crate::id::{AgentableId, RunId, WorkerId};
 use crate::run::RunStatus;
 
-/// An iteration takes seconds; without any event for so long, a run that is driven is worth a look.
+/// Seconds without an event after which a run that a worker holds is reported. An iteration usually takes seconds.
 const QUIET_S: i64 = 120;
 
-/// How an agentable stands.
+/// The runtime state of an agentable at one instant: its lock, its run and what it waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuntimeState {
-    /// When this was so, by the database's clock.
+    /// When the state was read, by the database's clock.
     pub at: DateTime<Utc>,
-    /// Counts the claims of its lock.
+    /// Number of claims of its lock.
     pub epoch: i64,
-    /// Who holds the lock.
+    /// The worker that holds the lock.
     pub holder: Option<Holder>,
     /// The open run, or the latest one.
     pub run: Option<OpenRun>,
-    /// How the latest of its last 20 runs that failed did.
+    /// The latest failure among its last 20 runs.
     pub last_error: Option<Failure>,
-    /// Whether somebody must look: the sweep finds it by this.
+    /// Whether it has a reason to run; the sweep finds it by this column.
     pub wake: bool,
-    /// Since when, if so.
+    /// Since when `wake` is set.
     pub waiting_since: Option<DateTime<Utc>>,
-    /// When the next attempt is due, of a run that waits for it.
+    /// When the next attempt is due, if the run waits for one.
     pub next_attempt_at: Option<DateTime<Utc>>,
-    /// Messages nobody has read.
+    /// Number of messages that no run has read.
     pub unread: i32,
-    /// Attempts of the open run that failed.
+    /// Failed attempts of the open run.
     pub failed_attempts: i32,
-    /// Claims in a row without a committed step.
+    /// Consecutive claims without a committed step.
     pub claims_without_progress: i32,
-    /// Workers that died with the run since its last committed step.
+    /// Workers that died while they held the run, since its last committed step.
     pub deaths: i32,
-    /// Whether any worker lives at all.
+    /// Whether any worker is alive.
     pub workers_alive: bool,
     /// The open session.
     pub session: Session,
-    /// The position of the newest event.
+    /// The `seq` of the newest event.
     pub last_seq: i64,
-    /// When that was committed.
+    /// When the newest event was committed.
     pub last_event_at: Option<DateTime<Utc>>,
-    /// Of which conversation of its kind it is a copy.
+    /// The conversation this one was forked from; of the same kind.
     #[serde(skip)]
     pub forked_from: Option<AgentableId>,
 }
 
-/// The same for people.
+/// The runtime state as the API and the CLI return it: the fields of [`RuntimeState`] and these.
+///
+/// ```json
+/// {"id": "goal_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "status": "working", "diagnosis": ["A worker is running it."],
+///  "forked_from": null, "epoch": 3, "wake": false, "unread": 0, "workers_alive": true, "last_seq": 12, …}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuntimeStateView<'s> {
-    /// Whose state it is, as shown.
+    /// The public id of the agentable, as in `goal_<32 hex digits>`.
     pub id: String,
-    /// How it stands, by its kind.
+    /// Its status; `None` if its kind has no statuses.
     pub status: Option<String>,
     /// See [`RuntimeState::diagnosis`].
     pub diagnosis: Vec<String>,
-    /// Of which conversation it is a copy.
+    /// The public id of the conversation it was forked from.
     pub forked_from: Option<String>,
-    /// The rest.
+    /// The runtime state.
     #[serde(flatten)]
     pub state: &'s RuntimeState,
 }
 
-/// Who holds a lock.
+/// The worker that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Holder {
-    /// Which worker.
+    /// The id of the worker.
     pub worker: WorkerId,
-    /// Its name; none of one whose row is gone: it is dead.
+    /// The name of the worker; `None` when its row is gone, which means that it is dead.
     pub name: Option<String>,
-    /// How long its lease lasts.
+    /// When its lease expires.
     pub alive_until: Option<DateTime<Utc>>,
 }
 
-/// A run as it stands.
+/// The open or latest run of an agentable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct OpenRun {
-    /// Its id.
+    /// The id of the run.
     pub id: RunId,
     /// Whether it is open.
     pub open: bool,
-    /// How it stands or ended.
+    /// Its status.
     pub status: RunStatus,
-    /// How often a worker has taken it.
+    /// Number of times a worker has claimed it.
     pub attempt: i32,
-    /// Model calls.
+    /// Model calls so far.
     pub iterations: i32,
-    /// Whether somebody asked to cancel it.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
     /// When it was accepted.
     pub queued_at: DateTime<Utc>,
-    /// When a worker first took it.
+    /// When a worker first claimed it.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
@@ -102,106 +107,112 @@ pub struct OpenRun {
 /// How a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Which run.
+    /// The id of the run.
     pub run: RunId,
-    /// Which error.
+    /// The error code.
     pub code: String,
-    /// The same for a person.
+    /// The error for people.
     pub message: String,
-    /// When it ended; none while it is tried again.
+    /// When the run ended; `None` while it is retried.
     pub at: Option<DateTime<Utc>>,
 }
 
 /// The open session of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Session {
-    /// Positions of the history that a model is sent; what was rolled back is among them.
+    /// Entries of the history that are sent to the model, including those of rolled-back runs.
     pub entries: i64,
-    /// Positions that belong to closed sessions.
+    /// Entries that belong to closed sessions.
     pub closed_entries: i64,
 }
 
 impl RuntimeState {
-    /// The state of `id`, an agentable of `kind`, for people.
+    /// The state of the agentable `id` of kind `kind`, as the API and the CLI return it.
     #[must_use]
-    pub fn shown(&self, kind: &str, id: AgentableId, status: Option<String>) -> RuntimeStateView<'_> {
+    pub fn view(&self, kind: &str, id: AgentableId, status: Option<String>) -> RuntimeStateView<'_> {
         RuntimeStateView {
-            id: id.shown(kind),
+            id: id.public_id(kind),
             status,
             diagnosis: self.diagnosis(),
-            forked_from: self.forked_from.map(|origin| origin.shown(kind)),
+            forked_from: self.forked_from.map(|origin| origin.public_id(kind)),
             state: self,
         }
     }
 
-    /// Whether the holder's lease still runs.
+    /// Whether the lease of the holder has not expired.
     #[must_use]
     pub fn holder_lives(&self) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.alive_until.is_some_and(|until| until > self.at))
     }
 
-    /// What this means, and what to do about it, in a sentence each; the first says most.
+    /// What the state means and what to do about it: one sentence each, the most important first.
     #[must_use]
     pub fn diagnosis(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut diagnosis = Vec::new();
         let Some(run) = self.run.filter(|run| run.open) else {
-            told.push(match self.run {
-                None => "Nothing has happened yet: it runs when a message comes.".to_owned(),
-                Some(run) => format!("Idle: its last run ended as {}.", run.status.as_str()),
+            diagnosis.push(match self.run {
+                None => "It has never run: its first run starts when a message arrives.".to_owned(),
+                Some(run) => format!("It is idle: its last run ended with status `{}`.", run.status.as_str()),
             });
-            return told;
+            return diagnosis;
         };
         if run.cancel_requested {
-            told.push("Somebody asked to cancel its run; whoever holds it ends it.".to_owned());
+            diagnosis.push(
+                "Its run was asked to cancel; the worker that holds it, or claims it next, ends it."
+                    .to_owned(),
+            );
         }
         if self.holder.is_some() {
-            told.push(self.driven());
+            diagnosis.push(self.held_diagnosis());
         } else {
-            told.push(self.waits(run));
+            diagnosis.push(self.waiting_diagnosis(run));
         }
         if self.deaths > 0 {
             let deaths = self.deaths;
-            told.push(format!("{deaths} workers died with it since its last step: look at their logs."));
+            diagnosis.push(format!(
+                "{deaths} workers died while they ran it since its last step: check their logs."
+            ));
         }
-        told
+        diagnosis
     }
 
-    fn driven(&self) -> String {
+    fn held_diagnosis(&self) -> String {
         if !self.holder_lives() {
-            return "Its worker is dead: the sweep gives the run to another within seconds; `houston monitor --now` does \
-                    it at once."
+            return "Its worker is dead: the sweep hands the run to another worker within seconds; \
+                    `houston monitor --now` does it at once."
                 .to_owned();
         }
         let quiet = self.last_event_at.map_or(0, |last| (self.at - last).num_seconds());
         if quiet < QUIET_S {
-            return "A worker drives it.".to_owned();
+            return "A worker is running it.".to_owned();
         }
         format!(
-            "A worker drives it, and nothing was committed for {quiet} s: a long call of a model or tool. Cancel the run, \
-             or wait for its time-out."
+            "A worker is running it, but has committed nothing for {quiet} s: a model or tool call takes long. Wait for \
+             its timeout, or cancel the run."
         )
     }
 
-    fn waits(&self, run: OpenRun) -> String {
+    fn waiting_diagnosis(&self, run: OpenRun) -> String {
         match self.next_attempt_at {
             Some(next) if next > self.at => {
                 let seconds = (next - self.at).num_seconds();
                 format!(
-                    "It failed {} times and is tried again in {seconds} s, see its last error.",
+                    "It failed {} times and is retried in {seconds} s: see its last error.",
                     self.failed_attempts
                 )
             }
             _ if !self.workers_alive => {
-                "It waits for a worker, and none lives: start one with `houston work`.".to_owned()
+                "It waits for a worker, but no worker is alive: start one with `houston work`.".to_owned()
             }
             _ if !self.wake => {
-                "Its run is open, nobody holds it and nobody is told to look: `houston monitor --now` wakes it."
+                "Its run is open, but no worker holds it and `wake` is not set: `houston monitor --now` wakes it."
                     .to_owned()
             }
             _ => {
                 let seconds = (self.at - self.waiting_since.unwrap_or(run.queued_at)).num_seconds();
                 format!(
-                    "It has waited for a worker for {seconds} s: other runs of its user, or all slots, may come first."
+                    "It has waited for a worker for {seconds} s: all slots may be busy, or its user may have too many runs \
+                     at once."
                 )
             }
         }
@@ -252,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_be_stuck_is_told_with_what_to_do() {
+    fn diagnosis_names_each_cause_and_its_remedy() {
         let holder = |until| Some(Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: until });
         let held = RuntimeState { holder: holder(Some(at(1_010))), ..state() };
         for (state, words) in [
@@ -261,16 +272,16 @@ mod tests {
             (RuntimeState { wake: false, ..state() }, "houston monitor --now"),
             (
                 RuntimeState { next_attempt_at: Some(at(1_030)), failed_attempts: 2, ..state() },
-                "again in 30 s",
+                "retried in 30 s",
             ),
-            (held.clone(), "A worker drives it."),
+            (held.clone(), "A worker is running it."),
             (RuntimeState { last_event_at: Some(at(700)), ..held.clone() }, "for 300 s"),
             (RuntimeState { holder: holder(Some(at(990))), ..held.clone() }, "worker is dead"),
             (RuntimeState { holder: holder(None), ..held }, "worker is dead"),
-            (RuntimeState { run: None, ..state() }, "when a message comes"),
+            (RuntimeState { run: None, ..state() }, "when a message arrives"),
         ] {
-            let told = state.diagnosis().join(" ");
-            assert!(told.contains(words), "`{told}` does not say `{words}`");
+            let diagnosis = state.diagnosis().join(" ");
+            assert!(diagnosis.contains(words), "`{diagnosis}` does not contain `{words}`");
         }
         let dying = RuntimeState { deaths: 2, ..state() };
         assert!(dying.diagnosis()[1].contains("2 workers died"));

@@ -1,5 +1,5 @@
-//! Sessions: stretches of the LLM history between two closings. A closed session with its summary is the agent's
-//! history, its episodic memory.
+//! Sessions: stretches of the LLM history between two closings. Closed sessions with their summaries are the agent's
+//! episodic memory.
 
 mod search_text;
 
@@ -12,43 +12,44 @@ use crate::id::SessionId;
 
 pub use self::search_text::SearchText;
 
-/// `jobs/session_archive.toml`: when sessions are closed, and what is made of them. All processes should have the same.
+/// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have the same
+/// file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionArchive {
-    /// How long nothing may have been said until a session is over, in ms.
+    /// How long a session must be without messages before it is closed, in ms.
     pub quiet_ms: u64,
-    /// How often Postgres is searched for sessions that are over, in ms.
+    /// Interval at which Postgres is searched for sessions to close, in ms.
     pub every_ms: u64,
-    /// Sessions one sweep closes.
+    /// Sessions that one sweep closes.
     pub batch: i64,
-    /// Summaries one worker writes at once.
+    /// Summaries that one worker writes at once.
     pub summaries_at_once: u32,
-    /// Seconds until another worker writes a summary.
+    /// Seconds until another worker may write a summary that was not finished.
     pub summary_lease_s: u64,
-    /// Times a summary is begun.
+    /// Maximum number of attempts at a summary.
     pub summary_attempts: i32,
-    /// Tokens of a conversation that its summary is made from.
+    /// Tokens of the session that the model reads for a summary.
     pub summary_input_tokens: u64,
     /// Tokens of a summary.
     pub summary_output_tokens: u32,
-    /// Entries, from the first, that an extract is made of.
+    /// Entries, starting with the first, from which an extract is taken.
     pub extract_entries: i32,
     /// Texts of the user in an extract.
     pub extract_texts: i32,
-    /// Characters of each.
+    /// Characters of each text in an extract.
     pub extract_chars: i32,
-    /// Characters of each tool input and result that a summary is made from.
+    /// Characters of each tool input and result that the model reads for a summary.
     pub summary_tool_chars: usize,
     /// Summaries in each prompt.
     pub prompt_summaries: i32,
-    /// Characters of each.
+    /// Characters of each summary in a prompt.
     pub prompt_summary_chars: i32,
-    /// Sessions that one search by the tool `search_agent_history` finds.
+    /// Sessions that one search with the tool `search_agent_history` finds.
     pub search_sessions: i32,
     /// Entries of a session that one call of that tool reads.
     pub read_entries: u32,
-    /// Characters of each text in them.
+    /// Characters of each text in those entries.
     pub read_chars: usize,
 }
 
@@ -77,7 +78,7 @@ impl Default for SessionArchive {
 }
 
 impl SessionArchive {
-    /// How long nothing may have been said until a session is over.
+    /// [`quiet_ms`](Self::quiet_ms) as a duration.
     #[must_use]
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet_ms)
@@ -88,11 +89,11 @@ impl SessionArchive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionReason {
-    /// Nothing was said for long enough.
+    /// It was without messages for [`SessionArchive::quiet_ms`].
     SessionTimeout,
-    /// What it was for is done: the feed is written.
+    /// Its purpose was fulfilled: the feed is written.
     FeedGenerationComplete,
-    /// A person wanted a new beginning.
+    /// A person reset the conversation.
     Reset,
 }
 
@@ -107,7 +108,7 @@ impl CompletionReason {
         }
     }
 
-    /// The reason of that name; a timeout for a name nobody knows.
+    /// Parses the name; an unknown name is read as [`CompletionReason::SessionTimeout`].
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         let all = [Self::SessionTimeout, Self::FeedGenerationComplete, Self::Reset];
@@ -115,13 +116,13 @@ impl CompletionReason {
     }
 }
 
-/// When something was said, in the user's time zone.
+/// A period that ends now, in the user's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timeframe {
     /// Since midnight.
     Today,
-    /// The day before.
+    /// The day before today.
     Yesterday,
     /// Since Monday of last week.
     LastWeek,
@@ -132,11 +133,11 @@ pub enum Timeframe {
 }
 
 impl Timeframe {
-    /// All of them.
+    /// All timeframes, the shortest first.
     pub const ALL: [Self; 5] =
         [Self::Today, Self::Yesterday, Self::LastWeek, Self::LastMonth, Self::LastYear];
 
-    /// The name in the database and in tools.
+    /// The name in the database and in tool arguments.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -149,25 +150,25 @@ impl Timeframe {
     }
 }
 
-/// What an agent wants to know of its closed sessions.
+/// A query of an agent in its closed sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HistoryQuery {
-    /// The sessions that fit best, with their summaries.
+    /// Finds the best matching sessions, with their summaries.
     Search {
-        /// What to look for.
+        /// The words to search for.
         query: String,
-        /// When it was.
+        /// Only sessions in this period.
         timeframe: Option<Timeframe>,
-        /// The first day, in the user's time zone.
+        /// Only from this day on, in the user's time zone.
         from: Option<NaiveDate>,
-        /// The last day.
+        /// Only up to this day, in the user's time zone.
         to: Option<NaiveDate>,
     },
-    /// What was said in one of them, a page of it.
+    /// Reads one page of the entries of a session.
     Read {
-        /// Which one.
+        /// The session.
         session: SessionId,
-        /// Only what comes after this position.
+        /// Only entries after this position.
         after: i64,
     },
 }
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_same_everywhere() {
+    fn names_are_the_same_in_json_and_sql() {
         for timeframe in Timeframe::ALL {
             assert_eq!(serde_json::to_value(timeframe).unwrap(), timeframe.as_str());
         }
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_what_ships() {
+    fn defaults_equal_the_shipped_file() {
         let shipped: SessionArchive =
             toml::from_str(include_str!("../../../jobs/session_archive.toml")).unwrap();
         assert_eq!(shipped, SessionArchive::default());

@@ -1,4 +1,4 @@
-//! What a conversation came to in numbers. Sums of a long one are those of its latest runs and messages, and say so.
+//! Statistics of a conversation. For a long one, sums cover only its latest runs and messages, and `more` says so.
 
 use std::collections::BTreeMap;
 
@@ -8,79 +8,84 @@ use serde::Serialize;
 use crate::model::Usage;
 use crate::run::RunStatus;
 
-/// How much of a conversation is looked at.
+/// How many rows statistics read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Runs, the latest.
+    /// Runs, starting with the latest.
     pub runs: i64,
-    /// Messages, the latest.
+    /// Messages, starting with the latest.
     pub messages: i64,
 }
 
-/// A run as statistics see it.
+/// The values of a run that statistics use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedRun {
-    /// How it stands or ended.
+    /// Its status.
     pub status: RunStatus,
     /// Model calls.
     pub iterations: i32,
-    /// Tokens.
+    /// Its tokens and cost.
     pub usage: Usage,
-    /// When a worker first took it.
+    /// When a worker first claimed it.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
 }
 
-/// Runs in numbers.
+/// Statistics of runs.
+///
+/// ```json
+/// {"count": 2, "more": false, "by_status": {"message_sent": 2}, "iterations": 3,
+///  "usage": {"input_tokens": 900, "output_tokens": 40}, "duration_ms": {"p50": 1200, "p95": 1900, "max": 1900}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Runs {
-    /// How many were looked at.
+    /// Number of runs that were counted.
     pub count: usize,
-    /// Whether there are older ones that were not.
+    /// Whether there are older runs that were not counted.
     pub more: bool,
-    /// How many of each status.
+    /// Number of runs by status.
     pub by_status: BTreeMap<&'static str, usize>,
-    /// Model calls.
+    /// Number of model calls.
     pub iterations: i64,
-    /// Tokens.
+    /// Sum of tokens and cost.
     pub usage: Usage,
-    /// How long those that ended took, from the first worker to the end.
+    /// Durations of ended runs, from the first claim to the end; `None` if none has ended.
     pub duration_ms: Option<Durations>,
 }
 
-/// How long things took, in ms.
+/// Percentiles of durations, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Durations {
-    /// Half took no longer.
+    /// The median.
     pub p50: i64,
-    /// 95 of 100 took no longer.
+    /// The 95th percentile.
     pub p95: i64,
-    /// The longest.
+    /// The maximum.
     pub max: i64,
 }
 
 impl Runs {
-    /// The numbers of `runs`, of which there may be `more`.
+    /// The statistics of `runs`; `more` says whether there are older ones.
     #[must_use]
     pub fn of(runs: &[CountedRun], more: bool) -> Self {
-        let mut told = Self { count: runs.len(), more, ..Self::default() };
+        let mut statistics = Self { count: runs.len(), more, ..Self::default() };
         let mut took: Vec<i64> = Vec::new();
         for run in runs {
-            *told.by_status.entry(run.status.as_str()).or_default() += 1;
-            told.iterations += i64::from(run.iterations);
-            told.usage += run.usage;
+            *statistics.by_status.entry(run.status.as_str()).or_default() += 1;
+            statistics.iterations += i64::from(run.iterations);
+            statistics.usage += run.usage;
             let duration = run.started_at.zip(run.ended_at).map(|(start, end)| end - start);
             took.extend(duration.map(|took: TimeDelta| took.num_milliseconds()));
         }
         took.sort_unstable();
-        told.duration_ms = Durations::of(&took);
-        told
+        statistics.duration_ms = Durations::of(&took);
+        statistics
     }
 }
 
 impl Durations {
-    /// Of durations in order; none of none.
+    /// The percentiles of sorted durations; `None` if there are none.
     fn of(sorted: &[i64]) -> Option<Self> {
         let at =
             |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied();
@@ -93,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_counted_by_status_and_those_that_ended_are_timed() {
+    fn runs_are_counted_by_status_and_ended_ones_are_timed() {
         let at = |ms| Some(DateTime::UNIX_EPOCH + TimeDelta::milliseconds(ms));
         let run = |status, ended: Option<i64>| CountedRun {
             status,
@@ -105,10 +110,13 @@ mod tests {
         let mut runs: Vec<CountedRun> =
             (1..=20).map(|ms| run(RunStatus::MessageSent, Some(ms * 10))).collect();
         runs.push(run(RunStatus::Running, None));
-        let told = Runs::of(&runs, true);
-        assert_eq!((told.count, told.more, told.iterations, told.usage.input_tokens), (21, true, 42, 210));
-        assert_eq!(told.by_status, BTreeMap::from([("message_sent", 20), ("running", 1)]));
-        assert_eq!(told.duration_ms, Some(Durations { p50: 100, p95: 190, max: 200 }));
+        let statistics = Runs::of(&runs, true);
+        assert_eq!(
+            (statistics.count, statistics.more, statistics.iterations, statistics.usage.input_tokens),
+            (21, true, 42, 210)
+        );
+        assert_eq!(statistics.by_status, BTreeMap::from([("message_sent", 20), ("running", 1)]));
+        assert_eq!(statistics.duration_ms, Some(Durations { p50: 100, p95: 190, max: 200 }));
         assert_eq!(Runs::of(&[], false).duration_ms, None);
     }
 }

@@ -1,17 +1,17 @@
-//! Text that Postgres can keep: any but U+0000, which models and tools write now and then.
+//! Text that Postgres can store: any character but U+0000, which models and tools sometimes write.
 //!
-//! Each becomes U+FFFD, so that lengths in characters stay what they were: a stream counts them.
+//! Each U+0000 is replaced by U+FFFD, so that lengths in characters do not change: stream positions depend on them.
 
 use serde_json::Value;
 
-/// Replaces each U+0000 of `text`.
+/// Replaces each U+0000 in `text` by U+FFFD.
 pub fn storable(text: &mut String) {
     if text.contains('\0') {
         *text = text.replace('\0', "\u{fffd}");
     }
 }
 
-/// The same in every text of `value`, names of fields included.
+/// Replaces each U+0000 in all strings of `value`, including field names.
 pub fn storable_value(value: &mut Value) {
     match value {
         Value::String(text) => storable(text),
@@ -33,10 +33,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_text_of_a_value_is_made_fit_and_the_rest_is_left() {
+    fn only_u0000_is_replaced_in_all_strings_of_a_value() {
         let mut value = json!({"a\0": ["\0b", {"c": "d\0"}], "e": 1, "f": "\u{1}ä"});
         storable_value(&mut value);
-        let kept = json!({"a\u{fffd}": ["\u{fffd}b", {"c": "d\u{fffd}"}], "e": 1, "f": "\u{1}ä"});
-        assert_eq!(value, kept);
+        let expected = json!({"a\u{fffd}": ["\u{fffd}b", {"c": "d\u{fffd}"}], "e": 1, "f": "\u{1}ä"});
+        assert_eq!(value, expected);
     }
 }

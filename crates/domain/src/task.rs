@@ -1,34 +1,34 @@
-//! Tasks: what one agent asks another to do on its own, and how much of that there may be.
+//! Tasks: work that an agent gives to another agent, and how much of it is allowed.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the instructions of a task: they are the first message it reads.
+/// Maximum length of the instructions of a task, in bytes: they are the first message it reads.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
 
-/// A task as a model asks for it.
+/// A task that a model asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedTask {
-    /// One line.
+pub struct TaskRequest {
+    /// The title: one line.
     pub title: String,
-    /// All it needs to know: it reads nothing else of the conversation.
+    /// Everything the task needs to know: it reads nothing else of the conversation.
     pub instructions: String,
-    /// Of which kind, where its creator may create several.
+    /// The kind of the task; `None`: the first kind that the agent may create.
     pub kind: Option<String>,
-    /// The tools it may call, of those it could; all of them when left out.
+    /// The tools the task may call, out of those of its kind; `None`: all of them.
     pub tools: Option<Vec<String>>,
 }
 
-/// How many tasks there may be.
+/// `[tasks]` of `jobs/orchestrator.toml`: how many tasks are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskLimits {
-    /// Levels below what people talk with: 1, and a task creates none.
+    /// Levels of tasks below an agentable that is not a task; 1: tasks cannot create tasks.
     pub max_depth: i32,
-    /// Tasks of one agentable that are open at once.
+    /// Open tasks of one agentable.
     pub max_open: i32,
-    /// Tasks that one run creates.
+    /// Tasks that one run may create.
     pub max_per_run: i32,
-    /// Characters of the note that keeps the result of a task which wrote no note itself.
+    /// Characters of the note with the result of a task that wrote no note itself.
     pub note_chars: i32,
     /// Characters of the result in the report to the agent that created the task.
     pub report_chars: i32,

@@ -1,15 +1,15 @@
-//! Teams: agents of one kind, and a router that picks the one that answers a run. All share what the agentable knows:
-//! its history, its notes.
+//! Teams: agents of one kind, and a router that picks the one that answers a run. All share the agentable's history and
+//! notes.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 
-/// Characters of one pattern.
+/// Maximum length of one pattern, in characters.
 pub const MAX_PATTERN_CHARS: usize = 500;
 
-/// How deep the groups of a regular expression may nest.
+/// Maximum nesting of groups in a regular expression.
 const MAX_REGEX_DEPTH: u32 = 50;
 
 /// `[limits]` of `jobs/teams.toml`: how many agents and teams there may be.
@@ -50,89 +50,93 @@ impl Default for RuleLimits {
     }
 }
 
-/// Who picks.
+/// How a router picks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouterKind {
-    /// The first rule that holds.
+    /// By the first rule that matches.
     Rules,
-    /// A model, by the names and descriptions of the agents.
+    /// By a model that reads the names and descriptions of the agents.
     Model,
 }
 
-/// Who picked.
+/// What picked the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutedBy {
-    /// A rule held.
+    /// A rule matched.
     Rule,
-    /// The model chose.
+    /// The model picked it.
     Model,
-    /// No rule held, or the model could not be asked: the team's default agent.
+    /// No rule matched, or the model call failed: it is the team's default agent.
     Default,
 }
 
-/// How a team picks.
+/// The router of a team.
+///
+/// ```json
+/// {"by": "rules", "rules": [{"when": {"prefix": "/translate"}, "agent_id": "agent_0192a3b4c5d67e8f9a0b1c2d3e4f5061"}]}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
-    /// Who picks.
+    /// How it picks.
     pub by: RouterKind,
-    /// In the order in which they are tried.
+    /// The rules, in the order in which they are tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
 }
 
-/// One rule.
+/// A rule of a router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// When it holds.
+    /// The condition under which the agent is picked.
     pub when: Condition,
-    /// Who answers then.
+    /// The agent that is picked.
     pub agent_id: AgentId,
 }
 
-/// What must be true of a message: all that is given. Upper and lower case are the same.
+/// A condition on a message: all given fields must match. Case is ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// It has this text somewhere.
+    /// The message contains this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// It begins with this text.
+    /// The message begins with this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// This regular expression matches somewhere.
+    /// This regular expression matches in the beginning of the message ([`RuleLimits::regex_chars`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
-    /// It has more characters than this.
+    /// The message has more characters than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer_than: Option<u32>,
 }
 
-/// A condition that cannot be used.
+/// Why a condition is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCondition {
-    /// It says nothing.
+    /// It has no field.
     #[error("give at least one of contains, prefix, regex, longer_than")]
     Empty,
-    /// A text that every message has, or that is too long.
+    /// A text is empty or too long.
     #[error("`{field}` must have 1 to {MAX_PATTERN_CHARS} characters")]
     Length {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
     },
-    /// No regular expression, or too large a one.
-    #[error("`regex` is not a regular expression that can be used: {reason}")]
+    /// It is not a regular expression, or its compiled form is too large.
+    #[error("`regex` is not a valid regular expression: {reason}")]
     Regex {
-        /// Why.
+        /// The error of the regex compiler.
         reason: String,
     },
 }
 
 impl InvalidCondition {
-    /// Which field is wrong, if one is.
+    /// The name of the invalid field, if a single one is invalid.
     #[must_use]
     pub fn field(&self) -> Option<&'static str> {
         match self {
@@ -143,7 +147,7 @@ impl InvalidCondition {
     }
 }
 
-/// A condition, ready to be tried.
+/// A compiled condition.
 #[derive(Debug, Clone)]
 struct Matcher {
     contains: Option<String>,
@@ -153,10 +157,10 @@ struct Matcher {
 }
 
 impl Condition {
-    /// Whether it can be used.
+    /// Checks that the condition is valid.
     ///
     /// # Errors
-    /// [`InvalidCondition`]: what is wrong, and what is allowed.
+    /// [`InvalidCondition`] when it has no field, a text is empty or too long, or the regular expression is invalid.
     pub fn check(&self, limits: &RuleLimits) -> Result<(), InvalidCondition> {
         self.matcher(limits).map(|_| ())
     }
@@ -189,18 +193,19 @@ fn compile(pattern: &str, most_bytes: usize) -> Result<Regex, InvalidCondition> 
         .nest_limit(MAX_REGEX_DEPTH)
         .build();
     built.map_err(|error| {
-        // The last line says what; those before it point at the place.
-        let told = error.to_string();
-        let reason = told.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
+        // The last line is the error; those before it point at its position.
+        let message = error.to_string();
+        let reason =
+            message.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
         InvalidCondition::Regex { reason }
     })
 }
 
-/// A message, in the forms that conditions look at.
+/// A message in the forms that conditions read.
 struct Texts<'m> {
     message: &'m str,
     lower: String,
-    /// The beginning that regular expressions are matched against.
+    /// The part that regular expressions are matched against.
     beginning: &'m str,
 }
 
@@ -222,17 +227,17 @@ impl Matcher {
     }
 }
 
-/// The rules of a router, compiled.
+/// The compiled rules of a router.
 #[derive(Debug, Clone)]
 pub struct Rules {
     rules: Vec<(Matcher, AgentId)>,
     regex_chars: usize,
 }
 
-/// The budget was spent before a rule held.
+/// The time budget was spent before a rule matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetSpent {
-    /// How many rules were tried.
+    /// Number of rules that were tried.
     pub tried: usize,
 }
 
@@ -240,7 +245,7 @@ impl Rules {
     /// Compiles `rules`.
     ///
     /// # Errors
-    /// The first rule that cannot be used, by its index from 0, and why.
+    /// The index (from 0) of the first invalid rule, and what is wrong with it.
     pub fn new(rules: &[Rule], limits: &RuleLimits) -> Result<Self, (usize, InvalidCondition)> {
         let compiled = rules.iter().enumerate().map(|(index, rule)| {
             let matcher = rule.when.matcher(limits).map_err(|invalid| (index, invalid))?;
@@ -249,12 +254,11 @@ impl Rules {
         Ok(Self { rules: compiled.collect::<Result<_, _>>()?, regex_chars: limits.regex_chars })
     }
 
-    /// The first rule that holds for `message` and whose agent is `available`: its index from 0, and the agent.
-    /// `is_spent` is asked before each rule but the first: one rule cannot be interrupted, and [`RuleLimits`] bound
-    /// what it takes.
+    /// The first rule that matches `message` and whose agent is `available`: its index from 0, and the agent. `is_spent` is
+    /// called before each rule but the first: one rule cannot be interrupted, and [`RuleLimits`] limits its time.
     ///
     /// # Errors
-    /// [`BudgetSpent`] when `is_spent` says so before a rule held.
+    /// [`BudgetSpent`] when `is_spent` returns true before a rule matched.
     pub fn pick(
         &self,
         message: &str,
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_holds_picks() {
+    fn first_matching_rule_picks() {
         let rules = rules(&[
             r#"{"prefix": "/translate"}"#,
             r#"{"contains": "RECHNUNG"}"#,
@@ -318,11 +322,11 @@ mod tests {
             assert_eq!(picked(&rules, message), wanted, "{message}");
         }
         let others = rules.pick("/translate the rechnung", |one| one != agent(1), || false).unwrap().unwrap();
-        assert_eq!(others, (1, agent(2)), "an agent that is not available is passed over");
+        assert_eq!(others, (1, agent(2)), "unavailable agents are skipped");
     }
 
     #[test]
-    fn a_condition_that_cannot_be_used_says_why_and_what_is_allowed() {
+    fn invalid_conditions_say_why_and_what_is_allowed() {
         let huge = format!(r#"{{"regex": "{}"}}"#, "(\\\\w{50}){50}");
         for (when, field, words) in [
             ("{}", None, "contains, prefix, regex, longer_than"),
@@ -341,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_ends_the_trying_between_two_rules() {
+    fn spent_budget_stops_between_two_rules() {
         let rules = rules(&[r#"{"regex": "a"}"#, r#"{"regex": "b"}"#, r#"{"regex": "c"}"#]);
         let mut left = 1;
         let mut spend = || {
@@ -353,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn a_regex_sees_the_beginning_of_a_message_alone() {
+    fn regexes_match_only_the_beginning_of_a_message() {
         let rules = rules(&[r#"{"regex": "end"}"#, r#"{"contains": "end"}"#]);
         assert_eq!(picked(&rules, &format!("{}end", "ä".repeat(997))), Some(1));
         assert_eq!(picked(&rules, &format!("{}end", "ä".repeat(998))), Some(2));
     }
 
     #[test]
-    fn words_and_addresses_fit_and_what_is_slow_does_not() {
+    fn common_patterns_compile_and_slow_ones_do_not() {
         let check = |pattern: &str| {
             let condition = Condition { regex: Some(pattern.to_owned()), ..Condition::default() };
             condition.check(&RuleLimits::default())
@@ -377,9 +381,9 @@ mod tests {
     }
 
     proptest! {
-        /// No text breaks the trying, and case never matters to `contains`.
+        /// Any text can be matched, and `contains` ignores case.
         #[test]
-        fn a_text_in_a_message_is_found_in_any_case(before in ".{0,20}", word in "[a-zäöüß0-9]{1,8}", after in ".{0,20}") {
+        fn contains_ignores_case(before in ".{0,20}", word in "[a-zäöüß0-9]{1,8}", after in ".{0,20}") {
             let rules = Rules::new(&[Rule {
                 when: Condition { contains: Some(word.clone()), ..Condition::default() },
                 agent_id: agent(1),

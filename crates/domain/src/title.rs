@@ -1,10 +1,10 @@
-//! Titles that nobody gave: short, one line.
+//! Generated titles for agentables without one: short, one line.
 
-/// Marks that models put around a title although nobody asked for them.
-const AROUND: [char; 9] = ['"', '\'', '`', '*', '#', '“', '”', '„', '«'];
+/// Characters that models often put around a title.
+const DECORATION: [char; 9] = ['"', '\'', '`', '*', '#', '“', '”', '„', '«'];
 
-/// A title out of what a model answered: its first line that says something, without marks around it, cut between two
-/// words. `None` when there is none.
+/// A title from a model's answer: its first line that is not blank, without decoration, cut between two words. `None` if
+/// there is no such line.
 #[must_use]
 pub fn from_answer(answer: &str, max_chars: usize) -> Option<String> {
     let line = answer.lines().map(bare).find(|line| !line.is_empty())?;
@@ -15,14 +15,14 @@ pub fn from_answer(answer: &str, max_chars: usize) -> Option<String> {
     from_words(line.trim_end_matches('.'), max_chars)
 }
 
-/// A title out of the first words of a text. `None` when it has none.
+/// A title from the first words of a text, cut to `max_chars` characters. `None` if the text has no word.
 #[must_use]
 pub fn from_words(text: &str, max_chars: usize) -> Option<String> {
     let mut title = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         let room = max_chars.saturating_sub(title.chars().count());
         if title.is_empty() {
-            // A word longer than a title is cut in itself.
+            // A first word that is longer than the title is cut within the word.
             title.extend(word.chars().take(room));
         } else if word.chars().count() < room {
             title.push(' ');
@@ -38,7 +38,7 @@ pub fn from_words(text: &str, max_chars: usize) -> Option<String> {
 }
 
 fn bare(line: &str) -> &str {
-    line.trim_matches(|c: char| c.is_whitespace() || AROUND.contains(&c))
+    line.trim_matches(|c: char| c.is_whitespace() || DECORATION.contains(&c))
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_models_write_around_a_title_goes() {
+    fn decoration_around_a_title_is_removed() {
         for (answer, title) in [
             ("Trip to Tokyo", Some("Trip to Tokyo")),
             ("\"Trip to Tokyo.\"", Some("Trip to Tokyo")),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_between_words_and_says_so() {
+    fn long_texts_are_cut_between_words() {
         let text = "Where shall we stay when we are in Tokyo in the spring of next year?";
         assert_eq!(from_words(text, 50).unwrap(), "Where shall we stay when we are in Tokyo in the…");
         assert_eq!(from_words(text, 20).unwrap(), "Where shall we stay…");
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_title_is_one_line_of_fifty_characters_at_most(text in "\\PC{0,200}|[a-z\n\t ]{0,200}") {
+        fn titles_are_one_line_of_at_most_fifty_characters(text in "\\PC{0,200}|[a-z\n\t ]{0,200}") {
             for title in [from_answer(&text, 50), from_words(&text, 50)].into_iter().flatten() {
                 prop_assert!(title.chars().count() <= 50, "{}", title);
                 prop_assert!(!title.contains('\n') && !title.trim().is_empty());

@@ -1,4 +1,4 @@
-//! What a tool is to the model, what a call of it is, and what it may answer.
+//! Tool definitions, tool calls, and their responses.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::storable::storable;
 
 use crate::id::{AgentableId, RunId};
 
-/// What may be done with a call whose outcome a crash left unknown.
+/// Whether a tool call may be repeated after a crash left its outcome unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// Changes nothing: run again.
+    /// It changes nothing: it is repeated.
     Read,
-    /// Run again with the same key.
+    /// It is repeated with the same idempotency key.
     Idempotent,
-    /// Ask the outside, by key, whether it happened.
+    /// The tool checks by idempotency key whether it was executed.
     Checkable,
-    /// Acts on the world: never again. What is undeclared is this.
+    /// It acts outside Houston: it is never repeated. The default.
     #[default]
     Effect,
 }
@@ -38,47 +38,56 @@ impl EffectClass {
     }
 }
 
-/// A tool as the model is told of it.
+/// A tool as it is offered to the model, with its effect class and timeout.
+///
+/// ```json
+/// {"name": "create_note", "description": "Store a note.", "effect": "read", "timeout": {"secs": 120, "nanos": 0},
+///  "input_schema": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// `snake_case`, unique in the registry.
+    /// The name: `snake_case`, unique in the registry.
     pub name: String,
     /// When and how to use it, for the model.
     pub description: String,
-    /// JSON Schema of its arguments: an object.
+    /// JSON Schema of its arguments, which must be an object.
     pub input_schema: Value,
-    /// What a crash allows.
+    /// Whether a call may be repeated after a crash.
     #[serde(default)]
     pub effect: EffectClass,
-    /// How long one call may take.
+    /// Maximum duration of one call.
     #[serde(default = "ToolDefinition::default_timeout")]
     pub timeout: Duration,
 }
 
 impl ToolDefinition {
-    /// Two minutes: longer tools say so themselves.
+    /// Two minutes; tools that take longer set their own timeout.
     #[must_use]
     pub fn default_timeout() -> Duration {
         Duration::from_secs(120)
     }
 }
 
-/// One call the model asked for.
+/// A tool call that the model asked for.
+///
+/// ```json
+/// {"id": "call_1", "name": "create_note", "input": {"title": "Hotels"}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Unique within the run.
+    /// The id of the call, unique within the run.
     pub id: String,
-    /// The tool's name as the model gave it.
+    /// The name of the tool as the model gave it.
     pub name: String,
-    /// The arguments, as far as they could be read: always a JSON object.
+    /// The arguments as far as they could be parsed: always a JSON object.
     pub input: Value,
-    /// Set when the arguments were no JSON object: what was sent instead, shortened.
+    /// Set when the arguments were not a JSON object: what was sent instead, shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
 }
 
 impl ToolCall {
-    /// The key a repeated call carries to the outside: SHA-256 of agentable, run and call id, in hex.
+    /// The idempotency key of the call: SHA-256 of agentable, run and call id, as 64 hex digits.
     #[must_use]
     pub fn idempotency_key(&self, agentable: AgentableId, run: RunId) -> String {
         let mut hash = Sha256::new();
@@ -93,62 +102,67 @@ impl ToolCall {
     }
 }
 
-/// Why a tool failed, for the model and for statistics.
+/// Why a tool call failed, for the model and for statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ToolErrorCode {
-    /// The arguments are wrong: the model can mend them.
+    /// The arguments are invalid: the model can correct them.
     ValidationError,
-    /// Reading or writing failed.
+    /// ResultQuery or writing failed.
     IoError,
-    /// The tool is not set up.
+    /// The tool is not configured.
     ConfigError,
-    /// Not allowed here.
+    /// The agent is not allowed to do this.
     PermissionDenied,
-    /// Too often.
+    /// Too many calls.
     RateLimited,
-    /// What was asked for does not exist.
+    /// The requested item does not exist.
     NotFound,
-    /// The tool wants the model to decide something first.
+    /// The model must decide something first.
     LlmAssistRequired,
-    /// It took longer than it may.
+    /// It took longer than its timeout.
     Timeout,
-    /// Anything else, including "outcome unknown" after a crash.
+    /// Any other failure, including "outcome unknown" after a crash.
     Unknown,
 }
 
-/// What a call answered; one for each call, whatever happened.
+/// The response to a call: every call gets exactly one.
+///
+/// ```json
+/// {"observation": "saved as note_0192a3b4c5d67e8f9a0b1c2d3e4f5061"}
+/// {"error": "`title` is missing", "code": "VALIDATION_ERROR"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ToolResponse {
-    /// It worked.
+    /// The call succeeded.
     Success {
         /// What the model reads.
         observation: String,
     },
-    /// It did not.
+    /// The call failed.
     Failure {
-        /// What the model reads: what is wrong and what to do.
+        /// What the model reads: what is wrong, and what to do.
         error: String,
-        /// Which kind of failure.
+        /// The kind of failure.
         code: ToolErrorCode,
     },
 }
 
 impl ToolResponse {
-    /// A success.
+    /// A successful response; the model reads `observation`.
     #[must_use]
     pub fn success(observation: impl Into<String>) -> Self {
         Self::Success { observation: observation.into() }
     }
 
-    /// A failure.
+    /// A failed response; the model reads `error`.
     #[must_use]
     pub fn failure(code: ToolErrorCode, error: impl Into<String>) -> Self {
         Self::Failure { error: error.into(), code }
     }
 
-    /// The result for a call of class `effect` that a crash cut off.
+    /// The response for a call of class `effect` that was interrupted by a crash.
     #[must_use]
     pub fn outcome_unknown() -> Self {
         Self::failure(
@@ -158,15 +172,15 @@ impl ToolResponse {
         )
     }
 
-    /// The same as it can be kept: without U+0000 (see [`storable`]), and cut to `most` bytes, which says so; longer
-    /// ones would fill the history, the events and the next request to the model.
+    /// This response without U+0000 (see [`storable`]) and cut to `max_bytes` bytes, with a note about the cut. A longer one
+    /// would fill the history, the events and the next request to the model.
     #[must_use]
-    pub fn cut(mut self, most: usize) -> Self {
+    pub fn cut(mut self, max_bytes: usize) -> Self {
         let text = self.text_mut();
         storable(text);
-        if text.len() > most {
-            let note = format!("\n[cut: it has {} bytes, {most} are kept]", text.len());
-            let mut end = most.saturating_sub(note.len());
+        if text.len() > max_bytes {
+            let note = format!("\n[cut: it has {} bytes, {max_bytes} are kept]", text.len());
+            let mut end = max_bytes.saturating_sub(note.len());
             while !text.is_char_boundary(end) {
                 end -= 1;
             }
@@ -176,7 +190,7 @@ impl ToolResponse {
         self
     }
 
-    /// Whether it worked.
+    /// Whether the call succeeded.
     #[must_use]
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Success { .. })
@@ -191,7 +205,7 @@ impl ToolResponse {
         }
     }
 
-    /// The same response with a text that `change` makes of its own.
+    /// This response with its text replaced by `change(text)`.
     #[must_use]
     pub fn map_text(mut self, change: impl FnOnce(&str) -> String) -> Self {
         let text = self.text_mut();
@@ -207,61 +221,61 @@ impl ToolResponse {
     }
 }
 
-/// Rows in Houston's own tables that a tool writes. The store writes them in the fenced transaction of the
-/// step, together with the result and its events: exactly once.
+/// A tool call that reads or writes Houston's own tables. The store executes it in the fenced transaction of the step,
+/// together with its result and events: exactly once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// A message of the agent to its user.
+    /// Sends a message to the user.
     SendMessage {
-        /// Markdown, not empty.
+        /// Markdown; not empty.
         content: String,
     },
-    /// A note of the agentable.
+    /// Creates a note of the agentable.
     CreateNote {
-        /// One line.
+        /// The title: one line.
         title: String,
         /// Markdown.
         content: String,
     },
-    /// Remembers something.
+    /// Stores a learning.
     AddLearning {
         /// One sentence.
         content: String,
     },
-    /// Corrects something remembered.
+    /// Changes a learning.
     UpdateLearning {
-        /// Which one.
+        /// The learning.
         id: crate::id::LearningId,
         /// The new sentence.
         content: String,
     },
-    /// Forgets something.
+    /// Deletes a learning.
     RemoveLearning {
-        /// Which one.
+        /// The learning.
         id: crate::id::LearningId,
     },
-    /// Reads or changes what agents know.
+    /// Reads or changes notes, profile, custom instructions, memories or the feed.
     Knowledge(crate::knowledge::Knowledge),
-    /// Searches closed sessions.
+    /// Searches or reads closed sessions.
     SessionHistory(crate::session::HistoryQuery),
-    /// Reads on in a long result.
+    /// Reads a part of a large result.
     ReadResult {
-        /// Which one.
+        /// The large result.
         id: crate::id::ResultId,
-        /// What of it.
-        reading: crate::tool_result::Reading,
-        /// Bytes of what is read, about.
+        /// Which part.
+        reading: crate::tool_result::ResultQuery,
+        /// Approximate maximum length of the part, in bytes.
         most: usize,
     },
-    /// Creates a task, which begins at once.
-    CreateTask(crate::task::WantedTask),
-    /// Sets a time at which the agent is woken.
-    ScheduleCheckIn(crate::check_in::WantedCheckIn),
-    /// Reads those that are set.
+    /// Creates a task, which starts at once.
+    CreateTask(crate::task::TaskRequest),
+    /// Creates a check-in.
+    ScheduleCheckIn(crate::check_in::CheckInRequest),
+    /// Lists the pending check-ins.
     ListCheckIns,
-    /// Takes one back.
+    /// Cancels a check-in.
     CancelCheckIn {
-        /// Which one.
+        /// The check-in.
         id: crate::id::CheckInId,
     },
 }
@@ -271,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_a_repeated_call_is_the_same_and_another_runs_is_not() {
+    fn idempotency_key_differs_only_between_runs() {
         let call = ToolCall { id: "c1".into(), name: "pay".into(), input: Value::Null, malformed: None };
         let (agentable, run) = (AgentableId(uuid::Uuid::from_u128(1)), RunId(uuid::Uuid::from_u128(2)));
         let key = call.idempotency_key(agentable, run);
@@ -281,16 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_response_is_cut_between_two_characters_and_says_so() {
+    fn long_responses_are_cut_between_characters_with_a_note() {
         let long = ToolResponse::success("ä".repeat(1000)).cut(101);
         assert!(long.is_success() && long.text().len() <= 101, "{}", long.text());
         assert!(long.text().ends_with("[cut: it has 2000 bytes, 101 are kept]"), "{}", long.text());
-        assert_eq!(long.clone().cut(101), long, "once is enough");
+        assert_eq!(long.clone().cut(101), long, "cutting twice changes nothing");
         assert_eq!(ToolResponse::success("short").cut(101).text(), "short");
     }
 
     #[test]
-    fn what_is_undeclared_acts_on_the_world() {
+    fn default_effect_class_is_effect() {
         let definition: ToolDefinition =
             serde_json::from_value(serde_json::json!({"name": "x", "description": "", "input_schema": {}}))
                 .unwrap();

@@ -1,4 +1,4 @@
-//! How much memory a document takes that a client sends.
+//! Peak memory of reading a conversation document that a client sends.
 
 use std::io::BufReader;
 
@@ -24,7 +24,7 @@ fn document(entries: usize) -> String {
 }
 
 #[test]
-fn reading_a_document_takes_three_times_its_length() {
+fn reading_a_document_takes_at_most_three_times_its_length() {
     let document = document(50_000);
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();

@@ -1,118 +1,126 @@
-//! Budgets: whether the next model call may be made, before it is paid for.
+//! Cost budgets: whether the next model call is allowed, decided before it is paid for.
 //!
-//! What a call will cost is not known beforehand; the most it may cost is, so a budget is never broken by the call
-//! that was judged. Calls of a user that are judged at the same moment do not see each other.
+//! The cost of a call is not known beforehand, but its maximum is. So a call that passed the check never exceeds a
+//! budget. Calls of one user that are checked at the same moment do not see each other's cost.
 
 use std::fmt;
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-/// `[budget]` of `jobs/orchestrator.toml`, in US dollars; `None` is no limit.
+/// `[budget]` of `jobs/orchestrator.toml`, in US dollars; `None` (`"none"` in the file) means no limit.
+///
+/// ```toml
+/// [budget]
+/// per_run = "2.50"
+/// per_agentable = "none"
+/// per_user_day = "10"
+/// refuse_unpriced = true
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Of one run, all attempts.
+    /// Limit for one run, all attempts together.
     #[serde(with = "amount")]
     pub per_run: Option<Decimal>,
-    /// Of one agentable, all its runs.
+    /// Limit for one agentable, all its runs together.
     #[serde(with = "amount")]
     pub per_agentable: Option<Decimal>,
-    /// Of one user on one day, UTC by the database's clock.
+    /// Limit for one user and one day (UTC, by the database's clock).
     #[serde(with = "amount")]
     pub per_user_day: Option<Decimal>,
-    /// Whether models whose price nobody knows are refused where a budget holds: their calls cannot be judged.
+    /// Whether models without a known price are refused while a budget is set: their calls cannot be checked.
     pub refuse_unpriced: bool,
 }
 
-/// What was spent so far, as far as it is known.
+/// US dollars spent so far, as far as prices are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
-    /// By the run.
+    /// By this run.
     pub run: Option<Decimal>,
     /// By all runs of its agentable.
     pub agentable: Option<Decimal>,
-    /// By all runs of its user today.
+    /// By all runs of its user today (UTC).
     pub user_today: Option<Decimal>,
 }
 
-/// Which of the budgets.
+/// What a budget covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// `per_run`
+pub enum BudgetScope {
+    /// One run: `per_run`.
     Run,
-    /// `per_agentable`
+    /// One agentable: `per_agentable`.
     Agentable,
-    /// `per_user_day`
+    /// One user and day: `per_user_day`.
     UserDay,
 }
 
 /// Why the next model call is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OverBudget {
-    /// It might break a budget.
+    /// The call might exceed a budget.
     #[error(
-        "the budget {of} is ${limit}, of which ${} is spent, and the next step may cost up to ${}: it was not taken. {}",
-        shown(*.spent), shown(*.next), .of.advice()
+        "the budget {scope} is ${limit}; ${} of it is spent and the next model call may cost up to ${}, so it was not made. {}",
+        rounded(*.spent), rounded(*.next), .scope.advice()
     )]
     Exceeded {
-        /// Which.
-        of: Of,
-        /// How much it is.
+        /// Which budget.
+        scope: BudgetScope,
+        /// The budget, in US dollars.
         limit: Decimal,
-        /// What is spent of it.
+        /// What is spent of it already.
         spent: Decimal,
         /// The most the call may cost.
         next: Decimal,
     },
-    /// Nobody knows what it would cost.
+    /// The price of the model is unknown.
     #[error(
-        "nobody knows what this model costs, and a budget holds: the next step was not taken. Choose a model whose \
-         price is known, or allow this with budget.refuse_unpriced = false"
+        "the price of this model is unknown and a budget is set, so the next model call was not made. Choose a model \
+         whose price is known, or allow unpriced models with budget.refuse_unpriced = false"
     )]
     Unpriced,
 }
 
-/// The name of this failure in metadata, events and runs.
+/// The error code of [`OverBudget`] in metadata, events and runs.
 pub const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
 
-impl fmt::Display for Of {
+impl fmt::Display for BudgetScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Run => "of this run",
-            Self::Agentable => "of all work on this",
-            Self::UserDay => "of your day",
+            Self::Run => "for this run",
+            Self::Agentable => "for all runs of this agentable",
+            Self::UserDay => "for this user and day",
         })
     }
 }
 
-impl Of {
+impl BudgetScope {
     fn advice(self) -> &'static str {
         match self {
             Self::Run => "Ask again in smaller steps, or raise budget.per_run.",
-            Self::Agentable => "Raise budget.per_agentable to go on.",
-            Self::UserDay => "It starts anew at 00:00 UTC; budget.per_user_day says how much it is.",
+            Self::Agentable => "Raise budget.per_agentable to continue.",
+            Self::UserDay => "It is reset at 00:00 UTC; budget.per_user_day sets its size.",
         }
     }
 }
 
-/// An amount for people: to a hundredth of a cent, rounded away from nothing.
-fn shown(amount: Decimal) -> Decimal {
+/// An amount for messages: rounded up to a hundredth of a cent.
+fn rounded(amount: Decimal) -> Decimal {
     amount.round_dp_with_strategy(4, rust_decimal::RoundingStrategy::AwayFromZero).normalize()
 }
 
 impl Budget {
-    /// Whether anything is limited.
+    /// Whether any limit is set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.per_run.is_some() || self.per_agentable.is_some() || self.per_user_day.is_some()
     }
 
-    /// Judges a call that may cost `next` at most; `None` where nobody knows.
+    /// Checks a call that costs `next` US dollars at most; `None` when its price is unknown.
     ///
     /// # Errors
-    /// [`OverBudget`]: the call must not be made.
-    pub fn judge(&self, spent: &Spent, next: Option<Decimal>) -> Result<(), OverBudget> {
+    /// [`OverBudget`] when the call must not be made.
+    pub fn check(&self, spent: &Spent, next: Option<Decimal>) -> Result<(), OverBudget> {
         if !self.is_set() {
             return Ok(());
         }
@@ -120,23 +128,23 @@ impl Budget {
             return if self.refuse_unpriced { Err(OverBudget::Unpriced) } else { Ok(()) };
         };
         let budgets = [
-            (Of::Run, self.per_run, spent.run),
-            (Of::Agentable, self.per_agentable, spent.agentable),
-            (Of::UserDay, self.per_user_day, spent.user_today),
+            (BudgetScope::Run, self.per_run, spent.run),
+            (BudgetScope::Agentable, self.per_agentable, spent.agentable),
+            (BudgetScope::UserDay, self.per_user_day, spent.user_today),
         ];
-        for (of, limit, spent) in budgets {
+        for (scope, limit, spent) in budgets {
             let spent = spent.unwrap_or_default();
             if let Some(limit) = limit
                 && spent.saturating_add(next) > limit
             {
-                return Err(OverBudget::Exceeded { of, limit, spent, next });
+                return Err(OverBudget::Exceeded { scope, limit, spent, next });
             }
         }
         Ok(())
     }
 }
 
-/// Amounts in settings: a number, as text or not, or `"none"`.
+/// Amounts in settings: a number, quoted or not, or `"none"`.
 mod amount {
     use std::str::FromStr;
 
@@ -177,7 +185,7 @@ mod amount {
         }
 
         fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-            // As it was written: the shortest text that is this number.
+            // `to_string` gives the shortest decimal that reads back as this number, which is what the file says.
             self.visit_str(&number.to_string())
         }
 
@@ -209,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_read_as_they_are_written() {
+    fn amounts_are_read_exactly_as_written() {
         for (text, amount) in [("\"0.10\"", "0.10"), ("0.1", "0.1"), ("3", "3"), ("\"0\"", "0")] {
             assert_eq!(budget(text).unwrap().per_run, Some(dollars(amount)));
         }
@@ -218,41 +226,41 @@ mod tests {
             let error = budget(wrong).unwrap_err();
             assert!(error.contains("2.50") && error.contains("none"), "{error}");
         }
-        let shown: toml::Value =
+        let written: toml::Value =
             toml::from_str(&toml::to_string(&budget("\"0.10\"").unwrap()).unwrap()).unwrap();
         assert_eq!(
-            (shown["per_run"].as_str(), shown["per_agentable"].as_str()),
+            (written["per_run"].as_str(), written["per_agentable"].as_str()),
             (Some("0.10"), Some("none"))
         );
     }
 
     #[test]
-    fn what_a_user_reads_says_which_budget_and_what_to_do() {
+    fn message_names_the_budget_and_what_to_do() {
         let budget = Budget { per_user_day: Some(dollars("5")), ..Budget::default() };
         let spent = Spent { user_today: Some(dollars("4.99999")), ..Spent::default() };
-        let told = budget.judge(&spent, Some(dollars("0.06145"))).unwrap_err().to_string();
+        let message = budget.check(&spent, Some(dollars("0.06145"))).unwrap_err().to_string();
         assert_eq!(
-            told,
-            "the budget of your day is $5, of which $5 is spent, and the next step may cost up to $0.0615: it was \
-             not taken. It starts anew at 00:00 UTC; budget.per_user_day says how much it is."
+            message,
+            "the budget for this user and day is $5; $5 of it is spent and the next model call may cost up to $0.0615, \
+             so it was not made. It is reset at 00:00 UTC; budget.per_user_day sets its size."
         );
     }
 
     #[test]
-    fn what_has_no_price_is_let_through_unless_it_is_refused() {
+    fn unpriced_models_are_allowed_unless_refused() {
         let spent = Spent::default();
         let lax = Budget { per_run: Some(Decimal::ZERO), ..Budget::default() };
-        assert_eq!(lax.judge(&spent, None), Ok(()));
+        assert_eq!(lax.check(&spent, None), Ok(()));
         let strict = Budget { refuse_unpriced: true, ..lax };
-        assert_eq!(strict.judge(&spent, None), Err(OverBudget::Unpriced));
+        assert_eq!(strict.check(&spent, None), Err(OverBudget::Unpriced));
         let unlimited = Budget { refuse_unpriced: true, ..Budget::default() };
-        assert_eq!(unlimited.judge(&spent, None), Ok(()));
+        assert_eq!(unlimited.check(&spent, None), Ok(()));
     }
 
     proptest! {
-        /// However calls come, and cost what they were judged by or less, no budget is ever broken.
+        /// If every call costs at most the amount it was checked with, no budget is ever exceeded.
         #[test]
-        fn no_budget_is_broken_by_a_call_that_was_judged(
+        fn checked_calls_never_exceed_a_budget(
             limits in proptest::array::uniform3(proptest::option::of(0_i64..2_000)),
             calls in prop::collection::vec((0_i64..500, 0_i64..=100), 0..40),
         ) {
@@ -261,7 +269,7 @@ mod tests {
             let budget = Budget { per_run, per_agentable, per_user_day, refuse_unpriced: false };
             let mut spent = Spent::default();
             for (most, percent) in calls {
-                if budget.judge(&spent, Some(cents(most))).is_err() {
+                if budget.check(&spent, Some(cents(most))).is_err() {
                     let above = |limit: Option<Decimal>, spent: Option<Decimal>| {
                         limit.is_some_and(|limit| spent.unwrap_or_default() + cents(most) > limit)
                     };

@@ -1,25 +1,33 @@
-//! The bounds of one run, as `jobs/orchestrator.toml` and the agent types set them.
+//! The limits of one run, as `jobs/orchestrator.toml` and the agent types set them.
 
 use serde::{Deserialize, Serialize};
 
-/// When a run stops although the model would go on.
+/// When a run stops although the model would continue. `[limits]` of `jobs/orchestrator.toml`:
+///
+/// ```toml
+/// [limits]
+/// max_iterations = 20
+/// max_same_tool = 5
+/// max_duration_s = 600
+/// max_output_tokens = 4096
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Model calls in one run.
+    /// Model calls of one run.
     pub max_iterations: u32,
     /// Turns in a row that ask for the same single tool.
     pub max_same_tool: u32,
-    /// Seconds one attempt may take.
+    /// Duration of one attempt, in seconds.
     pub max_duration_s: u64,
-    /// History entries of the open session; 0 means no cap. Tasks have one, they are short.
+    /// Entries of the open session's history; 0 means no limit. Tasks set one, because they are short.
     #[serde(default)]
     pub max_history_entries: usize,
     /// Tokens the model may write in one answer.
     pub max_output_tokens: u32,
 }
 
-/// What an agent type changes in the limits; what it leaves out stays.
+/// Limits that an agent type overrides; `None` keeps the value of `orchestrator.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitChanges {
@@ -50,10 +58,10 @@ impl Limits {
 }
 
 impl LimitChanges {
-    /// These changes, none of them beyond `bounds`.
+    /// These changes, each reduced to at most the limit in `bounds`.
     #[must_use]
     pub fn within(self, bounds: Limits) -> Self {
-        // Of entries, 0 is no cap.
+        // For entries, 0 means no limit.
         let entries = match (self.max_history_entries, bounds.max_history_entries) {
             (Some(0), most) => most,
             (Some(entries), most) if most > 0 => entries.min(most),

@@ -1,8 +1,14 @@
-//! [`AgentRun`]: the ReAct loop as a state machine without I/O.
+//! [`AgentRun`]: the agent loop (ReAct) as a state machine without I/O.
 //!
-//! The driver asks [`AgentRun::next`], does what it says, and feeds the result back; each feeding returns the
-//! history entry to commit. Whatever the order of answers, results, crashes and new messages, every prefix of
-//! those entries passes [`crate::history::validate`].
+//! The driver calls [`AgentRun::next`], does what it returns, and passes the result to one of the `on_…` methods. Each
+//! of them returns the history entry to commit. In whatever order answers, results, crashes and new messages occur,
+//! every prefix of those entries passes [`crate::history::validate`].
+//!
+//! ```text
+//! next() = CallModel        → call the model → on_model(turn)      → commit the entry
+//! next() = CallTools(calls) → call the tools → on_tools(responses) → commit the entry
+//! next() = Done(status)     → end the run, or on_messages(texts) if new messages have arrived
+//! ```
 
 pub mod budget;
 pub mod limits;
@@ -24,19 +30,20 @@ use limits::Limits;
 use step::{EmptyAnswer, Next, Turn};
 use stop::Progress;
 
-/// The tool whose call is the agent's message to its user.
+/// The tool whose argument `content` is the agent's message to its user.
 pub const SEND_MESSAGE: &str = "send_message";
 
-/// What a run needs to know of its agent type.
+/// The settings of an agent type that decide how a run proceeds and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunPolicy {
-    /// Whether it talks with somebody; it stops after `send_message`.
+    /// Whether the agent talks with a user. Such a run stops after a successful `send_message`.
     pub conversational: bool,
-    /// Whether that somebody waits for an answer: not where a mode opened the run, until a message comes.
+    /// True once a user message is part of the run; a run started by a [`Mode`](crate::mode::Mode) may end
+    /// silently.
     pub expects_reply: bool,
-    /// What the user reads.
+    /// Which text the user reads.
     pub reply: Reply,
-    /// Its bounds.
+    /// The limits that stop the run.
     pub limits: Limits,
 }
 
@@ -47,7 +54,7 @@ enum Phase {
     Ended(RunStatus),
 }
 
-/// One run: its history and where it stands.
+/// One run: its history, and what it must do next.
 #[derive(Debug, Clone)]
 pub struct AgentRun {
     policy: RunPolicy,
@@ -62,8 +69,8 @@ pub struct AgentRun {
 }
 
 impl AgentRun {
-    /// A run over the history of the open session, as committed. The last `of_this_run` entries are its own
-    /// (more than 0 when it is taken over from another worker).
+    /// Starts or resumes a run on `history`, the committed entries of the open session. The last `of_this_run` entries
+    /// were written by this run: more than 0 when it is taken over from another worker.
     #[must_use]
     pub fn resume(policy: RunPolicy, history: Vec<Entry>, of_this_run: usize, now: DateTime<Utc>) -> Self {
         let own = history.len().saturating_sub(of_this_run);
@@ -86,16 +93,16 @@ impl AgentRun {
         let mut texts = 0;
         for (at, entry) in history.iter().enumerate().skip(own) {
             run.replay(entry, at.checked_sub(1).map(|before| &history[before]));
-            texts += said(entry);
+            texts += user_texts(entry);
         }
-        // The first text is what opened it; whoever wrote another one waits.
+        // The first text started the run. Any further text is a user message, which expects a reply.
         run.policy.expects_reply |= texts > 1;
         run.phase = phase_after(history.last());
         run.history = history;
         run
     }
 
-    /// Counts an entry that was committed before this attempt; `asked` is the one before it.
+    /// Counts an entry that was committed before this attempt; `asked` is the entry before it.
     fn replay(&mut self, entry: &Entry, asked: Option<&Entry>) {
         match entry.role {
             Role::Assistant => {
@@ -108,7 +115,8 @@ impl AgentRun {
                     match block {
                         Block::Text { .. } => self.message_sent = false,
                         Block::ToolResult { tool_use_id, is_error: false, .. } => {
-                            self.message_sent |= asked.is_some_and(|asked| sends(asked, tool_use_id));
+                            self.message_sent |=
+                                asked.is_some_and(|asked| is_send_message(asked, tool_use_id));
                         }
                         _ => {}
                     }
@@ -117,19 +125,19 @@ impl AgentRun {
         }
     }
 
-    /// Puts `summary` in the place of the first `entries` of the history: what is sent from now on. What the run
-    /// remembers of its own entries among them stays.
-    pub fn fold(&mut self, entries: usize, summary: Entry) {
+    /// Replaces the first `entries` entries of the history by `summary`: from now on the model is sent the summary.
+    /// Counters and used call ids of the run's own entries among them are kept.
+    pub fn replace_prefix_with_summary(&mut self, entries: usize, summary: Entry) {
         self.history.splice(..entries.min(self.history.len()), [summary]);
     }
 
-    /// How many entries of the history are the run's own, those that were folded included.
+    /// How many entries of the history this run wrote, including those replaced by a summary.
     #[must_use]
     pub fn own_entries(&self) -> usize {
         self.own_entries
     }
 
-    /// The history so far, committed and about to be.
+    /// The history so far, including entries that are about to be committed.
     #[must_use]
     pub fn history(&self) -> &[Entry] {
         &self.history
@@ -141,31 +149,31 @@ impl AgentRun {
         self.progress.iterations
     }
 
-    /// What it is bound by.
+    /// The policy of this run.
     #[must_use]
     pub fn policy(&self) -> &RunPolicy {
         &self.policy
     }
 
-    /// Whether somebody waits for an answer.
+    /// Whether a user is waiting for an answer of this run.
     #[must_use]
-    pub fn is_awaited(&self) -> bool {
+    pub fn expects_reply(&self) -> bool {
         self.policy.conversational && self.policy.expects_reply
     }
 
-    /// Whether the user was sent a message since they last wrote.
+    /// Whether the agent has sent a message since the user last wrote.
     #[must_use]
     pub fn message_sent(&self) -> bool {
         self.message_sent
     }
 
-    /// Whether the last answer was stopped by a content filter, or refused by the model itself.
+    /// Whether a content filter or the model itself refused the last answer.
     #[must_use]
     pub fn was_declined(&self) -> bool {
         self.was_declined
     }
 
-    /// What to do now.
+    /// What the driver must do now.
     #[must_use]
     pub fn next(&self, now: DateTime<Utc>) -> Next {
         match &self.phase {
@@ -179,18 +187,19 @@ impl AgentRun {
         }
     }
 
-    /// Takes the model's answer.
+    /// Takes the model's answer and returns the entry to commit.
     ///
     /// # Errors
-    /// [`EmptyAnswer`] when it said nothing and somebody waits; the state is unchanged.
+    /// [`EmptyAnswer`] when the answer has neither text nor tool calls although a user is waiting; the state is
+    /// unchanged.
     pub fn on_model(&mut self, turn: ModelTurn) -> Result<Turn, EmptyAnswer> {
         let ModelTurn { mut content, malformed, stop, .. } = turn;
         content.retain(|block| !matches!(block, Block::Text { text, .. } if text.trim().is_empty()));
         let calls = self.name_calls(&mut content, malformed);
-        let says = content.iter().any(|block| matches!(block, Block::Text { .. }));
+        let has_text = content.iter().any(|block| matches!(block, Block::Text { .. }));
         let was_declined = calls.is_empty() && stop == StopReason::Refusal;
-        if calls.is_empty() && !says {
-            if self.is_awaited() && !self.message_sent && !was_declined {
+        if calls.is_empty() && !has_text {
+            if self.expects_reply() && !self.message_sent && !was_declined {
                 return Err(EmptyAnswer);
             }
             self.was_declined = was_declined;
@@ -214,8 +223,8 @@ impl AgentRun {
         Ok(Turn { entry: Some(entry), calls, reply })
     }
 
-    /// Takes one response for each call of [`Next::CallTools`], in any order; a missing one becomes "outcome
-    /// unknown". Returns the entry to commit; `None` when no tool was asked for.
+    /// Takes one response for each call of [`Next::CallTools`], in any order; a missing one becomes "outcome unknown".
+    /// Returns the entry to commit; `None` when no tool call is open.
     pub fn on_tools(&mut self, mut responses: Vec<(String, ToolResponse)>) -> Option<Entry> {
         let Phase::Tools(calls) = &self.phase else { return None };
         let mut content = Vec::with_capacity(calls.len());
@@ -237,8 +246,8 @@ impl AgentRun {
         Some(entry)
     }
 
-    /// Takes new user messages. Returns the entry to commit; `None` when there are none, or while tools are
-    /// open (their results must come first: ask again after [`AgentRun::on_tools`]).
+    /// Takes new user messages. Returns the entry to commit; `None` when `texts` is empty or tool calls are open (their
+    /// results must come first: call this again after [`AgentRun::on_tools`]).
     pub fn on_messages(&mut self, texts: Vec<String>) -> Option<Entry> {
         if texts.is_empty() || matches!(self.phase, Phase::Tools(_)) {
             return None;
@@ -252,22 +261,22 @@ impl AgentRun {
         Some(entry)
     }
 
-    /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if any:
-    /// those in `known` with their response, the others with `reason`.
+    /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if there are any:
+    /// calls listed in `responses` get their response, the others get `reason`.
     pub fn on_end(
         &mut self,
         status: RunStatus,
-        mut known: Vec<(String, ToolResponse)>,
+        mut responses: Vec<(String, ToolResponse)>,
         reason: &ToolResponse,
     ) -> Option<Entry> {
         let entry = match &self.phase {
             Phase::Tools(calls) => {
                 for call in calls {
-                    if !known.iter().any(|(id, _)| *id == call.id) {
-                        known.push((call.id.clone(), reason.clone()));
+                    if !responses.iter().any(|(id, _)| *id == call.id) {
+                        responses.push((call.id.clone(), reason.clone()));
                     }
                 }
-                self.on_tools(known)
+                self.on_tools(responses)
             }
             _ => None,
         };
@@ -294,8 +303,8 @@ impl AgentRun {
         self.streak_tool = single;
     }
 
-    /// Gives every tool call an id that no other call of this run has: some providers send none, or the same
-    /// ones each turn.
+    /// Gives every tool call an id that is unique within the run: some providers send no ids, or repeat them in every
+    /// turn.
     fn name_calls(&mut self, content: &mut [Block], malformed: Vec<(String, String)>) -> Vec<ToolCall> {
         let mut malformed = malformed;
         let mut calls = Vec::new();
@@ -319,12 +328,13 @@ impl AgentRun {
         calls
     }
 
-    /// The turn's text that is the agent's message to its user, if it is one; `natural`: the turn asks for no tools.
+    /// The text of `entry` that is the agent's message to its user, if any. `natural`: the turn asks for no
+    /// tools.
     fn reply(&self, entry: &Entry, natural: bool) -> Option<String> {
         let is_reply = match self.policy.reply {
-            // Nobody talks with a task, and its last words stand where they are looked for: in its thread.
-            Reply::Text => self.is_awaited() || (natural && !self.policy.conversational),
-            Reply::SendMessage => self.is_awaited() && natural && !self.message_sent,
+            // A task has no user; its final text becomes a message of its thread.
+            Reply::Text => self.expects_reply() || (natural && !self.policy.conversational),
+            Reply::SendMessage => self.expects_reply() && natural && !self.message_sent,
         };
         let text = |block: &Block| match block {
             Block::Text { text, .. } => Some(text.clone()),
@@ -335,8 +345,8 @@ impl AgentRun {
     }
 }
 
-/// Texts that were said to the agent.
-fn said(entry: &Entry) -> usize {
+/// Number of text blocks sent to the agent in this entry.
+fn user_texts(entry: &Entry) -> usize {
     let is_text = |block: &&Block| matches!(block, Block::Text { .. });
     if entry.role == Role::User { entry.content.iter().filter(is_text).count() } else { 0 }
 }
@@ -352,14 +362,14 @@ fn tool_names(entry: &Entry) -> Vec<&str> {
         .collect()
 }
 
-/// Whether the call `id` of `entry` is a message to the user.
-fn sends(entry: &Entry, id: &str) -> bool {
+/// Whether the call `id` of `entry` is a call of [`SEND_MESSAGE`].
+fn is_send_message(entry: &Entry, id: &str) -> bool {
     entry.content.iter().any(
         |block| matches!(block, Block::ToolUse { id: call, name, .. } if call == id && name == SEND_MESSAGE),
     )
 }
 
-/// Where a run stands whose last committed entry is this.
+/// The phase of a run whose last committed entry is `last`.
 fn phase_after(last: Option<&Entry>) -> Phase {
     match last {
         Some(entry) if entry.role == Role::Assistant => {

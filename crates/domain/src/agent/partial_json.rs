@@ -1,6 +1,14 @@
-//! Reading one string of a JSON object while the object is still being written, in pieces cut anywhere.
+//! Incremental decoding of one string property of a JSON object that arrives in pieces cut anywhere.
 
-/// Extracts the text of one top-level string property as the pieces of the object's JSON arrive.
+/// Decodes one top-level string property while the pieces of the object's JSON arrive.
+///
+/// ```
+/// use houston_domain::agent::partial_json::StringProperty;
+///
+/// let mut content = StringProperty::new("content");
+/// assert_eq!(content.push(r#"{"to": "x", "content": "Hel"#), "Hel");
+/// assert_eq!(content.push(r#"lo\n"}"#), "lo\n");
+/// ```
 #[derive(Debug, Clone)]
 pub struct StringProperty {
     name: &'static str,
@@ -19,7 +27,7 @@ enum State {
     Skipping,
     /// In the wanted string.
     Inside,
-    /// The wanted string is over, or what came is no JSON.
+    /// The wanted string has ended, or the input is not JSON.
     Finished,
 }
 
@@ -32,7 +40,7 @@ enum Escape {
         value: u16,
         high: Option<u16>,
     },
-    /// A high surrogate was read; its other half must follow.
+    /// A high surrogate was read; the low surrogate must follow.
     WantsLow {
         high: u16,
         backslash: bool,
@@ -40,7 +48,7 @@ enum Escape {
 }
 
 impl StringProperty {
-    /// Looks for the property `name` of the outermost object.
+    /// Decodes the property `name` of the outermost object.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
         Self { name, state: State::Outside, depth: 0, key: String::new(), is_key: true, escape: Escape::None }
@@ -163,9 +171,9 @@ impl StringProperty {
                 if earlier.is_some() {
                     text.push(char::REPLACEMENT_CHARACTER);
                 }
-                // No database keeps U+0000; see `storable`.
-                let kept = char::from_u32(u32::from(value)).filter(|c| *c != '\0');
-                text.push(kept.unwrap_or(char::REPLACEMENT_CHARACTER));
+                // Postgres cannot store U+0000; see `storable`.
+                let storable = char::from_u32(u32::from(value)).filter(|c| *c != '\0');
+                text.push(storable.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
         }
     }
@@ -184,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_text_and_the_cuts_it_is_read_back(text in any::<String>(), other in any::<String>(), cut in 1usize..9) {
+        fn any_text_is_read_back_however_it_is_cut(text in any::<String>(), other in any::<String>(), cut in 1usize..9) {
             let json = serde_json::json!({"a": {"content": other}, "title": other, "content": text, "z": [1]}).to_string();
             prop_assert_eq!(read(&json, cut), text);
         }

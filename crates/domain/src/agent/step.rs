@@ -1,4 +1,4 @@
-//! What a run does next, and what one model turn means for it.
+//! What a run does next, and the result of one model turn.
 
 use crate::history::Entry;
 use crate::run::RunStatus;
@@ -9,24 +9,24 @@ use crate::tool_call::ToolCall;
 pub enum Next {
     /// Call the model with the history.
     CallModel,
-    /// Execute these calls and bring one response for each.
+    /// Execute these calls and pass one response for each to [`on_tools`](super::AgentRun::on_tools).
     CallTools(Vec<ToolCall>),
-    /// Nothing: the run ends this way, unless new messages arrive first.
+    /// Nothing: the run ends with this status, unless new messages arrive first.
     Done(RunStatus),
 }
 
-/// One turn of the model, as the run understood it.
+/// One turn of the model, as the run interpreted it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
-    /// The entry to commit; none when the model said nothing worth keeping.
+    /// The entry to commit; `None` when the model answered with neither text nor tool calls.
     pub entry: Option<Entry>,
-    /// The tools it asked for, in order.
+    /// The tool calls the model asked for, in order.
     pub calls: Vec<ToolCall>,
     /// Text that is the agent's message to its user.
     pub reply: Option<String>,
 }
 
-/// The model answered nothing at all, and somebody waits for an answer.
+/// The model's answer was empty although a user is waiting for a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model returned an empty answer")]
 pub struct EmptyAnswer;

@@ -1,24 +1,24 @@
-//! The stop rules: pure questions about a run so far.
+//! The stop rules: pure functions of a run's progress.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::limits::Limits;
 use crate::run::RunStatus;
 
-/// What the rules look at.
+/// The counters the stop rules read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Model calls so far.
     pub iterations: u32,
     /// How many turns in a row asked for the same single tool.
     pub same_tool: u32,
-    /// History entries of the session.
+    /// Entries of the open session.
     pub history_entries: usize,
-    /// When this attempt began.
+    /// When this attempt started.
     pub started_at: DateTime<Utc>,
 }
 
-/// Whether a rule forbids the next model call, and which.
+/// The status with which a stop rule ends the run now; `None` when the next model call is allowed.
 #[must_use]
 pub fn before_model_call(limits: &Limits, progress: &Progress, now: DateTime<Utc>) -> Option<RunStatus> {
     let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);

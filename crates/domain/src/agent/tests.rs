@@ -39,7 +39,7 @@ fn next(run: &AgentRun) -> Next {
 }
 
 #[test]
-fn a_conversational_run_stops_after_its_message_and_goes_on_when_spoken_to() {
+fn conversational_run_stops_after_its_message_until_a_reply() {
     let mut run = start(policy(true, Reply::SendMessage));
     let said = run.on_model(turn(vec![Block::text("let me answer"), call("1", SEND_MESSAGE)])).unwrap();
     assert_eq!(said.reply, None);
@@ -50,7 +50,7 @@ fn a_conversational_run_stops_after_its_message_and_goes_on_when_spoken_to() {
 }
 
 #[test]
-fn an_answer_that_was_declined_ends_the_run_and_says_so() {
+fn declined_answer_ends_the_run() {
     for content in [vec![], vec![Block::text("Half a")]] {
         let mut run = start(policy(true, Reply::SendMessage));
         let declined = ModelTurn { stop: StopReason::Refusal, ..turn(content.clone()) };
@@ -65,7 +65,7 @@ fn an_answer_that_was_declined_ends_the_run_and_says_so() {
 }
 
 #[test]
-fn where_nobody_waits_silence_is_an_answer_until_somebody_speaks() {
+fn triggered_run_may_end_silently_until_a_user_writes() {
     let quiet = RunPolicy { expects_reply: false, ..policy(true, Reply::SendMessage) };
     let opened = Entry::user(vec![Block::text("<feed_generation/>")]);
     let begin =
@@ -78,19 +78,19 @@ fn where_nobody_waits_silence_is_an_answer_until_somebody_speaks() {
     run.on_model(turn(vec![call("1", SEND_MESSAGE)])).unwrap();
     run.on_tools(vec![("1".into(), ToolResponse::success("sent"))]);
     assert_eq!(next(&run), Next::Done(RunStatus::MessageSent), "one message is enough");
-    // Somebody spoke: while it ran, before it began, or before another worker took it over.
-    let mut spoken = begin(vec![opened.clone()]);
-    spoken.on_messages(vec!["hi".into()]);
+    // A user message arrived while it ran, before it started, or before another worker took it over.
+    let mut during = begin(vec![opened.clone()]);
+    during.on_messages(vec!["hi".into()]);
     let at_once = begin(vec![Entry::user(vec![Block::text("<feed_generation/>"), Block::text("hi")])]);
     let before = begin(vec![opened, Entry::user(vec![Block::text("hi")])]);
-    for mut run in [spoken, at_once, before] {
+    for mut run in [during, at_once, before] {
         assert!(run.clone().on_model(turn(vec![])).is_err());
         assert_eq!(run.on_model(turn(vec![Block::text("hello")])).unwrap().reply.as_deref(), Some("hello"));
     }
 }
 
 #[test]
-fn a_message_that_could_not_be_sent_does_not_stop_the_run() {
+fn failed_send_message_does_not_stop_the_run() {
     let mut run = start(policy(true, Reply::SendMessage));
     run.on_model(turn(vec![call("1", SEND_MESSAGE)])).unwrap();
     run.on_tools(vec![("1".into(), ToolResponse::failure(ToolErrorCode::ValidationError, "empty"))]);
@@ -106,7 +106,7 @@ fn natural_completion_without_a_message_delivers_the_text() {
 }
 
 #[test]
-fn an_empty_answer_is_an_error_only_while_somebody_waits() {
+fn empty_answer_is_an_error_only_if_a_reply_is_expected() {
     assert_eq!(start(policy(true, Reply::Text)).on_model(turn(vec![])), Err(EmptyAnswer));
     let mut task = start(policy(false, Reply::Text));
     task.on_model(turn(vec![])).unwrap();
@@ -114,7 +114,7 @@ fn an_empty_answer_is_an_error_only_while_somebody_waits() {
 }
 
 #[test]
-fn a_tasks_last_words_are_a_message_and_those_before_are_not() {
+fn only_the_final_text_of_a_task_is_a_message() {
     let mut task = start(policy(false, Reply::Text));
     let text = || Block::text("Three hotels");
     let before = task.on_model(turn(vec![text(), call("", "search")])).unwrap();
@@ -154,7 +154,7 @@ fn each_limit_ends_with_its_own_status() {
 }
 
 #[test]
-fn calls_of_one_turn_and_of_several_get_ids_of_their_own() {
+fn tool_calls_get_ids_unique_within_the_run() {
     let mut run = start(policy(false, Reply::Text));
     for _ in 0..3 {
         run.on_model(turn(vec![call("call_0", "a"), call("call_0", "b"), call("", "c")])).unwrap();
@@ -166,24 +166,24 @@ fn calls_of_one_turn_and_of_several_get_ids_of_their_own() {
 }
 
 #[derive(Debug, Clone)]
-enum Happens {
+enum Happening {
     Model(Vec<(u8, String)>),
     Tools(Vec<bool>),
     Messages(u8),
-    /// The worker dies: another resumes from what was committed.
+    /// The worker dies and another resumes from the committed history.
     Crash,
     End,
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happens>> {
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     let block = (0u8..6, prop::sample::select(vec!["", "x", "call_0", "call_1_1", "dup"]))
         .prop_map(|(kind, id)| (kind, id.to_owned()));
     let one = prop_oneof![
-        4 => prop::collection::vec(block, 0..4).prop_map(Happens::Model),
-        4 => prop::collection::vec(any::<bool>(), 0..4).prop_map(Happens::Tools),
-        2 => (0u8..3).prop_map(Happens::Messages),
-        2 => Just(Happens::Crash),
-        1 => Just(Happens::End),
+        4 => prop::collection::vec(block, 0..4).prop_map(Happening::Model),
+        4 => prop::collection::vec(any::<bool>(), 0..4).prop_map(Happening::Tools),
+        2 => (0u8..3).prop_map(Happening::Messages),
+        2 => Just(Happening::Crash),
+        1 => Just(Happening::End),
     ];
     prop::collection::vec(one, 0..40)
 }
@@ -199,10 +199,10 @@ fn block(kind: u8, id: &str) -> Block {
 }
 
 proptest! {
-    /// Whatever happens in whatever order, a provider accepts every committed prefix, and a crash changes
-    /// neither the history nor what comes next.
+    /// In any order of events a provider accepts every committed prefix, and a crash changes neither the history
+    /// nor the next action.
     #[test]
-    fn every_prefix_is_one_a_provider_accepts(
+    fn providers_accept_every_committed_prefix(
         events in happenings(), conversational in any::<bool>(), text in any::<bool>()
     ) {
         let policy = policy(conversational, if text { Reply::Text } else { Reply::SendMessage });
@@ -210,14 +210,14 @@ proptest! {
         let mut committed = run.history().to_vec();
         for event in events {
             let entry = match event {
-                Happens::Model(blocks) => match next(&run) {
+                Happening::Model(blocks) => match next(&run) {
                     Next::CallModel => run
                         .on_model(turn(blocks.iter().map(|(kind, id)| block(*kind, id)).collect()))
                         .ok()
                         .and_then(|turn| turn.entry),
                     _ => None,
                 },
-                Happens::Tools(worked) => match next(&run) {
+                Happening::Tools(worked) => match next(&run) {
                     Next::CallTools(calls) => run.on_tools(
                         calls
                             .iter()
@@ -231,8 +231,8 @@ proptest! {
                     ),
                     _ => None,
                 },
-                Happens::Messages(n) => run.on_messages((0..n).map(|i| format!("m{i}")).collect()),
-                Happens::Crash => {
+                Happening::Messages(n) => run.on_messages((0..n).map(|i| format!("m{i}")).collect()),
+                Happening::Crash => {
                     let before = next(&run);
                     let resumed = AgentRun::resume(policy, committed.clone(), committed.len(), DateTime::UNIX_EPOCH);
                     if matches!(before, Next::CallTools(_) | Next::CallModel) {
@@ -243,7 +243,7 @@ proptest! {
                     run = resumed;
                     None
                 }
-                Happens::End => run.on_end(RunStatus::Cancelled, vec![], &ToolResponse::outcome_unknown()),
+                Happening::End => run.on_end(RunStatus::Cancelled, vec![], &ToolResponse::outcome_unknown()),
             };
             committed.extend(entry);
             prop_assert_eq!(validate(&committed), Ok(()));
@@ -253,7 +253,7 @@ proptest! {
 }
 
 #[test]
-fn a_run_remembers_what_a_summary_stands_for() {
+fn run_keeps_its_counters_when_a_summary_replaces_entries() {
     let policy = policy(true, Reply::SendMessage);
     let mut run = start(policy);
     for id in ["1", "2", "3"] {
@@ -262,13 +262,19 @@ fn a_run_remembers_what_a_summary_stands_for() {
     }
     let whole = run.history().to_vec();
     assert_eq!((whole.len(), run.own_entries()), (7, 7));
-    run.fold(5, crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()));
+    run.replace_prefix_with_summary(
+        5,
+        crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()),
+    );
     assert_eq!(validate(run.history()), Ok(()));
     assert_eq!(&run.history()[1..], &whole[5..]);
 
-    // Another worker takes it over: it has read all that the run wrote, and sends what the first one sent.
+    // Another worker takes over: it reads the run's whole history, and sends what the first worker sent.
     let mut again = AgentRun::resume(policy, whole, 7, DateTime::UNIX_EPOCH);
-    again.fold(5, crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()));
+    again.replace_prefix_with_summary(
+        5,
+        crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()),
+    );
     assert_eq!((again.history(), again.iterations(), again.own_entries()), (run.history(), 3, 7));
     let said = again.on_model(turn(vec![call("1", "look")])).unwrap();
     assert_eq!(said.calls[0].id, "call_4_1", "no id is used twice in a run");

@@ -1,21 +1,30 @@
-//! How many tokens a request may have, and how they are shared out.
+//! Token budgets: how many tokens a request may have, and how they are divided.
 
 use serde::{Deserialize, Serialize};
 
-/// Of a model's context, so much is kept free, in percent: by how much an estimate may be too small.
+/// Percentage of a model's context window that is kept free, because token counts are estimates.
 const RESERVE_PERCENT: u64 = 10;
 
 /// `[context.budget_tokens]` of `jobs/orchestrator.toml`. The answer's share is `limits.max_output_tokens`.
+///
+/// ```toml
+/// [context.budget_tokens]
+/// total = 48_000
+/// system = 12_000
+/// history = 28_000
+/// tool_results = 14_000
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBudget {
     /// A request and its answer together.
     pub total: u64,
-    /// The prompt (before the history and after it) and tools. What they have beyond it is taken from the history's share, and told in the log.
+    /// The prompt (its parts before and after the history) and the tool definitions. What exceeds this share is taken
+    /// from the history's share, and logged.
     pub system: u64,
-    /// The history; longer ones are compressed.
+    /// The history; a longer one is compressed.
     pub history: u64,
-    /// The results of tools in it.
+    /// The tool results within the history.
     pub tool_results: u64,
 }
 
@@ -25,7 +34,7 @@ impl Default for TokenBudget {
     }
 }
 
-/// What a kind changes in the budget; what it leaves out stays.
+/// Shares that a kind overrides; `None` keeps the value of `orchestrator.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBudgetChanges {
@@ -39,17 +48,17 @@ pub struct TokenBudgetChanges {
     pub tool_results: Option<u64>,
 }
 
-/// What a history may have.
+/// How many tokens a history may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// Tokens of all of it.
+pub struct HistoryBudget {
+    /// Tokens of the whole history.
     pub history: u64,
-    /// Tokens of the results of tools in it.
+    /// Tokens of the tool results within it.
     pub tool_results: u64,
 }
 
-impl Room {
-    /// So many hundredths of it, without `less` tokens.
+impl HistoryBudget {
+    /// `percent` percent of this budget; the history's part is reduced by another `less` tokens.
     #[must_use]
     pub fn share(self, percent: u64, less: u64) -> Self {
         let part = |tokens: u64| tokens.saturating_mul(percent) / 100;
@@ -69,18 +78,18 @@ impl TokenBudget {
         }
     }
 
-    /// What is left for the history beside prompt and tools of `preamble` tokens and an answer of `answer`, at
-    /// a model that takes `window`, if that is known.
+    /// What is left for the history beside a prompt and tools of `preamble` tokens and an answer of `answer` tokens, for a
+    /// model with a context window of `window` tokens, if that is known.
     #[must_use]
-    pub fn room(&self, preamble: u64, answer: u64, window: Option<u64>) -> Room {
+    pub fn history_budget(&self, preamble: u64, answer: u64, window: Option<u64>) -> HistoryBudget {
         let usable = window.map_or(u64::MAX, |window| window - window / 100 * RESERVE_PERCENT);
         let left = self.total.min(usable).saturating_sub(preamble.saturating_add(answer));
-        Room { history: self.history.min(left), tool_results: self.tool_results.min(left) }
+        HistoryBudget { history: self.history.min(left), tool_results: self.tool_results.min(left) }
     }
 
-    /// The first share that is more than the whole, if one is.
+    /// The name of the first share that is larger than `total`, if there is one.
     #[must_use]
-    pub fn too_much(&self) -> Option<&'static str> {
+    pub fn oversized_share(&self) -> Option<&'static str> {
         let shares =
             [("system", self.system), ("history", self.history), ("tool_results", self.tool_results)];
         shares.into_iter().find(|(_, share)| *share > self.total).map(|(name, _)| name)
@@ -94,23 +103,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_changes_what_it_names() {
+    fn changes_override_only_the_named_shares() {
         let changes: TokenBudgetChanges = toml::from_str("history = 9_000").unwrap();
         let all = TokenBudget::default();
         assert_eq!(all.with(changes), TokenBudget { history: 9_000, ..all });
-        assert_eq!(all.too_much(), None);
-        assert_eq!(TokenBudget { history: all.total + 1, ..all }.too_much(), Some("history"));
+        assert_eq!(all.oversized_share(), None);
+        assert_eq!(TokenBudget { history: all.total + 1, ..all }.oversized_share(), Some("history"));
     }
 
     proptest! {
-        /// What is sent with its answer stays within the total and within what the model takes.
+        /// A request and its answer stay within the total and within the model's context window.
         #[test]
-        fn a_request_never_outgrows_total_or_window(
+        fn a_request_never_exceeds_total_or_window(
             total in 1..200_000u64, history in 1..200_000u64, preamble in 0..50_000u64, answer in 0..9_000u64,
             window in proptest::option::of(1..300_000u64)
         ) {
             let budget = TokenBudget { total, system: 0, history, tool_results: history };
-            let room = budget.room(preamble, answer, window);
+            let room = budget.history_budget(preamble, answer, window);
             prop_assert!(room.history <= history && room.tool_results <= history);
             if room.history > 0 {
                 let sent = preamble + room.history + answer;

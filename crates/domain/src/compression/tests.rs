@@ -9,8 +9,8 @@ fn mark() -> FrameMark {
     FrameMark::new("0123456789abcdef")
 }
 
-/// One turn: how many messages of the user begin it, then of each answer how many tools it asks for, and whether the
-/// user writes between.
+/// One turn: number of user messages at its start; for each answer, its number of tool calls and whether the user
+/// writes after it; whether the turn ends with an answer.
 type Turn = (usize, Vec<(usize, bool)>, bool);
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
@@ -58,28 +58,28 @@ fn history(turns: &[Turn]) -> Vec<Entry> {
     entries
 }
 
-fn weigh(entries: &[Entry], weights: &[u64]) -> Vec<Weight> {
-    let weigh = |(entry, tokens): (&Entry, &u64)| Weight {
+fn weigh(entries: &[Entry], weights: &[u64]) -> Vec<TokenEstimate> {
+    let weigh = |(entry, tokens): (&Entry, &u64)| TokenEstimate {
         tokens: *tokens,
-        tool_results: if may_begin(entry) { 0 } else { *tokens },
+        tool_results: if may_begin_tail(entry) { 0 } else { *tokens },
     };
     entries.iter().zip(weights.iter().cycle()).map(weigh).collect()
 }
 
-fn keep(turns: usize, tokens: u64) -> Keep {
-    Keep { turns, room: Room { history: tokens, tool_results: tokens }, least_gain: 1 }
+fn policy(turns: usize, tokens: u64) -> TailPolicy {
+    TailPolicy { turns, budget: HistoryBudget { history: tokens, tool_results: tokens }, min_gain: 1 }
 }
 
-/// Takes the beginning away as a run does.
+/// Replaces the beginning by a summary, as a run does.
 fn compress(entries: &[Entry], at: usize) -> Vec<Entry> {
     std::iter::once(entry("They talked.", &mark())).chain(entries[at..].iter().cloned()).collect()
 }
 
 proptest! {
-    /// Whatever was talked about and however heavy it is, however often it is compressed: what is sent is accepted,
-    /// ends as it ended, keeps calls with their results, and alternates as the wires need it.
+    /// Any history, compressed any number of times, stays valid, ends as before, keeps calls with their results, and
+    /// alternates roles as the wires need it.
     #[test]
-    fn what_is_sent_is_always_valid_and_its_end_is_kept(
+    fn compressed_histories_are_valid_and_keep_their_end(
         turns in turns(), weights in proptest::collection::vec(1..50u64, 1..9), room in 1..400u64,
         kept in 1..6usize, times in 1..4usize
     ) {
@@ -87,8 +87,8 @@ proptest! {
         prop_assert_eq!(validate(&whole), Ok(()));
         let mut sent = whole.clone();
         for _ in 0..times {
-            let Some(at) = cut(&sent, &weigh(&sent, &weights), &keep(kept, room)) else { break };
-            prop_assert!(at > 0 && at < sent.len(), "something goes, something stays");
+            let Some(at) = cut(&sent, &weigh(&sent, &weights), &policy(kept, room)) else { break };
+            prop_assert!(at > 0 && at < sent.len(), "some entries are replaced, and some stay");
             sent = compress(&sent, at);
             prop_assert_eq!(validate(&sent), Ok(()));
             prop_assert!(summary_of(&sent[0], &mark()).is_some()
@@ -101,48 +101,48 @@ proptest! {
             });
             prop_assert_eq!(open, answered.collect::<Vec<_>>(), "calls and results, in order");
             let mut roles: Vec<Role> = sent.iter().map(|entry| entry.role).collect();
-            // Each wire joins entries of the user.
+            // Each wire joins consecutive entries of the user.
             roles.dedup();
             prop_assert!(roles[0] == Role::User && roles.windows(2).all(|two| two[0] != two[1]));
         }
     }
 
-    /// The last turns stay word for word when they have room; of those that have not, as many as do.
+    /// The last turns stay verbatim if they fit the budget; otherwise as many of them as fit.
     #[test]
-    fn the_last_turns_are_kept_while_they_have_room(
+    fn the_last_turns_are_kept_while_they_fit(
         turns in turns(), weights in proptest::collection::vec(1..50u64, 1..9), room in 1..600u64, kept in 1..6usize
     ) {
         let whole = history(&turns);
         let weights = weigh(&whole, &weights);
         let starts: Vec<usize> = (0..whole.len()).filter(|at| begins_turn(&whole[*at])).collect();
-        let Some(at) = cut(&whole, &weights, &keep(kept, room)) else { return Ok(()) };
-        let has_room = |at: usize| Weight::sum(&weights[at..]).tokens <= room;
+        let Some(at) = cut(&whole, &weights, &policy(kept, room)) else { return Ok(()) };
+        let fits = |at: usize| TokenEstimate::sum(&weights[at..]).tokens <= room;
         let turns_left = starts.iter().filter(|start| **start >= at).count();
         prop_assert!(turns_left <= kept);
         if let Some(wanted) = starts.len().checked_sub(kept).map(|nth| starts[nth]).filter(|at| *at > 0) {
-            let last_boundary = (0..whole.len()).rev().find(|at| may_begin(&whole[*at]));
-            let as_it_should = if has_room(wanted) { at == wanted } else { at > wanted || Some(at) == last_boundary };
-            prop_assert!(as_it_should, "exactly these turns, if they have room");
+            let last_boundary = (0..whole.len()).rev().find(|at| may_begin_tail(&whole[*at]));
+            let is_expected = if fits(wanted) { at == wanted } else { at > wanted || Some(at) == last_boundary };
+            prop_assert!(is_expected, "exactly these turns, if they fit");
         }
         let last = *starts.last().unwrap();
         if at < last {
-            prop_assert!(has_room(at), "more than the last turn only while it has room");
+            prop_assert!(fits(at), "more than the last turn only if it fits");
         }
     }
 }
 
 #[test]
-fn nothing_is_taken_away_that_is_not_worth_it() {
+fn small_gains_are_not_compressed() {
     let two = history(&[(1, vec![], true), (1, vec![], false)]);
     let weights = weigh(&two, &[10]);
-    assert_eq!(cut(&two, &weights, &keep(4, 1000)), Some(2), "asked to, it keeps the last message");
+    assert_eq!(cut(&two, &weights, &policy(4, 1000)), Some(2), "it keeps the last message");
     assert_eq!(
-        cut(&two, &weights, &Keep { least_gain: 21, ..keep(4, 1000) }),
+        cut(&two, &weights, &TailPolicy { min_gain: 21, ..policy(4, 1000) }),
         None,
         "two entries of ten tokens"
     );
-    assert_eq!(cut(&two[..1], &weights[..1], &keep(4, 1)), None, "one message is all there is");
-    assert_eq!(cut(&[], &[], &keep(4, 1)), None);
+    assert_eq!(cut(&two[..1], &weights[..1], &policy(4, 1)), None, "a single message cannot be replaced");
+    assert_eq!(cut(&[], &[], &policy(4, 1)), None);
 }
 
 #[test]
@@ -150,9 +150,9 @@ fn one_long_turn_is_cut_between_its_exchanges() {
     let long = history(&[(1, vec![(1, false), (2, false), (1, false)], false)]);
     let weights = weigh(&long, &[10]);
     // Message, three answers with their results.
-    assert_eq!(cut(&long, &weights, &keep(4, 40)), Some(3), "two exchanges have room");
-    assert_eq!(cut(&long, &weights, &keep(4, 5)), Some(5), "the last one is kept whatever it weighs");
-    let results = Keep { room: Room { history: 1000, tool_results: 10 }, ..keep(4, 0) };
+    assert_eq!(cut(&long, &weights, &policy(4, 40)), Some(3), "two exchanges fit");
+    assert_eq!(cut(&long, &weights, &policy(4, 5)), Some(5), "the last one is kept whatever its size");
+    let results = TailPolicy { budget: HistoryBudget { history: 1000, tool_results: 10 }, ..policy(4, 0) };
     assert_eq!(cut(&long, &weights, &results), Some(5), "results have a share of their own");
 }
 

@@ -13,7 +13,7 @@ use crate::message::{MAX_AGENT_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_METADATA_BY
 
 /// The first error of a document.
 ///
-/// Displayed as `/history/3: entry 3: the model speaks twice in a row`.
+/// Displayed as `/history/3: entry 3: two entries of the model in a row`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {detail}")]
 pub struct Invalid {

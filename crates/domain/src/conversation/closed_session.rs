@@ -1,4 +1,4 @@
-//! A closed session in a document.
+//! Closed sessions of a conversation document.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -6,46 +6,54 @@ use serde::{Deserialize, Serialize};
 use super::HistoryEntry;
 use crate::session::CompletionReason;
 
-/// Bytes of a session's summary. What a model writes is cut at 4,000; an extract of what the user wrote has 1,028
-/// characters at most, of four bytes each.
+/// Maximum length of a session's summary, in bytes. Model-written summaries are cut at 4,000 bytes; an extract of what
+/// the user wrote has at most 1,028 characters of up to four bytes each.
 pub const MAX_SUMMARY_BYTES: usize = 4_200;
 
 /// A closed session.
+///
+/// ```json
+/// {"first_position": 1, "last_position": 4, "completion_reason": "session_timeout", "summary": "Booked a hotel.",
+///  "summary_source": "model", "pending": false, "message_count": 3, "token_count": 120,
+///  "started_at": "2026-11-20T10:00:00Z", "completed_at": "2026-11-20T10:05:00Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClosedSession {
-    /// Its first entry, from 1. The first session begins with 1, each other one where the one before it ends.
+    /// Position of its first entry, from 1. The first session begins at 1, every other one directly after its
+    /// predecessor.
     pub first_position: usize,
-    /// Its last entry.
+    /// Position of its last entry.
     pub last_position: usize,
     /// Why it was closed.
     pub completion_reason: CompletionReason,
-    /// What it was about. While `pending`, it may be left out: then the beginning of what the user wrote stands in.
+    /// The summary. It may be empty while `pending`: then the beginning of what the user wrote is used
+    /// instead.
     #[serde(default)]
     pub summary: String,
-    /// Who wrote that.
+    /// How the summary was produced.
     pub summary_source: SummarySource,
-    /// Whether summary and counts are still to be written; so they will be after an import.
+    /// Whether summary and counts are not written yet; they are written after an import.
     pub pending: bool,
-    /// Messages of both sides; known with the summary.
+    /// Messages of both sides; `None` while `pending`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_count: Option<u32>,
-    /// Tokens of the whole, about; known with the summary.
+    /// Estimated tokens of the whole session; `None` while `pending`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_count: Option<u64>,
     /// When its first entry was written.
     pub started_at: DateTime<Utc>,
-    /// When its last was.
+    /// When its last entry was written.
     pub completed_at: DateTime<Utc>,
 }
 
-/// Who wrote a summary.
+/// How a summary was produced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummarySource {
-    /// Nobody: it is the beginning of what the user wrote.
+    /// Cut from the beginning of what the user wrote.
     Extract,
-    /// A model.
+    /// Written by a model.
     Model,
 }
 
@@ -61,7 +69,7 @@ impl SummarySource {
 }
 
 impl ClosedSession {
-    /// One of these entries, the first of which is at `first_position`, of which nothing else is known.
+    /// A session of `entries`, the first of which is at `first_position`, with its summary still pending.
     #[must_use]
     pub fn unsummarised(first_position: usize, entries: &[HistoryEntry]) -> Self {
         let times = || entries.iter().map(|entry| entry.created_at);

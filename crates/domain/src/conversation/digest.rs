@@ -1,11 +1,12 @@
-//! What tells an entry from any other: the digest of its canonical text.
+//! Digests of history entries, over their canonical JSON text.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::HistoryEntry;
 
-/// SHA-256 of an entry, of which 16 bytes in hex: the same whatever the order of fields in its JSON is.
+/// The first 16 bytes of the SHA-256 of an entry, as 32 hex digits; independent of the order of fields in its
+/// JSON.
 #[must_use]
 pub fn digest(entry: &HistoryEntry) -> String {
     let mut text = String::new();
@@ -14,7 +15,8 @@ pub fn digest(entry: &HistoryEntry) -> String {
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// JSON with the fields of each object in the order of their names: databases and tools reorder them.
+/// Appends canonical JSON: the fields of each object sorted by name, because databases and tools reorder
+/// them.
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -37,13 +39,13 @@ fn write(value: &Value, text: &mut String) {
             }
             text.push(']');
         }
-        Value::Number(number) => text.push_str(&plain(number)),
-        plain => text.push_str(&plain.to_string()),
+        Value::Number(number) => text.push_str(&canonical_number(number)),
+        scalar => text.push_str(&scalar.to_string()),
     }
 }
 
-/// A number by its value: `1.0` and `1` are one number to a database.
-fn plain(number: &serde_json::Number) -> String {
+/// A number by its value: `1.0` and `1` are the same number to Postgres.
+fn canonical_number(number: &serde_json::Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => format!("{float:.0}"),
         _ => number.to_string(),
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_fields_does_not_matter_and_everything_else_does() {
+    fn digest_ignores_only_the_order_of_fields() {
         let read = |text: &str| serde_json::from_str::<HistoryEntry>(text).unwrap();
         let one = r#"{"role": "assistant", "created_at": "2026-01-02T03:04:05Z", "content":
             [{"type": "tool_use", "id": "a", "name": "x", "input": {"b": 1, "a": 2.0}}]}"#;

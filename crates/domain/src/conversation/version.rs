@@ -1,11 +1,11 @@
-//! What a document says it is.
+//! The format name and the version of a conversation document.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What the documents call themselves.
+/// The value of the `format` field of every document.
 pub const FORMAT: &str = "houston.conversation";
 
-/// The name of the format: no other can be read.
+/// The format name. Deserialization fails for any other name than [`FORMAT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "&'static str")]
 pub struct Format;
@@ -23,22 +23,22 @@ impl<'de> Deserialize<'de> for Format {
             return Ok(Self);
         }
         let given: String = given.chars().take(80).collect();
-        Err(serde::de::Error::custom(format!("`{given}` is another format; only `{FORMAT}` can be imported")))
+        Err(serde::de::Error::custom(format!("unknown format `{given}`: only `{FORMAT}` can be imported")))
     }
 }
 
-/// The version of the format: what a document may hold.
+/// The version of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "u32")]
 pub enum Version {
     /// No sessions, compressions or results; `closed_entries` instead.
     One,
-    /// All there is.
+    /// The current version, with all fields.
     Two,
 }
 
 impl Version {
-    /// The one that is written.
+    /// The version that exports write.
     pub const WRITTEN: Self = Self::Two;
 }
 
@@ -57,8 +57,8 @@ impl<'de> Deserialize<'de> for Version {
             1 => Ok(Self::One),
             2 => Ok(Self::Two),
             given => {
-                let told = format!("version {given} is not known here; versions 1 and 2 can be imported");
-                Err(serde::de::Error::custom(told))
+                let detail = format!("unknown version {given}: versions 1 and 2 can be imported");
+                Err(serde::de::Error::custom(detail))
             }
         }
     }

@@ -1,22 +1,26 @@
-//! A provider's own block, kept beside what Houston reads in it.
+//! Raw blocks: a provider's own JSON, stored beside what Houston reads in it.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A block as its provider sent it, to be sent back byte for byte to that provider and to no other.
 ///
-/// The JSON is kept as a text: `jsonb` would sort its keys.
+/// The JSON is stored as text, because `jsonb` would sort its keys:
+///
+/// ```json
+/// {"wire": "anthropic", "provider": "anthropic", "json": "{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"…\"}"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawBlock {
-    /// The wire it was spoken on.
+    /// The wire format it was received in, as in `anthropic` or `openai_chat`.
     pub wire: Box<str>,
-    /// The provider that wrote it: to any other, what it signed or encrypted is nothing.
+    /// The provider that wrote it: what it signed or encrypted is useless to any other.
     pub provider: Box<str>,
-    /// One JSON value.
+    /// The text of one JSON value.
     pub json: Box<str>,
 }
 
 impl RawBlock {
-    /// Keeps `json`, the text of one JSON value.
+    /// A raw block of `json`, the text of one JSON value.
     #[must_use]
     pub fn new(wire: &str, provider: &str, json: impl Into<Box<str>>) -> Self {
         Self { wire: wire.into(), provider: provider.into(), json: json.into() }
@@ -29,27 +33,28 @@ impl RawBlock {
         (is_own && self.check().is_ok()).then_some(&*self.json)
     }
 
-    /// Whether it may be sent back: it is of a type that providers write themselves on its wire, names no role, and
-    /// nothing that the provider would fetch. Blocks of wires that Houston does not speak are sent to nobody.
+    /// Checks that it may be sent back: its type is one that providers write themselves on this wire, and it has no role and
+    /// nothing that the provider would fetch. Blocks of wires that Houston does not support are never sent.
     ///
     /// # Errors
-    /// What is not allowed in it, and what is, for whoever imported it.
+    /// What is not allowed in it, and what is, as a text for the person who imported it.
     pub fn check(&self) -> Result<(), String> {
         super::raw_rules::check(&self.wire, &self.json)
     }
 }
 
-/// Reads a raw block. One in a form that is not known is nothing: a history must stay readable.
-pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawBlock>, D::Error> {
+/// Reads a raw block; a value of an unrecognised shape is read as `None`, because a history must stay
+/// readable.
+pub(super) fn recognised<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawBlock>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Kept {
-        Known(RawBlock),
-        Unknown(serde::de::IgnoredAny),
+    enum Stored {
+        Recognised(RawBlock),
+        Unrecognised(serde::de::IgnoredAny),
     }
-    Ok(match Option::<Kept>::deserialize(deserializer)? {
-        Some(Kept::Known(raw)) => Some(raw),
-        Some(Kept::Unknown(_)) | None => None,
+    Ok(match Option::<Stored>::deserialize(deserializer)? {
+        Some(Stored::Recognised(raw)) => Some(raw),
+        Some(Stored::Unrecognised(_)) | None => None,
     })
 }
 
@@ -59,7 +64,7 @@ mod tests {
     use super::RawBlock;
 
     #[test]
-    fn a_raw_block_keeps_its_bytes_and_an_unknown_form_is_left_out() {
+    fn raw_blocks_keep_their_bytes_and_unknown_shapes_are_ignored() {
         let json = r#"{"type":"thinking", "thinking":"hm","signature":"b","n":1.10}"#;
         let raw = RawBlock::new("anthropic", "anthropic", json);
         let block = Block::Thinking { text: "hm".into(), raw: Some(raw) };

@@ -1,8 +1,8 @@
 //! Which raw blocks may be sent to a provider.
 //!
-//! A raw block is sent as it is, so one that a user imported could be anything: a message of the system, an address for
-//! the provider to fetch. Each wire has a list of what its providers write themselves and want back. All else is refused
-//! on import, and left out when a request is encoded.
+//! A raw block is sent unchanged, so one that a user imported could be anything: a system message, or an address for the
+//! provider to fetch. For each wire there is a list of what its providers write themselves and need back. Everything else
+//! is refused on import, and left out when a request is encoded.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Anthropic's blocks.
+/// Block types of Anthropic.
 const ANTHROPIC: &[&str] = &[
     "text",
     "thinking",
@@ -28,7 +28,7 @@ const ANTHROPIC: &[&str] = &[
     "compaction",
 ];
 
-/// Items of OpenAI's Responses.
+/// Item types of OpenAI's Responses API.
 const OPENAI_RESPONSES: &[&str] = &[
     "message",
     "reasoning",
@@ -45,7 +45,7 @@ const OPENAI_RESPONSES: &[&str] = &[
     "mcp_approval_request",
 ];
 
-/// Fields of what is kept of OpenAI's chat.
+/// Fields that are stored of OpenAI's chat completions.
 const OPENAI_CHAT: &[&str] = &["field", "reasoning_details", "extra_content"];
 
 /// Fields of Gemini's parts.
@@ -63,21 +63,21 @@ const GEMINI: &[&str] = &[
     "partMetadata",
 ];
 
-/// Fields that say who speaks, or what to fetch.
+/// Fields that name an author, or something to fetch.
 const REFUSED_FIELDS: &[&str] =
     &["role", "image_url", "imageUrl", "file_url", "fileUrl", "file_data", "fileData", "file_uri", "fileUri"];
 
-/// Types of content that a provider reads as a user's, or fetches.
+/// Content types that a provider treats as a user's, or fetches.
 const REFUSED_TYPES: &[&str] =
     &["input_text", "input_image", "input_file", "input_audio", "image_url", "item_reference"];
 
-/// The same for sources of Anthropic's images and documents; elsewhere these types are data.
+/// Source types of Anthropic's images and documents that it fetches; elsewhere these types are data.
 const REFUSED_SOURCES: &[&str] = &["url", "file"];
 
-/// The arguments of calls: data of tools, in which any name is right.
+/// Fields with the arguments of calls: data of tools, in which any name is allowed.
 const ARGUMENTS: &[&str] = &["args", "input"];
 
-/// The fields of an object. A name that is used twice is refused: which of the two counts differs from reader to reader.
+/// The fields of an object. Duplicate names are refused: parsers differ in which of the two they use.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -91,8 +91,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
-                    if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format!("`{name}` is there twice")));
+                    if fields.iter().any(|(earlier, _)| *earlier == name) {
+                        return Err(A::Error::custom(format!("`{name}` occurs twice")));
                     }
                     fields.push((name, value));
                 }
@@ -103,36 +103,39 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// Whether a block that was received on `wire` may be sent back.
+/// Checks that a block that was received on `wire` may be sent back.
 ///
 /// # Errors
 /// What is not allowed in it, and what is.
 pub(super) fn check(wire: &str, json: &str) -> Result<(), String> {
     match wire {
-        "anthropic" => known_type(json, ANTHROPIC, false),
-        "openai_responses" => known_type(json, OPENAI_RESPONSES, true),
-        "openai_chat" => known_fields(json, OPENAI_CHAT),
+        "anthropic" => check_type(json, ANTHROPIC, false),
+        "openai_responses" => check_type(json, OPENAI_RESPONSES, true),
+        "openai_chat" => check_fields(json, OPENAI_CHAT),
         "gemini" => parts(json),
         "cohere" if matches!(json.trim(), "\"thinking\"" | "\"plan\"") => Ok(()),
         "cohere" => {
             let citations: Vec<&RawValue> = read(json)?;
             citations.into_iter().try_for_each(|citation| content(citation, false))
         }
-        // Ollama is sent nothing of it, and nobody speaks another wire.
+        // Raw blocks are not sent to Ollama, and there is no other wire.
         _ => Ok(()),
     }
 }
 
-fn known_type(json: &str, types: &[&str], is_responses: bool) -> Result<(), String> {
+fn check_type(json: &str, types: &[&str], is_responses: bool) -> Result<(), String> {
     let fields: Fields<'_> = read(json)?;
     let kind = fields.0.iter().find(|(name, _)| name == "type").map(|(_, kind)| *kind);
     let kind: String = kind.and_then(|kind| serde_json::from_str(kind.get()).ok()).unwrap_or_default();
     if !types.contains(&kind.as_str()) {
-        return Err(format!("a block of type `{kind}` is not sent back; allowed are {}", types.join(", ")));
+        return Err(format!(
+            "a block of type `{kind}` cannot be sent back; allowed types: {}",
+            types.join(", ")
+        ));
     }
     for (name, value) in fields.0 {
         match (&*name, value.get()) {
-            // The model's own message names its role.
+            // The model's own message contains its role.
             ("role", "\"assistant\"") if is_responses && kind == "message" => {}
             (name, _) if ARGUMENTS.contains(&name) => {}
             (name, _) if REFUSED_FIELDS.contains(&name) => return Err(refused(name)),
@@ -142,12 +145,12 @@ fn known_type(json: &str, types: &[&str], is_responses: bool) -> Result<(), Stri
     Ok(())
 }
 
-fn known_fields(json: &str, names: &[&str]) -> Result<(), String> {
+fn check_fields(json: &str, names: &[&str]) -> Result<(), String> {
     let fields: Fields<'_> = read(json)?;
     for (name, value) in fields.0 {
         if !names.contains(&&*name) {
             return Err(format!(
-                "a block with the field `{name}` is not sent back; allowed are {}",
+                "a block with the field `{name}` cannot be sent back; allowed fields: {}",
                 names.join(", ")
             ));
         }
@@ -156,21 +159,21 @@ fn known_fields(json: &str, names: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// One part of Gemini's, or a list of them.
+/// Checks one part of Gemini, or a list of parts.
 fn parts(json: &str) -> Result<(), String> {
     if !json.trim_start().starts_with('[') {
-        return known_fields(json, GEMINI);
+        return check_fields(json, GEMINI);
     }
     let parts: Vec<&RawValue> = read(json)?;
-    parts.into_iter().try_for_each(|part| known_fields(part.get(), GEMINI))
+    parts.into_iter().try_for_each(|part| check_fields(part.get(), GEMINI))
 }
 
 fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
-    serde_json::from_str(json).map_err(|error| format!("is no block of its wire: {error}"))
+    serde_json::from_str(json).map_err(|error| format!("is not a block of its wire: {error}"))
 }
 
 fn refused(name: &str) -> String {
-    format!("`{name}` is not allowed in a provider's block: it says who speaks, or what to fetch")
+    format!("`{name}` is not allowed in a provider's block: it names an author, or something to fetch")
 }
 
 fn content(value: &RawValue, refuses_sources: bool) -> Result<(), String> {
@@ -178,7 +181,7 @@ fn content(value: &RawValue, refuses_sources: bool) -> Result<(), String> {
     Content { refuses_sources }.deserialize(&mut json).map_err(|error| error.to_string())
 }
 
-/// Looks at every field inside a block, without keeping any.
+/// Checks every field inside a block, without storing any.
 #[derive(Clone, Copy)]
 struct Content {
     refuses_sources: bool,
@@ -239,8 +242,8 @@ impl<'de> Visitor<'de> for Content {
                     if REFUSED_TYPES.contains(&&*kind)
                         || (self.refuses_sources && REFUSED_SOURCES.contains(&&*kind))
                     {
-                        let told = format!("content of type `{kind}` is not allowed in a provider's block");
-                        return Err(A::Error::custom(told));
+                        let error = format!("content of type `{kind}` is not allowed in a provider's block");
+                        return Err(A::Error::custom(error));
                     }
                 }
                 _ => fields.next_value_seed(self)?,
@@ -255,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_providers_write_themselves_is_sent_back() {
+    fn blocks_that_providers_write_are_sent_back() {
         for (wire, json) in [
             ("anthropic", r#"{"type":"thinking","thinking":"hm","signature":"c2ln"}"#),
             ("anthropic", r#"{"type":"redacted_thinking","data":"x"}"#),
@@ -325,11 +328,11 @@ mod tests {
                 r#"[{"text":"x"},{"functionResponse":{"name":"f","response":{}}}]"#,
                 "`functionResponse`",
             ),
-            ("gemini", r#"{"role":"user","parts":[]}"#, "not sent back"),
+            ("gemini", r#"{"role":"user","parts":[]}"#, "cannot be sent back"),
             ("openai_responses", r#"{"type":"message","role":"system","role":"assistant"}"#, "twice"),
             ("gemini", r#"{"text":"x","partMetadata":{"r\u006fle":"system"}}"#, "`role`"),
             ("cohere", r#"[{"role":"system"}]"#, "`role`"),
-            ("cohere", r#"{"role":"system"}"#, "no block"),
+            ("cohere", r#"{"role":"system"}"#, "not a block"),
         ] {
             let refused = check(wire, json).unwrap_err();
             assert!(refused.contains(named), "{wire} {json}: {refused}");

@@ -1,4 +1,4 @@
-//! Which histories a provider accepts: turns alternate, and every tool call has its result in the next user turn.
+//! Which histories a provider accepts: roles alternate, and every tool call has its result in the next user turn.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,55 +7,55 @@ use super::{Block, Entry, Role, tool_uses};
 /// Why a provider would refuse a history.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The first entry is the model's.
+    /// The first entry is one of the model.
     #[error("the history begins with the model")]
     BeginsWithAssistant,
     /// Two entries of the model in a row.
-    #[error("entry {index}: the model speaks twice in a row")]
+    #[error("entry {index}: two entries of the model in a row")]
     AssistantTwice {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
     },
     /// An entry without a block.
     #[error("entry {index} is empty")]
     Empty {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
     },
     /// A tool call without a result in the next user turn.
     #[error("entry {index}: tool call `{id}` has no result in the next user turn")]
     Unanswered {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
-        /// The call's id.
+        /// The id of the call.
         id: String,
     },
-    /// A result nobody asked for, or a second one for the same call.
+    /// A result without an open call, or a second one for the same call.
     #[error("entry {index}: result for `{id}` answers no open tool call")]
     Stray {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
-        /// The id it names.
+        /// The id of the call it refers to.
         id: String,
     },
-    /// Something stands before the results of the user turn that must begin with them.
+    /// Another block precedes the results with which the user turn must begin.
     #[error("entry {index}: tool results must come first in their turn")]
     ResultsNotFirst {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
     },
-    /// A block that does not belong to the entry's role.
+    /// A block that is not allowed in an entry of this role.
     #[error("entry {index}: a {role} entry may not hold this block", role = role.as_str())]
     WrongRole {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
-        /// Whose entry it is.
+        /// The role of the entry.
         role: Role,
     },
     /// The same call id twice in one entry.
     #[error("entry {index}: tool call id `{id}` is used twice")]
     DuplicateCall {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         index: usize,
         /// The id.
         id: String,
@@ -63,7 +63,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Which entry is at fault, from 0.
+    /// Index of the faulty entry, from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         match self {
@@ -79,11 +79,11 @@ impl Fault {
     }
 }
 
-/// What has a role and blocks: an entry, alone or with what is stored beside it.
+/// A role with blocks: an [`Entry`], alone or with what is stored beside it.
 pub trait Turn {
-    /// Who speaks.
+    /// The author.
     fn role(&self) -> Role;
-    /// What is said, in order.
+    /// The blocks, in order.
     fn content(&self) -> &[Block];
 }
 
@@ -97,7 +97,7 @@ impl Turn for Entry {
     }
 }
 
-/// Checks that a provider accepts `entries` with a new message behind them: as [`validate`], and no call is open.
+/// Checks that a provider accepts `entries` followed by a new message: as [`validate`], and no call is open.
 ///
 /// # Errors
 /// The first [`Fault`] found.
@@ -110,15 +110,15 @@ pub fn validate_complete<T: Turn>(entries: &[T]) -> Result<(), Fault> {
     }
 }
 
-/// How many of the first entries are complete: all, or those before the last turn of the model, while one of its calls
-/// has no result.
+/// How many of the first entries are complete: all of them, or those before the last turn of the model while one of its
+/// calls has no result.
 #[must_use]
 pub fn complete<T: Turn>(entries: &[T]) -> usize {
     let last = entries.iter().rposition(|entry| entry.role() == Role::Assistant);
     last.filter(|last| open_call(&entries[*last], &entries[last + 1..]).is_some()).unwrap_or(entries.len())
 }
 
-/// A call of `asking` that none of the entries after it answers.
+/// The first call of `asking` that no entry of `after` answers.
 fn open_call<'e, T: Turn>(asking: &'e T, after: &[T]) -> Option<&'e str> {
     let answered: HashSet<&str> = after
         .iter()
@@ -131,31 +131,31 @@ fn open_call<'e, T: Turn>(asking: &'e T, after: &[T]) -> Option<&'e str> {
     tool_uses(asking.content()).find(|id| !answered.contains(id))
 }
 
-/// Calls that have no result yet. Looking one up takes the same time however many there are: clients import histories.
+/// Calls without a result. A lookup takes constant time, because clients import histories with many calls.
 #[derive(Default)]
-struct Open<'e> {
-    /// In the order in which they were made; those that are answered are `None`.
+struct OpenCalls<'e> {
+    /// All calls in order; answered ones are `None`.
     calls: Vec<Option<&'e str>>,
-    places: HashMap<&'e str, usize>,
-    /// All before it are answered.
+    positions: HashMap<&'e str, usize>,
+    /// All calls before this position are answered.
     first: usize,
 }
 
-impl<'e> Open<'e> {
+impl<'e> OpenCalls<'e> {
     fn of(calls: impl Iterator<Item = &'e str>) -> Self {
         let calls: Vec<Option<&str>> = calls.map(Some).collect();
-        let places = calls.iter().enumerate().filter_map(|(place, id)| Some(((*id)?, place))).collect();
-        Self { calls, places, first: 0 }
+        let positions = calls.iter().enumerate().filter_map(|(at, id)| Some(((*id)?, at))).collect();
+        Self { calls, positions, first: 0 }
     }
 
-    /// The first that is open.
+    /// The first open call.
     fn first(&self) -> Option<&'e str> {
         self.calls.get(self.first).copied().flatten()
     }
 
-    /// Closes a call; false when it is not open.
+    /// Closes a call; false if it is not open.
     fn answer(&mut self, id: &str) -> bool {
-        let Some(call) = self.places.remove(id).and_then(|place| self.calls.get_mut(place)) else {
+        let Some(call) = self.positions.remove(id).and_then(|at| self.calls.get_mut(at)) else {
             return false;
         };
         *call = None;
@@ -166,13 +166,13 @@ impl<'e> Open<'e> {
     }
 }
 
-/// Checks that a provider accepts `entries`, where consecutive user entries count as one turn (each wire joins
-/// them). A history that ends in open tool calls is a valid *prefix*: the results are what must come next.
+/// Checks that a provider accepts `entries`. Consecutive user entries count as one turn, because each wire joins them. A
+/// history that ends in open tool calls is a valid *prefix*: their results must come next.
 ///
 /// # Errors
 /// The first [`Fault`] found.
 pub fn validate<T: Turn>(entries: &[T]) -> Result<(), Fault> {
-    let mut open = Open::default();
+    let mut open = OpenCalls::default();
     let mut previous = None;
     for (index, entry) in entries.iter().enumerate() {
         if entry.content().is_empty() {
@@ -197,8 +197,8 @@ pub fn validate<T: Turn>(entries: &[T]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The calls an assistant entry opens.
-fn assistant_calls<T: Turn>(index: usize, entry: &T) -> Result<Open<'_>, Fault> {
+/// The calls that an assistant entry opens.
+fn assistant_calls<T: Turn>(index: usize, entry: &T) -> Result<OpenCalls<'_>, Fault> {
     let mut seen = HashSet::new();
     for block in entry.content() {
         match block {
@@ -209,11 +209,11 @@ fn assistant_calls<T: Turn>(index: usize, entry: &T) -> Result<Open<'_>, Fault> 
             _ => {}
         }
     }
-    Ok(Open::of(tool_uses(entry.content())))
+    Ok(OpenCalls::of(tool_uses(entry.content())))
 }
 
 /// Closes the open calls that a user entry answers.
-fn answer<T: Turn>(index: usize, entry: &T, open: &mut Open<'_>) -> Result<(), Fault> {
+fn answer<T: Turn>(index: usize, entry: &T, open: &mut OpenCalls<'_>) -> Result<(), Fault> {
     let mut other_seen = false;
     for block in entry.content() {
         match block {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_with_two_tools_is_accepted_at_every_prefix() {
+    fn every_prefix_of_a_turn_with_two_tools_is_accepted() {
         let history = [
             Entry::user(vec![Block::text("hi")]),
             Entry::assistant(vec![call("a"), call("b")]),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_providers_refuse_is_refused() {
+    fn histories_that_providers_refuse_are_refused() {
         let hi = || Entry::user(vec![Block::text("hi")]);
         let asks = || Entry::assistant(vec![call("a"), call("b")]);
         let cases: Vec<(Vec<Entry>, Fault)> = vec![

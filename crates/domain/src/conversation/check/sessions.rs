@@ -1,4 +1,4 @@
-//! Closed sessions, and what belongs to them: compressions, long results.
+//! Validation of closed sessions, compressions and large results.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,12 @@ use super::{Checked, Conversation, HistoryEntry, line, text, time, wrong};
 use crate::conversation::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 use crate::history::{Block, Fault, validate_complete};
 
-/// Characters of the name of a model.
+/// Maximum length of a model's name, in characters.
 const MAX_NAME_CHARS: usize = 1_000;
 
 impl Conversation {
-    /// That they are the beginning of the history, one after the other, and each can be read alone.
+    /// Checks that the sessions cover the beginning of the history without gaps, and that each is a valid history by
+    /// itself.
     pub(super) fn check_sessions(&self) -> Checked {
         let entries = &self.history;
         let mut before: Option<&ClosedSession> = None;
@@ -18,31 +19,32 @@ impl Conversation {
             let at = |field: &str| format!("/sessions/{index}/{field}");
             check_range(&at, session, before, entries.len())?;
             let (first, last) = (session.first_position - 1, session.last_position);
-            validate_complete(&entries[first..last]).or_else(|fault| cut(&at, session, &fault))?;
+            validate_complete(&entries[first..last]).or_else(|fault| not_alone(&at, session, &fault))?;
             check_summary(&at, session, &entries[first..last])?;
             check_times(&at, session, before)?;
             before = Some(session);
         }
         let Some(last) = before else { return Ok(()) };
         validate_complete(&entries[last.last_position..]).or_else(|_| {
-            let told = format!(
-                "is {}, and what comes after it begins with an answer: end the session before what was asked, or \
-                 behind the whole turn",
+            let detail = format!(
+                "is {}, but the entry after it begins with an answer: end the session before the question, or after \
+                 the whole turn",
                 last.last_position
             );
-            wrong(format!("/sessions/{}/last_position", self.sessions.len() - 1), told)
+            wrong(format!("/sessions/{}/last_position", self.sessions.len() - 1), detail)
         })
     }
 
-    /// That what stays behind each summary can be sent with it.
+    /// Checks that the entries after each summary can be sent together with it.
     pub(super) fn check_compressions(&self) -> Checked {
         let count = self.history.len();
         for (index, compression) in self.compressions.iter().enumerate() {
             let at = |field: &str| format!("/compressions/{index}/{field}");
             let through = compression.through_position;
             if through == 0 || through > count {
-                let told = format!("is {through}, and the history has {count} entries: it is one of them");
-                return wrong(at("through_position"), told);
+                let detail =
+                    format!("is {through}, but must be a position of the history, from 1 to {count}");
+                return wrong(at("through_position"), detail);
             }
             let ends_session =
                 self.sessions.binary_search_by_key(&through, |session| session.last_position).is_ok();
@@ -50,12 +52,12 @@ impl Conversation {
             if next.is_some_and(|next| {
                 next.content.iter().any(|block| matches!(block, Block::ToolResult { .. }))
             }) {
-                let told =
+                let detail =
                     format!("is {through}, between a tool call and its result: neither can be sent alone");
-                return wrong(at("through_position"), told);
+                return wrong(at("through_position"), detail);
             }
             if compression.summary.trim().is_empty() {
-                return wrong(at("summary"), "may not be empty");
+                return wrong(at("summary"), "must not be empty");
             }
             text(&at("summary"), &compression.summary, usize::MAX)?;
             for (field, entries) in
@@ -75,7 +77,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// That each is there once, and somebody names it.
+    /// Checks that each result occurs once, and that a text refers to it.
     pub(super) fn check_results(&self) -> Checked {
         if self.results.is_empty() {
             return Ok(());
@@ -84,12 +86,17 @@ impl Conversation {
         for (index, result) in self.results.iter().enumerate() {
             let at = |field: &str| format!("/results/{index}/{field}");
             if !named.contains(&result.id) {
-                let told =
-                    format!("is {}, and no entry and no summary names it: leave the result out", result.id);
-                return wrong(at("id"), told);
+                let detail = format!(
+                    "is {}, but no entry and no summary refers to it: leave the result out",
+                    result.id
+                );
+                return wrong(at("id"), detail);
             }
             if !seen.insert(result.id) {
-                return wrong(at("id"), format!("is {}, and another result is called so", result.id));
+                return wrong(
+                    at("id"),
+                    format!("is {}, which is the id of another result already", result.id),
+                );
             }
             text(&at("call_id"), &result.call_id, usize::MAX)?;
             text(&at("tool"), &result.tool, usize::MAX)?;
@@ -109,40 +116,48 @@ fn check_range(
     let ClosedSession { first_position: first, last_position: last, .. } = *session;
     let next = before.map_or(1, |before| before.last_position + 1);
     if first != next {
-        let told = match before {
-            None => format!("is {first}: the first session begins with the first entry, which is 1"),
+        let detail = match before {
+            None => format!("is {first}, but must be 1: the first session begins with the first entry"),
             Some(before) if first < next => format!(
-                "is {first}, and the session before it ends with {}: no entry belongs to two, it must be {next}",
+                "is {first}, but must be {next}: the session before it ends with {}, and no entry belongs to two sessions",
                 before.last_position
             ),
             Some(_) => {
-                format!("is {first}, and the entries from {next} on belong to no session: it must be {next}")
+                format!("is {first}, but must be {next}: the entries from {next} on belong to no session")
             }
         };
-        return wrong(at("first_position"), told);
+        return wrong(at("first_position"), detail);
     }
     if last < first {
-        return wrong(at("last_position"), format!("is {last}, before `first_position`, which is {first}"));
+        return wrong(
+            at("last_position"),
+            format!("is {last}, but must not be less than `first_position`, which is {first}"),
+        );
     }
     if last > entries {
-        return wrong(at("last_position"), format!("is {last}, and the history has {entries} entries"));
+        return wrong(at("last_position"), format!("is {last}, but the history has only {entries} entries"));
     }
     Ok(())
 }
 
-/// A session that cannot be read alone, though the whole history can.
-fn cut(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> Checked {
+/// The error for a session that is not a valid history by itself, although the whole history is valid.
+fn not_alone(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> Checked {
     let ClosedSession { first_position: first, last_position: last, .. } = session;
     match fault {
         Fault::Unanswered { id, .. } => wrong(
             at("last_position"),
-            format!("is {last}, and the result of the tool call `{id}` comes after it: they belong together"),
+            format!(
+                "is {last}, but the result of the tool call `{id}` comes after it: include it in the session"
+            ),
         ),
         Fault::BeginsWithAssistant => wrong(
             at("first_position"),
-            format!("is {first}, an answer: a session begins with what was asked"),
+            format!("is {first}, an answer: a session must begin with a message of the user"),
         ),
-        fault => wrong(at("first_position"), format!("is {first}, and read alone, {fault}")),
+        fault => wrong(
+            at("first_position"),
+            format!("is {first}, but the session is not a valid history by itself: {fault}"),
+        ),
     }
 }
 
@@ -152,28 +167,33 @@ fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries:
         if session.summary_source == SummarySource::Model {
             return wrong(
                 at("summary_source"),
-                "is `model`, and the summary is `pending`: it must be `extract`",
+                "is `model`, but must be `extract` while the summary is `pending`",
             );
         }
-        let told = "is known only when the summary is written: leave it out, or say `pending`: false";
+        let detail = "is written together with the summary: leave it out, or set `pending` to false";
         return match (session.message_count, session.token_count) {
             (None, None) => Ok(()),
-            (Some(_), _) => wrong(at("message_count"), told),
-            (None, Some(_)) => wrong(at("token_count"), told),
+            (Some(_), _) => wrong(at("message_count"), detail),
+            (None, Some(_)) => wrong(at("token_count"), detail),
         };
     }
     if session.summary.trim().is_empty() {
-        return wrong(at("summary"), "may not be empty, unless `pending` is true: then one is written");
+        return wrong(
+            at("summary"),
+            "must not be empty unless `pending` is true: then a summary is written after the import",
+        );
     }
-    let told = "is missing; unless `pending` is true, it must be there";
-    let Some(messages) = session.message_count else { return wrong(at("message_count"), told) };
-    let Some(tokens) = session.token_count else { return wrong(at("token_count"), told) };
+    let missing = "is missing: it is required unless `pending` is true";
+    let Some(messages) = session.message_count else { return wrong(at("message_count"), missing) };
+    let Some(tokens) = session.token_count else { return wrong(at("token_count"), missing) };
     let blocks = entries.iter().flat_map(|entry| &entry.content);
-    let said = blocks.filter(|block| matches!(block, Block::Text { .. } | Block::ToolUse { .. })).count();
-    if usize::try_from(messages).map_or(true, |messages| messages > said) {
-        let told =
-            format!("is {messages}, and its entries have {said} texts and calls: no more can be messages");
-        return wrong(at("message_count"), told);
+    let countable =
+        blocks.filter(|block| matches!(block, Block::Text { .. } | Block::ToolUse { .. })).count();
+    if usize::try_from(messages).map_or(true, |messages| messages > countable) {
+        let detail = format!(
+            "is {messages}, but its entries have only {countable} texts and tool calls that can be messages"
+        );
+        return wrong(at("message_count"), detail);
     }
     most(&at("token_count"), tokens, i64::MAX.unsigned_abs())
 }
@@ -190,14 +210,14 @@ fn check_times(
     }
     match before {
         Some(before) if session.started_at < before.completed_at => {
-            wrong(at("started_at"), "is before the session before it was completed")
+            wrong(at("started_at"), "is before `completed_at` of the session before it")
         }
         _ => Ok(()),
     }
 }
 
 fn most(pointer: &str, count: u64, most: u64) -> Checked {
-    if count <= most { Ok(()) } else { wrong(pointer, format!("is {count}; {most} is the most")) }
+    if count <= most { Ok(()) } else { wrong(pointer, format!("is {count}; at most {most} is allowed")) }
 }
 
 #[cfg(test)]

@@ -36,17 +36,17 @@ pub(super) fn exported() -> Conversation {
 }
 
 #[test]
-fn what_is_exported_is_accepted_and_reads_the_same() {
+fn exported_documents_round_trip() {
     let document = exported();
     assert_eq!(document.check(), Ok(()));
     let text = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
     assert_eq!((Format, Version::WRITTEN), (document.format, document.version));
-    assert_eq!(document.clone().upgraded(), document, "there is nothing newer");
+    assert_eq!(document.clone().upgraded(), document, "this is the newest version");
 }
 
 #[test]
-fn an_older_document_is_accepted_and_what_it_closed_becomes_a_session() {
+fn closed_entries_of_version_1_become_a_session() {
     let mut document = exported();
     (document.version, document.closed_entries) = (Version::One, Some(4));
     assert_eq!(document.check(), Ok(()));
@@ -58,32 +58,32 @@ fn an_older_document_is_accepted_and_what_it_closed_becomes_a_session() {
     document.closed_entries = Some(0);
     assert_eq!(document.clone().upgraded().sessions, []);
     document.sessions = upgraded.sessions;
-    let told = document.check().unwrap_err().to_string();
-    assert!(told.starts_with("/sessions: ") && told.contains("version 1"), "{told}");
+    let message = document.check().unwrap_err().to_string();
+    assert!(message.starts_with("/sessions: ") && message.contains("version 1"), "{message}");
 }
 
 #[test]
-fn another_format_or_version_says_which_can_be_read() {
+fn unknown_format_or_version_names_the_supported_ones() {
     for (field, given, words) in [
         ("format", json!("openai.thread"), ["openai.thread", "houston.conversation"]),
         ("version", json!(3), ["version 3", "versions 1 and 2"]),
     ] {
         let mut document = serde_json::to_value(exported()).unwrap();
         document[field] = given;
-        let told = serde_json::from_value::<Conversation>(document).unwrap_err().to_string();
-        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        let message = serde_json::from_value::<Conversation>(document).unwrap_err().to_string();
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
     }
 }
 
 #[test]
-fn what_providers_would_refuse_is_named_entry_by_entry() {
+fn errors_name_the_entry_a_provider_would_refuse() {
     type Change = fn(&mut Conversation);
     let cases: [(Change, &str, &str); 10] = [
         (|c| drop(c.history.remove(0)), "/history/0", "begins with the model"),
-        (|c| drop(c.history.remove(2)), "/history/2", "twice in a row"),
+        (|c| drop(c.history.remove(2)), "/history/2", "in a row"),
         (|c| drop(c.history[2].content.pop()), "/history/2", "no result"),
         (|c| c.history.truncate(2), "/history/1", "no result"),
-        (|c| drop(c.history.remove(4)), "/history/4", "twice in a row"),
+        (|c| drop(c.history.remove(4)), "/history/4", "in a row"),
         (|c| c.history[3].content.clear(), "/history/3", "is empty"),
         (|c| (c.version, c.closed_entries) = (Version::One, Some(3)), "/history/3", "begins with the model"),
         (|c| (c.version, c.closed_entries) = (Version::One, Some(7)), "/closed_entries", "6 entries"),
@@ -100,7 +100,7 @@ fn what_providers_would_refuse_is_named_entry_by_entry() {
     }
 }
 
-/// One change to the JSON of one entry, somewhere in it.
+/// Changes the JSON of one entry; false if that left the history unchanged.
 fn corrupt(document: &mut Value, entry: usize, how: usize) -> bool {
     let history = document["history"].as_array_mut().unwrap();
     let before = history.clone();
@@ -127,15 +127,15 @@ fn corrupt(document: &mut Value, entry: usize, how: usize) -> bool {
 }
 
 proptest! {
-    /// Whatever single thing is done to one entry, it is refused, and the entry is named: that one, or, for one that
-    /// is gone or moved, the place where it was missed.
+    /// Any single change to one entry is refused with the position of that entry, or, for one that was removed or
+    /// moved, the position at which it is missing.
     #[test]
-    fn any_single_corruption_of_a_history_is_refused_with_its_entry(entry in 0..6_usize, how in 0..12_usize) {
+    fn any_single_corruption_of_a_history_is_refused(entry in 0..6_usize, how in 0..12_usize) {
         let document = exported();
         let mut value = serde_json::to_value(&document).unwrap();
         prop_assume!(corrupt(&mut value, entry, how));
         match serde_json::from_value::<Conversation>(value) {
-            // Of no known shape: whoever parses it with the path names the entry.
+            // It does not deserialize; callers that parse with the JSON path name the entry.
             Err(error) => prop_assert!([8, 11].contains(&how) || how == 10, "{error}"),
             Ok(read) if read == document => prop_assert!([7, 9, 10].contains(&how), "{how} did nothing"),
             Ok(read) => {
@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn a_raw_block_that_names_a_role_is_refused_with_its_place() {
+fn raw_block_with_a_role_is_refused_with_its_pointer() {
     let refused = |wire: &str, json: &str| {
         let mut document = exported();
         let Block::Thinking { raw, .. } = &mut document.history[1].content[0] else { panic!() };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::tests::exported;
 use super::*;
-use crate::conversation::{HistoryEntry, KeptCompression, KeptResult};
+use crate::conversation::{ExportedCompression, ExportedResult, HistoryEntry};
 use crate::history::Role;
 use crate::id::ResultId;
 use crate::session::CompletionReason;
@@ -38,7 +38,7 @@ fn archived() -> Conversation {
     let extra: Vec<HistoryEntry> = document.history[4..].to_vec();
     document.history.extend(extra);
     document.sessions = closed(&[(1, 4), (5, 6)]);
-    let compression = |through_position| KeptCompression {
+    let compression = |through_position| ExportedCompression {
         through_position,
         summary: "They travel.".to_owned(),
         reason: crate::compression::Reason::Budget,
@@ -53,12 +53,12 @@ fn archived() -> Conversation {
     document.compressions = vec![compression(1), compression(4), compression(7)];
     let (call_id, tool, content) = ("a".to_owned(), "book".to_owned(), "all of it".to_owned());
     let created_at = document.history[0].created_at;
-    document.results = vec![KeptResult { id, call_id, tool, content, created_at }];
+    document.results = vec![ExportedResult { id, call_id, tool, content, created_at }];
     document.sealed()
 }
 
 #[test]
-fn sessions_compressions_and_results_are_accepted_and_read_the_same() {
+fn sessions_compressions_and_results_round_trip() {
     let document = archived();
     assert_eq!(document.check(), Ok(()));
     let text = serde_json::to_string(&document).unwrap();
@@ -66,15 +66,15 @@ fn sessions_compressions_and_results_are_accepted_and_read_the_same() {
     assert_eq!(document.closed_until(), 6);
     let mut all_closed = document;
     all_closed.sessions = closed(&[(1, 4), (5, 6), (7, 8)]);
-    assert_eq!(all_closed.check(), Ok(()), "nothing need be open");
+    assert_eq!(all_closed.check(), Ok(()), "all entries may belong to closed sessions");
 }
 
 #[test]
-fn what_is_wrong_with_a_session_is_named_session_by_session() {
+fn errors_name_the_session_and_field() {
     type Change = fn(&mut Conversation);
     let cases: [(Change, &str, &str); 27] = [
         (|c| c.sessions[0].first_position = 2, "/sessions/0/first_position", "begins with the first entry"),
-        (|c| c.sessions[0].first_position = 0, "/sessions/0/first_position", "which is 1"),
+        (|c| c.sessions[0].first_position = 0, "/sessions/0/first_position", "must be 1"),
         (|c| c.sessions[1].first_position = 4, "/sessions/1/first_position", "belongs to two"),
         (
             |c| c.sessions[1].first_position = 6,
@@ -83,30 +83,30 @@ fn what_is_wrong_with_a_session_is_named_session_by_session() {
         ),
         (|c| drop(c.sessions.remove(0)), "/sessions/0/first_position", "first entry"),
         (|c| c.sessions.swap(0, 1), "/sessions/0/first_position", "first entry"),
-        (|c| c.sessions[1].last_position = 4, "/sessions/1/last_position", "before `first_position`"),
+        (|c| c.sessions[1].last_position = 4, "/sessions/1/last_position", "less than `first_position`"),
         (|c| c.sessions[1].last_position = 9, "/sessions/1/last_position", "8 entries"),
         (|c| c.sessions = closed(&[(1, 2), (3, 6)]), "/sessions/0/last_position", "the tool call `a`"),
         (|c| c.sessions = closed(&[(1, 3), (4, 6)]), "/sessions/1/first_position", "an answer"),
         (|c| c.sessions = closed(&[(1, 5)]), "/sessions/0/last_position", "begins with an answer"),
-        (|c| c.sessions[1].summary = " ".into(), "/sessions/1/summary", "may not be empty"),
+        (|c| c.sessions[1].summary = " ".into(), "/sessions/1/summary", "must not be empty"),
         (|c| c.sessions[0].summary = "x".repeat(4_201), "/sessions/0/summary", "4200"),
         (|c| c.sessions[0].pending = true, "/sessions/0/summary_source", "must be `extract`"),
         (|c| c.sessions[0].message_count = None, "/sessions/0/message_count", "missing"),
         (|c| c.sessions[0].token_count = None, "/sessions/0/token_count", "missing"),
-        (|c| c.sessions[1].message_count = Some(3), "/sessions/1/message_count", "2 texts and calls"),
-        (|c| c.sessions[1].token_count = Some(u64::MAX), "/sessions/1/token_count", "the most"),
+        (|c| c.sessions[1].message_count = Some(3), "/sessions/1/message_count", "2 texts and tool calls"),
+        (|c| c.sessions[1].token_count = Some(u64::MAX), "/sessions/1/token_count", "at most"),
         (|c| c.sessions[0].completed_at -= TimeDelta::hours(2), "/sessions/0/completed_at", "`started_at`"),
         (
             |c| c.sessions[1].started_at -= TimeDelta::minutes(1),
             "/sessions/1/started_at",
-            "before the session before",
+            "of the session before it",
         ),
         (
             |c| c.compressions[0].through_position = 2,
             "/compressions/0/through_position",
             "neither can be sent",
         ),
-        (|c| c.compressions[2].through_position = 9, "/compressions/2/through_position", "8 entries"),
+        (|c| c.compressions[2].through_position = 9, "/compressions/2/through_position", "from 1 to 8"),
         (|c| c.compressions[2].through_position = 0, "/compressions/2/through_position", "is 0"),
         (|c| c.compressions[1].summary.clear(), "/compressions/1/summary", "empty"),
         (|c| c.results[0].id = ResultId(uuid::Uuid::nil()), "/results/0/id", "no entry"),
@@ -125,13 +125,13 @@ fn what_is_wrong_with_a_session_is_named_session_by_session() {
     pending.sessions[0].completed_at = pending.sessions[0].started_at;
     pending.sessions.truncate(1);
     pending.compressions.clear();
-    assert_eq!(pending.check(), Ok(()), "a summary that is to be written may be left out");
+    assert_eq!(pending.check(), Ok(()), "a pending summary may be left out");
     pending.sessions[0].message_count = Some(1);
     assert_eq!(pending.check().unwrap_err().pointer, "/sessions/0/message_count");
 }
 
 #[test]
-fn names_nobody_knows_are_refused_with_those_there_are() {
+fn unknown_names_are_refused_with_the_allowed_ones() {
     for (list, field, given, known) in [
         ("sessions", "completion_reason", json!("boredom"), "session_timeout"),
         ("sessions", "summary_source", json!("rumour"), "extract"),
@@ -142,8 +142,8 @@ fn names_nobody_knows_are_refused_with_those_there_are() {
     ] {
         let mut document = serde_json::to_value(archived()).unwrap();
         document[list][0][field] = given;
-        let told = serde_json::from_value::<Conversation>(document).unwrap_err().to_string();
-        assert!(told.contains(known), "{told}");
+        let message = serde_json::from_value::<Conversation>(document).unwrap_err().to_string();
+        assert!(message.contains(known), "{message}");
     }
 }
 
@@ -211,7 +211,7 @@ proptest! {
     /// Whatever the sessions are said to hold: they are accepted when each holds whole turns, one session after the
     /// other from the first entry on, and otherwise refused with the session at fault.
     #[test]
-    fn sessions_are_accepted_just_when_they_are_whole_turns_in_a_row(
+    fn only_consecutive_whole_turns_are_accepted_as_sessions(
         (history, turns) in turns(), ranges in proptest::collection::vec((0..12_usize, 0..12_usize), 0..4)
     ) {
         let ends: Vec<usize> = turns.iter().scan(0, |end, turn| { *end += turn; Some(*end) }).collect();
@@ -226,14 +226,14 @@ proptest! {
         match wrong {
             None => prop_assert_eq!(checked, Ok(())),
             Some(wrong) => {
-                let told = checked.unwrap_err();
+                let message = checked.unwrap_err();
                 // Where one ends between question and answer, the next one begins with the answer, unless that is no
                 // range of the history in the first place.
-                let named = told.pointer.split('/').nth(2).unwrap().parse::<usize>().unwrap();
-                let begins = told.pointer.ends_with("first_position");
+                let named = message.pointer.split('/').nth(2).unwrap().parse::<usize>().unwrap();
+                let begins = message.pointer.ends_with("first_position");
                 let is_range = |(first, last): (usize, usize)| first <= last && last <= history.len();
                 prop_assert!(named == wrong || named == wrong + 1 && (begins || !is_range(ranges[named])),
-                    "{wrong}: {told}");
+                    "{wrong}: {message}");
             }
         }
     }
@@ -241,7 +241,7 @@ proptest! {
     /// However a history is parted into whole turns, it is accepted; whatever single thing is then done to one session,
     /// it is refused, and that session, or its neighbour, is named.
     #[test]
-    fn any_single_corruption_of_a_session_is_refused_with_its_place(
+    fn any_single_corruption_of_a_session_is_refused(
         (history, turns) in turns(), joined in 1..4_usize, session: prop::sample::Index, how in 0..17_usize
     ) {
         let mut ranges = Vec::new();
