@@ -1,4 +1,4 @@
-//! The parts of the evidence, and their table.
+//! The parts of `cargo xtask evidence`, and the table of their results.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use houston_xtask::repository;
 
-/// Something that takes long.
+/// A long-running test or measurement: its command, in full and in brief.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
@@ -16,27 +16,27 @@ pub(crate) struct Part {
     quick: &'static [&'static str],
 }
 
-/// Who runs it.
+/// The program that runs a part.
 #[derive(Debug)]
 enum Program {
     /// A command of this harness.
     Harness,
-    /// Cargo, in the root.
+    /// Cargo, in the root of the repository.
     Cargo,
 }
 
-/// In the order in which they run.
+/// All parts, in the order in which they run.
 pub(crate) const PARTS: [Part; 11] = [
     Part {
         name: "chaos",
-        what: "10 minutes in which everything fails at once",
+        what: "10 minutes of load while faults are injected everywhere",
         program: Program::Harness,
         whole: &["chaos", "--minutes", "10", "--seed", "2"],
         quick: &["chaos", "--minutes", "0.5", "--seed", "2"],
     },
     Part {
         name: "mutations",
-        what: "chaos without a part of the protocol, which it must notice",
+        what: "chaos with a part of the protocol switched off, which it must detect",
         program: Program::Harness,
         whole: &["chaos", "--mutations"],
         quick: &["chaos", "--mutation", "fence"],
@@ -50,14 +50,14 @@ pub(crate) const PARTS: [Part; 11] = [
     },
     Part {
         name: "crash-points",
-        what: "20 places × kill, pause, error, delay",
+        what: "20 crash points × kill, pause, error, delay",
         program: Program::Cargo,
         whole: &["xtask", "test", "--crash-points"],
         quick: &["xtask", "test", "--crash-points", "C10"],
     },
     Part {
         name: "protocol",
-        what: "the model of the protocol, in every order of events",
+        what: "the protocol, model-checked in every order of events",
         program: Program::Cargo,
         whole: &["test", "--quiet", "--workspace", "--test", "protocol", "--", "--nocapture"],
         quick: &["test", "--quiet", "--workspace", "--test", "protocol"],
@@ -71,7 +71,7 @@ pub(crate) const PARTS: [Part; 11] = [
     },
     Part {
         name: "providers",
-        what: "two fake providers of others judge the way from a message to its answer",
+        what: "messages answered through llmock and aimock, two independent fake providers",
         program: Program::Harness,
         whole: &["providers-test"],
         quick: &["providers-test"],
@@ -85,7 +85,7 @@ pub(crate) const PARTS: [Part; 11] = [
     },
     Part {
         name: "conversation",
-        what: "a conversation of 500 turns, and the steps of one of 10,000",
+        what: "cost of a conversation of 500 turns, and turn latency after 10,000",
         program: Program::Harness,
         whole: &["bench", "--conversation"],
         quick: &["bench", "--conversation", "--quick"],
@@ -140,8 +140,8 @@ impl Part {
         if quick { self.quick } else { self.whole }
     }
 
-    /// The command for a person.
-    fn shown(&self, quick: bool) -> String {
+    /// The command as a person would type it.
+    fn command_line(&self, quick: bool) -> String {
         let start = match self.program {
             Program::Harness => "cargo xtask",
             Program::Cargo => "cargo",
@@ -150,22 +150,22 @@ impl Part {
     }
 }
 
-/// What came of a part.
+/// The outcome of a part.
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     NotRun,
-    /// It was begun; the table is written before it ends, too.
+    /// It has begun; the table is also written before a part runs.
     Unfinished,
     Ended {
         passed: bool,
         seconds: u64,
-        /// The last line it printed: its figures in short.
+        /// The last line it printed: a summary of its figures.
         closing: String,
         printed: String,
     },
 }
 
-/// One run of the command.
+/// The outcomes of one `cargo xtask evidence`.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     quick: bool,
@@ -180,8 +180,8 @@ impl Evidence {
     }
 
     pub(crate) fn set(&mut self, part: usize, outcome: Outcome) {
-        if let Some(place) = self.outcomes.get_mut(part) {
-            *place = outcome;
+        if let Some(slot) = self.outcomes.get_mut(part) {
+            *slot = outcome;
         }
     }
 
@@ -189,11 +189,11 @@ impl Evidence {
         self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Ended { passed: false, .. }))
     }
 
-    /// The table, then what each part has printed.
+    /// The table in Markdown, then the output of each part.
     pub(crate) fn table(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let kind = if self.quick {
-            " A brief run (`--quick`): it shows that the parts work, its figures mean nothing."
+            " A brief run (`--quick`): it shows that the parts work; its figures mean nothing."
         } else {
             ""
         };
@@ -215,7 +215,7 @@ impl Evidence {
         }
         for (part, outcome) in PARTS.iter().zip(&self.outcomes) {
             if let Outcome::Ended { printed, .. } = outcome {
-                let _ = write!(text, "\n## {}\n\n`{}`\n\n", part.name, part.shown(self.quick));
+                let _ = write!(text, "\n## {}\n\n`{}`\n\n", part.name, part.command_line(self.quick));
                 let _ = writeln!(text, "```text\n{}\n```", printed.trim_end());
             }
         }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_says_what_was_not_run_and_not_finished() {
+    fn table_names_parts_not_run_and_not_finished() {
         let mut evidence = Evidence::begin(false, "abc".to_owned(), "2026-11-22".to_owned());
         evidence.set(1, Outcome::Unfinished);
         let closing = "200 of 200 | p99 1 s".to_owned();
@@ -238,10 +238,12 @@ mod tests {
         let table = evidence.table();
         assert!(table.contains("commit abc, begun 2026-11-22"), "{table}");
         assert!(
-            table.contains("| chaos | 10 minutes in which everything fails at once | not run |  |  |"),
+            table.contains(
+                "| chaos | 10 minutes of load while faults are injected everywhere | not run |  |  |"
+            ),
             "{table}"
         );
-        assert!(table.contains("it must notice | not finished |  |  |"), "{table}");
+        assert!(table.contains("it must detect | not finished |  |  |"), "{table}");
         assert!(table.contains("in flight | passed | 7 s | 200 of 200 \\| p99 1 s |"), "{table}");
         assert!(
             table.contains("## recovery\n\n`cargo xtask recovery`\n\n```text\na\n200 of 200 | p99 1 s\n```"),

@@ -1,4 +1,4 @@
-//! A client light enough to measure with: one connection, kept alive, and only what the API sends.
+//! A minimal HTTP/1.1 client for measurements: one keep-alive connection, and only the parts of HTTP the API uses.
 
 use std::net::SocketAddr;
 
@@ -16,11 +16,11 @@ use crate::sse::EventStream;
 pub(crate) struct Connection {
     socket: TcpStream,
     pub(crate) received: BytesMut,
-    /// The head fields every request has.
+    /// Header fields of every request.
     fields: String,
 }
 
-/// What came back, in one piece.
+/// A response with its complete body.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -28,19 +28,19 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The body of an answer that is as it should be.
+    /// The parsed body of a 2xx response; an error with status and body otherwise.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         if !(200..300).contains(&self.status) {
             bail!("{} {}", self.status, String::from_utf8_lossy(&self.body));
         }
-        serde_json::from_slice(&self.body).context("an answer that cannot be read")
+        serde_json::from_slice(&self.body).context("the response body cannot be parsed")
     }
 }
 
-/// How the body of an answer is delimited.
+/// How a response body is delimited.
 #[derive(Debug, Clone, Copy)]
 enum Length {
-    Known(usize),
+    Fixed(usize),
     Chunked,
 }
 
@@ -62,14 +62,14 @@ impl Connection {
         self.response().await.with_context(|| format!("POST {path}"))
     }
 
-    /// The same under a key: sent again, it happens once.
+    /// A POST with an idempotency key: repeated, it takes effect once.
     pub(crate) async fn post_once(&mut self, path: &str, body: &str, key: &str) -> Result<Response> {
         let fields = format!("content-type: application/json\r\nidempotency-key: {key}\r\n");
         self.send("POST", path, &fields, body).await?;
         self.response().await.with_context(|| format!("POST {path}"))
     }
 
-    /// Asks for a stream of events from where the last one broke off; its pieces are what [`Self::chunk`] returns.
+    /// Requests an event stream from `last_event_id` on (empty: from the beginning); read it with [`Self::chunk`].
     /// Returns the status.
     pub(crate) async fn resume(&mut self, path: &str, last_event_id: &str) -> Result<u16> {
         let last = match last_event_id {
@@ -80,12 +80,12 @@ impl Connection {
         Ok(self.head().await?.0)
     }
 
-    /// Opens a stream of events, which must be read to its end before this connection is used again.
+    /// Opens an event stream, which must be read to its end before this connection is used again.
     pub(crate) async fn events(&mut self, path: &str) -> Result<EventStream<'_>> {
         self.send("GET", path, "accept: text/event-stream\r\n", "").await?;
         match self.head().await.with_context(|| format!("GET {path}"))? {
             (200, Length::Chunked) => Ok(EventStream::new(self)),
-            // Over already: there is nothing to stream.
+            // The run has ended: there is nothing to stream.
             (204, _) => bail!("GET {path}: the run had ended before its stream was opened"),
             (status, _) => bail!("GET {path}: {status}"),
         }
@@ -103,7 +103,7 @@ impl Connection {
     async fn response(&mut self) -> Result<Response> {
         let (status, length) = self.head().await?;
         let body = match length {
-            Length::Known(length) => {
+            Length::Fixed(length) => {
                 while self.received.len() < length {
                     self.receive().await?;
                 }
@@ -129,9 +129,9 @@ impl Connection {
             fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
         };
         let length = match field("content-length") {
-            Some(length) => Length::Known(length.parse()?),
+            Some(length) => Length::Fixed(length.parse()?),
             None if field("transfer-encoding").is_some() => Length::Chunked,
-            None => Length::Known(0),
+            None => Length::Fixed(0),
         };
         Ok((status, length))
     }
@@ -144,7 +144,7 @@ impl Connection {
         Ok(body.freeze())
     }
 
-    /// The next chunk of a body; `None` at its proper end.
+    /// The next chunk of a body; `None` after the last one.
     pub(crate) async fn chunk(&mut self) -> Result<Option<BytesMut>> {
         loop {
             if let Some(line) = memmem::find(&self.received, b"\r\n") {
@@ -166,7 +166,7 @@ impl Connection {
             self.received.reserve(8 << 10);
         }
         if self.socket.read_buf(&mut self.received).await? == 0 {
-            bail!("the connection was closed in the middle of an answer");
+            bail!("the connection was closed in the middle of a response");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One Houston, as one process, on servers of its own: what is measured and talked to.
+//! One Houston process on its own servers, as tests and measurements use it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,21 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::user::UserResponse;
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use memchr::memmem;
-use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::http::Connection;
 use houston_xtask::{child, repository};
 
-/// How long the service may take to come up.
+/// How long the service may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running Houston. The servers outlive it.
+/// A running Houston process; it ends when this is dropped. Its servers are not part of it.
 #[derive(Debug)]
 pub(crate) struct Installation {
     process: Process,
@@ -28,13 +29,7 @@ pub(crate) struct Installation {
     _folder: TempDir,
 }
 
-/// Whatever has an id.
-#[derive(Debug, Deserialize)]
-struct Made {
-    id: String,
-}
-
-/// Builds the program `name` of `package` as it is delivered, and says where it is.
+/// Builds the release binary `name` of `package`; returns its path.
 pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
     let mut cargo = repository::cargo();
     cargo.args(["build", "--release", "--quiet", "--package", package, "--bin", name]);
@@ -44,28 +39,31 @@ pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// What is delivered has no crash points: their words would be in the program.
+/// Fails if the binary contains crash points, recognised by strings of the `faults` crate.
 fn refuse_crash_points(program: &[u8]) -> Result<()> {
     for trace in ["fault injected", "FAILPOINTS"] {
-        ensure!(memmem::find(program, trace.as_bytes()).is_none(), "`{trace}` is in a release");
+        ensure!(
+            memmem::find(program, trace.as_bytes()).is_none(),
+            "the release binary contains crash points (`{trace}`)"
+        );
     }
     Ok(())
 }
 
-/// Builds the program `name` as it is tested, and says where it is.
-pub(crate) async fn built(name: &str) -> Result<PathBuf> {
+/// Builds the debug binary `name` with the features of tests; returns its path.
+pub(crate) async fn build_like_tests(name: &str) -> Result<PathBuf> {
     child::succeed(repository::cargo_build_like_tests(&["--bin", name])).await?;
     Ok(repository::target().join("debug").join(name))
 }
 
-/// The program with no setting of the caller's environment.
+/// The program without the `HOUSTON_*` variables of the caller's environment.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     without_settings(&mut command);
     command
 }
 
-/// Takes away what the caller's environment says to Houston.
+/// Removes the `HOUSTON_*` variables of the caller's environment.
 pub(crate) fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HOUSTON_") {
@@ -75,7 +73,7 @@ pub(crate) fn without_settings(command: &mut Command) {
 }
 
 impl Installation {
-    /// Starts `program` on `servers` with these variables, and no other setting of the caller's environment.
+    /// Starts `program` on `servers` with `variables`, and without the `HOUSTON_*` variables of the caller's environment.
     pub(crate) async fn start(
         program: &Path,
         servers: &TestServers,
@@ -105,7 +103,7 @@ impl Installation {
         self.process.pid()
     }
 
-    /// What it has logged: nothing, when all went well.
+    /// Its output so far, at level `warn`: empty if nothing went wrong.
     pub(crate) fn log(&self) -> String {
         self.process.log()
     }
@@ -114,20 +112,20 @@ impl Installation {
         Connection::open(self.address, &self.key).await
     }
 
-    /// Makes a user.
+    /// Creates a user; returns its id.
     pub(crate) async fn user(&self, name: &str) -> Result<String> {
         user(&mut self.connect().await?, name).await
     }
 }
 
-/// Makes a user.
+/// Creates a user; returns its id.
 pub(crate) async fn user(connection: &mut Connection, name: &str) -> Result<String> {
     let body = json!({ "name": name }).to_string();
-    Ok(connection.post("/v1/users", &body).await?.json::<Made>()?.id)
+    Ok(connection.post("/v1/users", &body).await?.json::<UserResponse>()?.id.to_string())
 }
 
-/// Makes a goal of `user`.
+/// Creates a goal of `user`; returns its id.
 pub(crate) async fn goal(connection: &mut Connection, user: &str, title: &str) -> Result<String> {
     let body = json!({"user_id": user, "title": title}).to_string();
-    Ok(connection.post("/v1/goals", &body).await?.json::<Made>()?.id)
+    Ok(connection.post("/v1/goals", &body).await?.json::<AgentableResponse>()?.id)
 }

@@ -1,20 +1,22 @@
-//! `houston-harness`: puts load, faults and judges on Houston. `cargo xtask <command>` starts it.
+//! `houston-harness`: tests and measures a running Houston under load and injected faults. `cargo xtask <command>`
+//! builds and starts it.
 //!
 //! # Invariants
 //!
-//! - It knows the service from outside only: as a process, over HTTP, and by what Postgres and the kernel count.
-//! - A command does its own set-up, and leaves nothing behind: not at its end, not after a failure, not on Ctrl-C.
+//! - The harness uses the service from outside only: as a process, over HTTP, and through the counters of Postgres and
+//!   the kernel.
+//! - A command does its own set-up and cleans up at its end, after a failure and on Ctrl-C.
 //! - Results go to stdout, everything else to stderr; with `--json`, stdout is exactly one object.
 //!
 //! # Deliberately absent
 //!
-//! Imports of the crates it measures: `embedded`, `testkit` and the library of `xtask` are all it may have.
+//! Imports of the crates it measures. It may import `embedded`, `protocol`, `testkit` and the library of `xtask`.
 //!
 //! # Recipe: add a command
 //!
 //! A file `commands/<command>.rs` with its arguments (a `clap::Args` whose first doc line is its help) and an async
-//! `run`; a variant in `commands::Command`; a variant in `xtask`'s `commands::Command` that forwards to it. Values
-//! whose `Drop` cleans up do so on Ctrl-C too: the command's future is dropped.
+//! `run`; a variant in `commands::Command`; a variant in `xtask`'s `commands::Command` that forwards to it. Clean up
+//! in `Drop`: on Ctrl-C the command's future is dropped.
 
 mod bench;
 mod chaos;
@@ -33,7 +35,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use houston_xtask::signals::run_until_stopped;
 
-/// Puts load, faults and judges on Houston.
+/// Tests and measures Houston under load and faults.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
 struct Arguments {

@@ -1,4 +1,4 @@
-//! The vendored data on prices and limits: where it is, what it says, and what a new one changes.
+//! The vendored data on prices and limits of models (`crates/llm/data`), and the difference between two versions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use houston_xtask::child::{self, quietly};
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::{programs, repository};
 
-/// Data that is older is said to be old.
-const FRESH_DAYS: u32 = 90;
+/// A warning is printed for data older than this.
+const MAX_AGE_DAYS: u32 = 90;
 
-/// One vendored file.
+/// One vendored file: `{"source": {…}, "providers": [{"id": "openai", "models": […]}]}`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct PriceData {
     pub(crate) source: Source,
     providers: Vec<Provider>,
 }
 
-/// Where it comes from.
+/// The Python package the data comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Source {
     pub(crate) package: String,
@@ -36,7 +36,7 @@ struct Provider {
     models: Vec<Value>,
 }
 
-/// What a new file changes; models as `provider/model`.
+/// What a new file changes. Models are named `provider/model`.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Difference {
     #[serde(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Difference {
     changed: Vec<Changed>,
 }
 
-/// A model of which something is said that was not said before.
+/// A model whose data has changed.
 #[derive(Debug, PartialEq, Serialize)]
 struct Changed {
     model: String,
@@ -57,12 +57,12 @@ struct Changed {
     now: Value,
 }
 
-/// Where the vendored files are.
+/// The folder of the vendored files.
 pub(crate) fn folder() -> PathBuf {
     repository::root().join("crates/llm/data")
 }
 
-/// The scripts.
+/// The path of a script of `crates/harness/python`.
 pub(crate) fn script(name: &str) -> PathBuf {
     repository::root().join("crates/harness/python").join(name)
 }
@@ -70,10 +70,11 @@ pub(crate) fn script(name: &str) -> PathBuf {
 impl PriceData {
     pub(crate) fn read(path: &std::path::Path) -> Result<Self> {
         let text = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("{} is no such data", path.display()))
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not a file of prices or limits", path.display()))
     }
 
-    /// What is said of each model, by its name.
+    /// The data of each model, by `provider/model`.
     fn models(&self) -> BTreeMap<String, &Value> {
         let all = self.providers.iter().flat_map(|provider| {
             let name = |model: &Value| format!("{}/{}", provider.id, model["id"].as_str().unwrap_or("?"));
@@ -82,9 +83,9 @@ impl PriceData {
         all.collect()
     }
 
-    /// What `self` changes of `before`: of what is said of a model, the part called `what`, or all but its names.
+    /// What `self` changes compared with `before`: in the field `what` of each model, or in all its fields.
     pub(crate) fn difference(&self, before: Option<&Self>, what: Option<&str>) -> Difference {
-        let said = |model: &Value| match what {
+        let compared = |model: &Value| match what {
             Some(part) => model[part].clone(),
             None => model.clone(),
         };
@@ -93,7 +94,7 @@ impl PriceData {
             from.keys().filter(|name| !to.contains_key(*name)).cloned().collect::<Vec<_>>()
         };
         let changed = now.iter().filter_map(|(name, model)| {
-            let (before, now) = (said(then.get(name)?), said(model));
+            let (before, now) = (compared(then.get(name)?), compared(model));
             (before != now).then(|| Changed { model: name.clone(), before, now })
         });
         Difference {
@@ -106,19 +107,19 @@ impl PriceData {
         }
     }
 
-    /// Says so when it is old. It is no failure: the day on which a test fails should not depend on the calendar.
+    /// Prints a warning if the data is old. It is not an error: a test must not fail because of the date.
     pub(crate) fn warn_of_age(&self) {
         let ago = [
-            ["-d".to_owned(), format!("{FRESH_DAYS} days ago")],
-            [format!("-v-{FRESH_DAYS}d"), String::new()],
+            ["-d".to_owned(), format!("{MAX_AGE_DAYS} days ago")],
+            [format!("-v-{MAX_AGE_DAYS}d"), String::new()],
         ];
         let limit = ago.iter().find_map(|words| {
             let words = words.iter().filter(|word| !word.is_empty());
             quietly(Command::new("date").arg("-u").args(words).arg("+%F")).ok()
         });
         if limit.is_some_and(|limit| *self.source.date < *limit.trim()) {
-            tell(&format!(
-                "warning: the data of {} is of {}, more than {FRESH_DAYS} days ago: `cargo xtask prices` fetches it anew",
+            print_status(&format!(
+                "warning: the data of {} is from {}, more than {MAX_AGE_DAYS} days ago; `cargo xtask prices` updates it",
                 self.source.package, self.source.date
             ));
         }
@@ -126,7 +127,7 @@ impl PriceData {
 }
 
 impl Difference {
-    /// The same for a person.
+    /// For people: a summary line, then a line per model.
     pub(crate) fn lines(&self) -> Vec<String> {
         let Source { package, version, date } = &self.source;
         let replaces = self.replaces.as_deref().unwrap_or("nothing");
@@ -146,7 +147,7 @@ impl Difference {
     }
 }
 
-/// A virtual environment called `name` with packages and all they need.
+/// A Python virtual environment called `name` with `packages` and their dependencies; returns its folder.
 pub(crate) async fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = repository::tools().join(name);
     let python = programs::python().await?;
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_told_model_by_model() {
+    fn difference_lists_changes_by_model() {
         let before = data("1", json!([{"id": "x", "prices": "1"}, {"id": "y", "prices": "1"}]));
         let now = data("2", json!([{"id": "y", "prices": "2"}, {"id": "z", "prices": "3", "context": 1}]));
         let difference = now.difference(Some(&before), Some("prices"));

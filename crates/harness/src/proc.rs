@@ -1,19 +1,19 @@
-//! What the kernel counts for a process: processor time and memory. Linux only.
+//! Processor time and memory of a process, from `/proc`. Linux only.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// The unit of times in `/proc`, on every Linux.
+/// The unit of times in `/proc` on Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time that `pid` and its children have used, the dead among them too.
+/// Processor time that `pid` and its children have used, including children that have ended.
 pub(crate) fn cpu(pid: u32) -> Result<Duration> {
-    let own = stat(pid).with_context(|| format!("process {pid} cannot be looked at"))?;
+    let own = stat(pid).with_context(|| format!("/proc/{pid} cannot be read"))?;
     let mut ticks = own.ticks + own.ticks_of_dead_children;
     for child in children(pid) {
-        // One that ends between two looks is among the dead next time.
+        // A child that ends here is counted among the dead children at the next call.
         ticks += stat(child).map_or(0, |stat| stat.ticks + stat.ticks_of_dead_children);
     }
     Ok(TICK * u32::try_from(ticks)?)
@@ -22,8 +22,11 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
 /// Resident memory of `pid`, in bytes.
 pub(crate) fn rss(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
-        .with_context(|| format!("process {pid} cannot be looked at"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        .with_context(|| format!("/proc/{pid} cannot be read"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .context("no VmRSS in /proc/<pid>/status")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes * 1024)
 }
@@ -36,7 +39,7 @@ struct Stat {
 
 fn stat(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // After the name, which may have spaces and parentheses in it.
+    // The fields after the name, which may contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Stat {
@@ -62,7 +65,7 @@ mod tests {
     fn this_process_uses_time_and_memory() {
         let pid = std::process::id();
         let before = cpu(pid).unwrap();
-        // However busy the machine is, work done shows up some time.
+        // Busy until the counter has moved, however slow the machine is.
         while cpu(pid).unwrap() - before < TICK * 3 {
             std::hint::black_box(0);
         }

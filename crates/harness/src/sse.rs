@@ -1,4 +1,4 @@
-//! A stream of events, read event by event.
+//! Reading an event stream event by event.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use houston_protocol::sse::{SseDecoder, SseEvent};
 
 use crate::http::Connection;
 
-/// A stream that is open.
+/// An open event stream.
 #[derive(Debug)]
 pub(crate) struct EventStream<'c> {
     connection: &'c mut Connection,
@@ -16,12 +16,12 @@ pub(crate) struct EventStream<'c> {
     complete: VecDeque<SseEvent>,
 }
 
-/// What a finished stream came to.
+/// The result of a stream read to its end.
 #[derive(Debug)]
-pub(crate) struct Read {
-    /// The text of the messages, put together from their pieces.
+pub(crate) struct FinishedStream {
+    /// The joined text of the messages.
     pub(crate) text: String,
-    /// How many pieces it came in.
+    /// The number of pieces the text came in.
     pub(crate) pieces: usize,
     /// From `RUN_FINISHED`.
     pub(crate) result: RunResult<'static>,
@@ -33,14 +33,12 @@ impl<'c> EventStream<'c> {
         Self { connection, decoder: SseDecoder::default(), complete: VecDeque::new() }
     }
 
-    /// The next event; `None` at the clean end of the stream.
+    /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Event<'static>>> {
         loop {
             if let Some(event) = self.complete.pop_front() {
                 let read = serde_json::from_str(&event.data);
-                return read
-                    .with_context(|| format!("an event that cannot be read: {}", event.data))
-                    .map(Some);
+                return read.with_context(|| format!("the event cannot be parsed: {}", event.data)).map(Some);
             }
             match self.connection.chunk().await? {
                 Some(chunk) => self.complete.extend(self.decoder.push(&chunk)?),
@@ -49,11 +47,11 @@ impl<'c> EventStream<'c> {
         }
     }
 
-    /// Reads to the end of the run, telling `seen` of each event as it comes.
-    pub(crate) async fn read(mut self, mut seen: impl FnMut(&Event<'static>)) -> Result<Read> {
+    /// Reads to the end of the run; calls `on_event` with each event as it arrives.
+    pub(crate) async fn read(mut self, mut on_event: impl FnMut(&Event<'static>)) -> Result<FinishedStream> {
         let (mut text, mut pieces, mut end) = (String::new(), 0, None);
         while let Some(event) = self.next().await? {
-            seen(&event);
+            on_event(&event);
             match event {
                 Event::TextMessageContent { delta, .. } => {
                     pieces += 1;
@@ -65,7 +63,7 @@ impl<'c> EventStream<'c> {
             }
         }
         let Some((result, usage)) = end else { bail!("the stream ended before its run") };
-        Ok(Read { text, pieces, result, usage: usage.map(|[usage]| usage) })
+        Ok(FinishedStream { text, pieces, result, usage: usage.map(|[usage]| usage) })
     }
 }
 
@@ -106,7 +104,7 @@ mod tests {
         }
     }
 
-    async fn read(body: &str, end: &str) -> Vec<Result<Read>> {
+    async fn read(body: &str, end: &str) -> Vec<Result<FinishedStream>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut connection = Connection::open(listener.local_addr().unwrap(), "key").await.unwrap();
         let (reads, ()) = tokio::join!(
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frames_are_read_however_they_are_cut_and_the_connection_goes_on() {
+    async fn frames_are_read_however_they_are_cut() {
         for read in read(FRAMES, "0\r\n\r\n").await {
             let read = read.unwrap();
             assert_eq!((read.text.as_str(), read.pieces), ("hä ho", 2));
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_ends_before_its_run_is_an_error() {
+    async fn stream_that_ends_before_its_run_is_an_error() {
         let cut = FRAMES.split("id: 3").next().unwrap();
         for read in read(cut, "0\r\n\r\n").await {
             assert!(read.unwrap_err().to_string().contains("ended before its run"));

@@ -1,4 +1,4 @@
-//! A migrated database of a test's own.
+//! A migrated database for one test.
 
 use std::io;
 use std::process::Command;
@@ -11,10 +11,10 @@ use crate::psql::Psql;
 use crate::servers::TestServers;
 use crate::shared_postgres::SharedPostgres;
 
-/// A database with the schema of Houston and no rows in it; dropping it removes it.
+/// A database with Houston's schema and no rows; removed when this is dropped.
 ///
-/// This crate does not know the schema's migrations: the caller's `migrate` applies them to an empty database, of
-/// which it gets the URL, and closes its connections.
+/// The migrations are not part of this crate: the caller's `migrate` gets the URL of an empty database, applies them and
+/// closes its connections.
 #[derive(Debug)]
 pub struct TestDatabase {
     psql: Psql,
@@ -28,15 +28,21 @@ enum Server {
 }
 
 impl TestDatabase {
-    /// A database on the Postgres that all tests of this run share: for tests that leave the server alone.
+    /// A database on the Postgres shared by all tests of this run, for tests that do not stop, fill or configure the
+    /// server.
     ///
-    /// The first call of the run starts that Postgres and has `migrate` fill a template; each call clones the template
-    /// (some 30 ms). Other databases of the server belong to other tests, so queries over `pg_stat_activity` and the
-    /// like must filter by `current_database()`.
+    /// The first call of the run starts that Postgres and lets `migrate` fill a template; each call clones the template
+    /// (about 30 ms). The server has databases of other tests: queries of `pg_stat_activity` and similar views must
+    /// filter by `current_database()`.
+    ///
+    /// ```ignore
+    /// let database = TestDatabase::shared(|url| async move { migrate(&url).await.unwrap() })?;
+    /// assert_eq!(database.sql("select count(*) from houston.runs")?, "0");
+    /// ```
     ///
     /// # Errors
     ///
-    /// When PostgreSQL is not installed or does not come up, or the test crate lacks
+    /// If PostgreSQL is not installed or does not start, or the test crate lacks
     /// [`shared_postgres!`](crate::shared_postgres!).
     pub fn shared<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
     where
@@ -45,12 +51,12 @@ impl TestDatabase {
         Self::shared_from("template_houston", migrate)
     }
 
-    /// The same with another template than the one with the schema of Houston. A template of a run has one name,
-    /// whichever test crate fills it.
+    /// Like [`Self::shared`], with another template. The name identifies the template in the whole test run, across
+    /// test crates.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// As [`Self::shared`].
     pub fn shared_from<F>(template: &str, migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
     where
         F: Future<Output = ()>,
@@ -64,12 +70,12 @@ impl TestDatabase {
         Ok(Self { psql: postgres.psql.for_database(&name), server: Server::Shared { postgres, name } })
     }
 
-    /// A database on a Postgres of its own: for tests that stop, kill, fill or configure the server, or read its log.
-    /// Takes about a second.
+    /// A database on its own Postgres, for tests that stop, kill, fill or configure the server, or read its log. Takes
+    /// about a second.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL is not installed or does not come up.
+    /// If PostgreSQL is not installed or does not start.
     pub fn on_own_server<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
     where
         F: Future<Output = ()>,
@@ -80,33 +86,32 @@ impl TestDatabase {
         Ok(Self { psql: Psql::of(&url, servers.postgres_pid()), server: Server::Own(Box::new(servers)) })
     }
 
-    /// For sqlx and psql.
+    /// The URL for sqlx and psql.
     #[must_use]
     pub fn url(&self) -> &str {
         self.psql.url()
     }
 
-    /// Runs statements, all in one transaction, with `psql` and returns what they answer: a row a line, fields parted
-    /// by `|`.
+    /// Executes statements with `psql` in one transaction; returns the rows, one per line, with fields separated by `|`.
     ///
     /// # Errors
     ///
-    /// When Postgres refuses them (its words are in the error), or `psql` is not there.
+    /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
         self.psql.run(statements)
     }
 
-    /// `psql` with these statements, for a test that starts it and goes on.
+    /// A `psql` command with these statements, for tests that start it in the background.
     #[must_use]
     pub fn psql(&self, statements: &str) -> Command {
         self.psql.command(statements)
     }
 
-    /// The server of a database that has one of its own, to be killed, restarted and read.
+    /// The server of a database made by [`Self::on_own_server`].
     ///
     /// # Errors
     ///
-    /// When the server is shared with other tests.
+    /// If the server is shared with other tests.
     pub fn server(&self) -> io::Result<&TestServers> {
         match &self.server {
             Server::Own(servers) => Ok(servers),
@@ -114,11 +119,11 @@ impl TestDatabase {
         }
     }
 
-    /// The same, to be changed.
+    /// Like [`Self::server`], mutable.
     ///
     /// # Errors
     ///
-    /// When the server is shared with other tests.
+    /// If the server is shared with other tests.
     pub fn server_mut(&mut self) -> io::Result<&mut TestServers> {
         match &mut self.server {
             Server::Own(servers) => Ok(servers),
@@ -130,17 +135,19 @@ impl TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         if let Server::Shared { postgres, name } = &self.server {
-            // Connections that are still open end. If this fails, the database goes with the server.
+            // Ends connections that are still open. If this fails, the database is removed with the server.
             let _ = postgres.psql.run(&format!("drop database {name} with (force)"));
         }
     }
 }
 
 fn shared() -> io::Error {
-    io::Error::other("other tests use this Postgres, too: start the test with a server of its own")
+    io::Error::other(
+        "this Postgres is shared with other tests: use `on_own_server` or `start_with_own_postgres`",
+    )
 }
 
-/// Runs `migrate` to its end, whether or not the caller is in a runtime.
+/// Runs `migrate` to its end on a thread, since the caller may already be in a runtime.
 fn block_on<F>(migrate: impl FnOnce(String) -> F + Send, url: String) -> io::Result<()>
 where
     F: Future<Output = ()>,
@@ -150,5 +157,5 @@ where
         Ok(())
     };
     let migrated = thread::scope(|scope| scope.spawn(run).join());
-    migrated.unwrap_or_else(|_| Err(io::Error::other("the database could not be migrated")))
+    migrated.unwrap_or_else(|_| Err(io::Error::other("the migrations of the test database failed")))
 }

@@ -1,7 +1,7 @@
-//! The Markdown files of a repository: where their links lead, and which commands they show.
+//! Parses the Markdown files of a repository for tests of their links and commands.
 //!
-//! A reader who follows a page must not meet a dead link or a command that does not exist. The tests that use this
-//! know the programs; this knows Markdown, as far as these pages use it: headings, fenced blocks, code spans, links.
+//! It understands headings, fenced blocks, code spans and links. The programs whose commands are checked are known to the
+//! tests only.
 
 use std::fs;
 use std::io;
@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 /// A Markdown file.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// From the root of the repository, such as `crates/README.md`.
+    /// Path from the root of the repository: `crates/README.md`.
     pub path: String,
-    /// All of it.
+    /// The complete text.
     pub text: String,
 }
 
-/// Something a document contains, and the line it is on, counted from 1.
+/// A link or command found in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// A link's target, or a command without prompt, comment and leading assignments.
+    /// The target of a link, or a command without prompt, comment and leading assignments.
     pub text: String,
 }
 
-/// All Markdown files below `root`, sorted by path. Build folders, `node_modules` and hidden folders are left out.
+/// All Markdown files below `root`, sorted by path, except those in `target`, `node_modules` and hidden folders.
 ///
 /// # Errors
 ///
-/// When a folder or file cannot be read.
+/// If a folder or file cannot be read.
 pub fn documents(root: &Path) -> io::Result<Vec<Document>> {
     let mut paths = Vec::new();
     collect(root, &mut paths)?;
@@ -78,15 +78,14 @@ impl Document {
         links
     }
 
-    /// What `#…` in a link to it may name: its headings, as GitHub spells them.
+    /// The anchors of its headings, as GitHub spells them: `## A kind of your own` is `a-kind-of-your-own`.
     #[must_use]
     pub fn anchors(&self) -> Vec<String> {
         let headings = self.lines().filter(|(_, text, fenced)| !fenced && text.starts_with('#'));
         headings.map(|(_, text, _)| anchor(text.trim_start_matches('#').trim())).collect()
     }
 
-    /// The commands of one program that it shows, in fenced blocks and in code spans; `program` is how such a command
-    /// begins, for example `["cargo", "xtask"]`.
+    /// The commands in fenced blocks and code spans that begin with `program`, for example `["cargo", "xtask"]`.
     #[must_use]
     pub fn commands(&self, program: &[&str]) -> Vec<Found> {
         let mut commands = Vec::new();
@@ -136,10 +135,10 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
-/// What is wrong with a command, or nothing. `help` gives the help of a subcommand, named by its words, or nothing when
-/// there is none.
+/// What is wrong with a command; `None` if it is correct. `help` returns the help text of a subcommand, or `None` if
+/// there is no such subcommand.
 ///
-/// Checked are the subcommand and the names of its options; what stands for an id or a file is not.
+/// Checks the subcommand and the names of its options, not ids and file names.
 #[must_use]
 pub fn mistake(command: &[&str], help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<String> {
     let plain = |word: &&&str| word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');

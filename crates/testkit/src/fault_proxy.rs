@@ -1,6 +1,6 @@
-//! A TCP proxy that misbehaves when told to: between a service and its Postgres, its Redis or its model.
+//! A TCP proxy that injects network faults between a service and its Postgres, Redis or model.
 //!
-//! A fault is switched for the whole proxy, and holds for the connections that are open and for new ones.
+//! A fault applies to the whole proxy: to open connections and to new ones.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,12 +13,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Bytes moved at once.
+/// Size of the copy buffer, in bytes.
 const PIECE: usize = 16 << 10;
 /// How often a throttled connection moves bytes.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Where the other end is.
+/// The address of the server behind the proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A TCP port.
@@ -27,28 +27,28 @@ pub enum Target {
     Unix(PathBuf),
 }
 
-/// What the network does.
+/// A network fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
-    /// It works.
+    /// No fault.
     #[default]
     None,
-    /// Whatever is moved, in either direction, takes so much longer.
+    /// Delays each piece of data by this time, in both directions.
     Latency(Duration),
-    /// Each direction of each connection moves so many bytes a second.
+    /// Limits each direction of each connection to this many bytes per second.
     Throttle(usize),
-    /// Nothing moves; what was sent arrives when the fault is over.
+    /// Transmits nothing; data sent meanwhile arrives when the fault is over.
     Stall,
-    /// Connections are reset (RST), and new ones as soon as they are made.
+    /// Resets connections (RST), new ones as soon as they are accepted.
     Reset,
-    /// What is sent is swallowed. A connection that lost something is reset when the fault is over, as if the sender
-    /// had given up; the others never noticed.
+    /// Drops all data. Connections that lost data are reset when the fault is over, as if the sender had given up; the
+    /// others continue.
     BlackHole,
-    /// Each direction of each connection is closed after so many more bytes, in the middle of whatever that is.
+    /// Closes each direction of each connection after this many further bytes.
     CutAfter(usize),
 }
 
-/// A running proxy; its connections end when it is dropped.
+/// A running proxy. Dropping it closes its connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
@@ -59,7 +59,7 @@ pub struct FaultProxy {
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// One side closed it, or it was cut: the other side sees an orderly close.
+    /// Closed by one side or by a cut: the other side sees an orderly close.
     Closed,
     /// Both sides see a reset.
     Reset,
@@ -69,11 +69,11 @@ trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 impl FaultProxy {
-    /// Listens on a free port of the loopback address for connections to `target`, which need not be there yet.
+    /// Listens on a free loopback port for connections to `target`, which need not be reachable yet.
     ///
     /// # Errors
     ///
-    /// When no port can be had.
+    /// If no port is free.
     pub async fn start(target: Target) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -89,18 +89,18 @@ impl FaultProxy {
         Ok(Self { address, fault, stop })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on the network does this.
+    /// Sets the fault.
     pub fn set(&self, fault: Fault) {
         self.fault.send_replace(fault);
     }
 
-    /// What the network does.
+    /// The current fault.
     #[must_use]
     pub fn fault(&self) -> Fault {
         *self.fault.borrow()
@@ -121,7 +121,7 @@ async fn accept(
     tasks: TaskTracker,
 ) {
     loop {
-        // Out of descriptors, for instance: the next moment may be better.
+        // For example out of file descriptors: retry.
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(TICK).await;
             continue;
@@ -137,7 +137,7 @@ async fn accept(
 }
 
 async fn connection(mut client: TcpStream, target: &Target, mut faults: watch::Receiver<Fault>) {
-    // Nothing is heard of a server that lies behind a hole.
+    // During a black hole or stall a connection is not established.
     let fault = faults.wait_for(|fault| !matches!(fault, Fault::BlackHole | Fault::Stall)).await;
     let fault = fault.map_or(Fault::None, |fault| *fault);
     let server = if fault == Fault::Reset { None } else { connect(target).await.ok() };
@@ -168,7 +168,7 @@ async fn connect(target: &Target) -> io::Result<Box<dyn Socket>> {
     })
 }
 
-/// Moves bytes one way until a side closes or a fault ends it.
+/// Copies bytes in one direction until a side closes or a fault ends the connection.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

@@ -1,13 +1,12 @@
-//! Whether a provider would accept a stored conversation, for checkers that see nothing but rows.
+//! Checks whether a provider would accept a stored conversation, from its rows.
 
 use houston_domain::history::{Block, Entry, Role, validate};
 use serde_json::Value;
 
-/// What a provider would refuse in these entries (role and content as they are stored), at whichever committed
-/// prefix it first shows; `None` when each of them is fine.
+/// Why a provider would refuse these entries (role and content as stored) or a prefix of them; `None` if all prefixes
+/// are valid.
 ///
-/// The entries are read in order and the first fault is found where it happens, so that the whole being fine means
-/// that every prefix is.
+/// The entries are validated in order, so that a valid whole has only valid prefixes.
 #[must_use]
 pub fn fault(entries: &[(String, Value)]) -> Option<String> {
     let mut parsed = Vec::with_capacity(entries.len());
@@ -22,7 +21,7 @@ pub fn fault(entries: &[(String, Value)]) -> Option<String> {
     validate(&parsed).err().map(|fault| fault.to_string())
 }
 
-/// The calls that the last entry of the model opened and nothing has answered.
+/// Number of tool calls in the last assistant entry that have no result.
 #[must_use]
 pub fn open_calls(entries: &[(String, Value)]) -> usize {
     let Some(last) = entries.iter().rposition(|(role, _)| role == "assistant") else { return 0 };
@@ -44,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_judged_as_providers_do() {
+    fn stored_entries_are_validated_like_a_provider_does() {
         let asked = entry("user", json!([{"type": "text", "text": "hi"}]));
         let calls = entry("assistant", json!([{"type": "tool_use", "id": "a", "name": "x", "input": {}}]));
         let result = entry(

@@ -1,4 +1,4 @@
-//! What a test runs Houston on: a migrated database and a Redis.
+//! A migrated database and a Redis for one test.
 
 use std::io;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::database::TestDatabase;
 use crate::servers::TestServers;
 
-/// A migrated database and a Redis of a test's own; dropping it removes both.
+/// A migrated database and a Redis; both are removed when this is dropped.
 ///
-/// The Redis is a process of its own (it starts in 20 ms), so that a test may kill, stall and empty it, and no key or
-/// channel is another test's.
+/// The Redis is a separate process (it starts in 20 ms), so that a test may kill, stall and flush it, and keys and
+/// channels are not shared with other tests.
 #[derive(Debug)]
 pub struct TestInstallation {
     database: TestDatabase,
@@ -17,11 +17,11 @@ pub struct TestInstallation {
 }
 
 impl TestInstallation {
-    /// With a database on the Postgres that all tests of this run share: see [`TestDatabase::shared`].
+    /// Uses the Postgres shared by all tests of this run: see [`TestDatabase::shared`].
     ///
     /// # Errors
     ///
-    /// When PostgreSQL or Redis is not installed or does not come up, or the test crate lacks
+    /// If PostgreSQL or Redis is not installed or does not start, or the test crate lacks
     /// [`shared_postgres!`](crate::shared_postgres!).
     pub fn start<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
     where
@@ -30,11 +30,11 @@ impl TestInstallation {
         Self::over(TestDatabase::shared(migrate)?)
     }
 
-    /// With a Postgres of its own: see [`TestDatabase::on_own_server`].
+    /// Uses its own Postgres: see [`TestDatabase::on_own_server`].
     ///
     /// # Errors
     ///
-    /// When PostgreSQL or Redis is not installed or does not come up.
+    /// If PostgreSQL or Redis is not installed or does not start.
     pub fn start_with_own_postgres<F>(migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
     where
         F: Future<Output = ()>,
@@ -47,93 +47,92 @@ impl TestInstallation {
         Ok(Self { database, redis })
     }
 
-    /// For sqlx and psql.
+    /// The database URL for sqlx and psql.
     #[must_use]
     pub fn database_url(&self) -> &str {
         self.database.url()
     }
 
-    /// For the `redis` crate.
+    /// The URL for the `redis` crate.
     #[must_use]
     pub fn redis_url(&self) -> &str {
         self.redis.redis_url()
     }
 
-    /// Runs statements, all in one transaction, with `psql` and returns what they answer: a row a line, fields parted
-    /// by `|`.
+    /// Executes statements with `psql` in one transaction; returns the rows, one per line, with fields separated by `|`.
     ///
     /// # Errors
     ///
-    /// When Postgres refuses them (its words are in the error), or `psql` is not there.
+    /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
         self.database.sql(statements)
     }
 
-    /// `psql` with these statements, for a test that starts it and goes on.
+    /// A `psql` command with these statements, for tests that start it in the background.
     #[must_use]
     pub fn psql(&self, statements: &str) -> Command {
         self.database.psql(statements)
     }
 
-    /// What Postgres has logged.
+    /// The log of Postgres.
     ///
     /// # Errors
     ///
-    /// When the Postgres is shared with other tests, or its log cannot be read.
+    /// If the Postgres is shared with other tests, or its log cannot be read.
     pub fn postgres_log(&self) -> io::Result<String> {
         std::fs::read_to_string(self.database.server()?.folder().join("postgres.log"))
     }
 
-    /// Kills Postgres as `kill -9` does, and leaves it dead until [`Self::restart_postgres`].
+    /// Kills Postgres (SIGKILL). It stays down until [`Self::restart_postgres`].
     ///
     /// # Errors
     ///
-    /// When the Postgres is shared with other tests, or dead already.
+    /// If the Postgres is shared with other tests, or not running.
     pub fn kill_postgres(&self) -> io::Result<()> {
         self.database.server()?.kill_postgres()
     }
 
-    /// Starts Postgres again on the same data, after a fast shutdown if it still runs.
+    /// Restarts Postgres on the same data, after a fast shutdown if it is running.
     ///
     /// # Errors
     ///
-    /// When the Postgres is shared with other tests, or does not come up.
+    /// If the Postgres is shared with other tests, or does not start.
     pub fn restart_postgres(&mut self) -> io::Result<()> {
         self.database.server_mut()?.restart_postgres()
     }
 
-    /// Kills Redis as `kill -9` does, and leaves it dead until [`Self::restart_redis`].
+    /// Kills Redis (SIGKILL). It stays down until [`Self::restart_redis`].
     ///
     /// # Errors
     ///
-    /// When it is dead already.
+    /// If Redis is not running.
     pub fn kill_redis(&self) -> io::Result<()> {
         self.redis.kill_redis()
     }
 
-    /// Starts Redis again on the same data, after a shutdown if it still runs.
+    /// Restarts Redis on the same data, after a shutdown if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not come up.
+    /// If Redis does not start.
     pub fn restart_redis(&mut self) -> io::Result<()> {
         self.redis.restart_redis()
     }
 
-    /// Stalls Redis: it accepts connections and answers nobody until [`Self::resume_redis`].
+    /// Stalls Redis (SIGSTOP): it accepts connections but does not answer until [`Self::resume_redis`].
     ///
     /// # Errors
     ///
-    /// When it is dead.
+    /// If Redis is not running.
     pub fn stall_redis(&self) -> io::Result<()> {
         self.redis.stall_redis()
     }
 
-    /// Ends a stall.
+    /// Ends a stall (SIGCONT).
     ///
     /// # Errors
     ///
-    /// When Redis is dead.
+    /// If Redis is not running.
     pub fn resume_redis(&self) -> io::Result<()> {
         self.redis.resume_redis()
     }

@@ -1,44 +1,42 @@
-//! What tests and measurements stand on: fakes with faults, and witnesses outside the service.
+//! Test infrastructure: throw-away servers, fakes that can inject faults, and records kept outside the service.
 //!
-//! - [`crowd`]: a database full of agentables that have nothing to do.
+//! - [`seed_data`]: fills a database with idle agentables.
 //! - [`documentation`]: links and commands in Markdown files.
-//! - [`model_server`]: a model that answers as a script says, over OpenAI's and Anthropic's wire, and keeps a journal.
-//! - [`fault_proxy`]: a network that is slow, stalls, resets, swallows and cuts, when told to.
+//! - [`model_server`]: a scripted model with a journal, over OpenAI's and Anthropic's wire.
+//! - [`fault_proxy`]: a TCP proxy that injects latency, stalls, resets, lost bytes and cuts.
 //! - [`database`]: a migrated database for a test, cloned on a Postgres that all tests of a run share.
-//! - [`installation`]: such a database and a Redis.
-//! - [`servers`]: a Postgres and a Redis of one's own, to be killed and stalled.
-//! - [`process`]: the `houston` binary as a child, to be killed, stopped and read.
-//! - [`history`]: whether a provider would accept a conversation.
-//! - [`tool_ledger`]: a file that knows which tool acted on the world, how often.
+//! - [`installation`]: a migrated database and a Redis.
+//! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall.
+//! - [`process`]: a child process, usually `houston`: signals, output, readiness.
+//! - [`history`]: checks whether a provider would accept a conversation.
+//! - [`tool_ledger`]: a file that records each execution of a tool.
 //!
 //! # Invariants
 //!
-//! - **A witness does not believe the service.** The journal and the ledger are written here, from what arrived.
-//! - **Nothing is left behind.** Whatever is started ends with the value that stands for it.
-//! - **No sleeps.** Waiting is for a condition, with a patience after which it is given up.
-//! - **The fakes are cheap**: thousands of held answers cost a task each, and a reply that was rendered once is
-//!   one write, so that a measurement measures the service.
+//! - **Records are independent of the service.** Journal and ledger are written here, from what arrived.
+//! - **No leftovers.** Processes, servers and databases end when their value is dropped.
+//! - **No sleeps.** Tests wait for a condition, with a timeout.
+//! - **The fakes are cheap**: a held answer costs one task and a prepared reply one write, so that a benchmark measures
+//!   the service.
 //!
 //! # Deliberately absent
 //!
-//! HTTP frameworks, TLS, answers in one piece (`"stream": false`), checks of what the service asks for: a script
-//! that wants some makes them itself.
+//! HTTP frameworks, TLS, and answers without streaming (`"stream": false`). The model server does not check requests: a
+//! script can do that.
 //!
 //! # Recipe: test against a database
 //!
-//! `houston_testkit::shared_postgres!();` in the root of the test crate; in the test
-//! [`database::TestDatabase::shared`], or [`installation::TestInstallation::start`] if it needs Redis, too. A test
-//! that stops, fills or configures Postgres, or reads its log, takes one of its own: `on_own_server`,
+//! Write `houston_testkit::shared_postgres!();` in the root of the test crate, and in the test
+//! [`database::TestDatabase::shared`], or [`installation::TestInstallation::start`] if it also needs Redis. A test that
+//! stops, fills or configures Postgres, or reads its log, uses its own server: `on_own_server` or
 //! `start_with_own_postgres`.
 //!
 //! # Recipe: add a fault
 //!
-//! A variant of [`model_server::Fault`] with what it does to an answer; its arm in `Plan::of`
-//! (`model_server/plan.rs`), which turns an answer into writes, pauses and an end; a case in
-//! `tests/it/faults.rs`. A fault that concerns one wire only is a reply of its own in `openai_chat.rs` or
-//! `anthropic.rs`.
+//! A variant of [`model_server::Fault`]; its arm in `Plan::of` (`model_server/plan.rs`), which turns an answer into
+//! writes, pauses and an end; a case in `tests/it/faults.rs`. A fault of one wire only is a separate reply in
+//! `openai_chat.rs` or `anthropic.rs`.
 
-pub mod crowd;
 pub mod database;
 pub mod documentation;
 pub mod fault_proxy;
@@ -47,6 +45,7 @@ pub mod installation;
 pub mod model_server;
 pub mod process;
 mod psql;
+pub mod seed_data;
 pub mod servers;
 pub mod shared_postgres;
 mod signal;

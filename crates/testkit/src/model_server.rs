@@ -1,8 +1,14 @@
-//! A model that answers as a script says: OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streamed.
+//! A scripted model server: OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streamed.
 //!
-//! The script sees each [`Call`] and returns a [`Reply`]: text, reasoning and tool calls cut into pieces, or a
-//! [`Fault`]. The [`Journal`] is what a test believes instead of the service: every request as it came, when, over
-//! which connection, and how it ended.
+//! The script gets each [`Call`] and returns a [`Reply`]: text, reasoning and tool calls, streamed in pieces, or a
+//! [`Fault`]. The [`Journal`] records every request independently of the service: its body, time and connection, and
+//! how it ended.
+//!
+//! ```ignore
+//! let model = ModelServer::start(script::in_turn([Reply::status(429), Reply::text("Hello!").in_pieces(3)])).await?;
+//! // … run Houston with HOUSTON_LOCAL_URL=model.url() …
+//! assert_eq!(model.journal().calls(), 2);
+//! ```
 
 mod anthropic;
 mod call;
@@ -22,15 +28,15 @@ use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use call::{Call, ToolResult, Wire, said};
-pub use journal::{Ending, Exchange, Journal, Keep};
+pub use call::{Call, ToolResult, Wire, without_system_context};
+pub use journal::{Ending, Exchange, Journal, JournalDetail};
 pub use plan::Prepared;
 pub use reply::{Fault, Gate, Reply};
 
-/// Connections that wait to be accepted: a load test opens thousands at once. The system may allow fewer.
+/// Listen backlog: a load test opens thousands of connections at once. The system may allow fewer.
 const BACKLOG: u32 = 4096;
 
-/// A running model server; it ends when it is dropped.
+/// A running model server. Dropping it stops it.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -40,15 +46,14 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Listens on a free port of the loopback address and answers every call as `script` says.
+    /// Listens on a free loopback port and answers every call with the reply of `script`.
     ///
-    /// Needs a tokio runtime, whose tasks it runs on. The script is called once per request, from any of them,
-    /// and must not block.
+    /// Needs a tokio runtime. The script is called once per request, from any task, and must not block.
     ///
     /// # Errors
     ///
-    /// When no port can be had.
-    // Async so that nobody calls it without the runtime it needs.
+    /// If no port is free.
+    // Async so that it cannot be called without a runtime.
     #[expect(clippy::unused_async, reason = "see above")]
     pub async fn start(script: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
@@ -62,25 +67,25 @@ impl ModelServer {
         Ok(Self { address, journal, stop, tasks })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base URL as clients of both wires want it: `http://127.0.0.1:<port>/v1`.
+    /// The base URL for both wires: `http://127.0.0.1:<port>/v1`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// What came and how it ended.
+    /// The recorded requests.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Stops listening, cuts every connection, and waits until they are gone.
+    /// Stops listening, closes every connection, and waits until all tasks have ended.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();

@@ -1,4 +1,4 @@
-//! The `houston` binary as a child: to be killed, stopped, continued and read.
+//! A child process, usually `houston`: signals, output, readiness.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use crate::signal::signal;
 
-/// How often a child is asked whether it has ended, or is ready.
+/// How often a child is polled for its end or readiness.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A running child. Dropping it kills it and waits for its end.
+/// A running child. Dropping this kills it and waits for its end.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     log: Arc<Log>,
 }
 
-/// What a child printed on both outputs, line by line.
+/// Lines that a child printed to stdout and stderr.
 #[derive(Debug, Default)]
 struct Log {
     lines: Mutex<Lines>,
@@ -50,12 +50,12 @@ impl Log {
 }
 
 impl Process {
-    /// Starts `program` with these arguments. It sees the environment of the caller, changed by `environment`
-    /// (`None` removes a variable), and no input.
+    /// Starts `program` with `arguments`, the caller's environment changed by `environment` (`None` removes a variable),
+    /// and empty input.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// If the program cannot be started.
     pub fn start(
         program: &Path,
         arguments: &[&str],
@@ -72,11 +72,11 @@ impl Process {
         Self::spawn(&mut command)
     }
 
-    /// Starts a command that was made elsewhere; its outputs become the log, its input is empty.
+    /// Starts a command with empty input; its outputs go to the log.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// If the program cannot be started.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -91,78 +91,78 @@ impl Process {
         Ok(Self { child, log })
     }
 
-    /// Its process id. It belongs to no other process as long as this value is there.
+    /// The process id. It is not reused while this value exists.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Everything it has printed so far.
+    /// Its output so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.log.lines().lines.join("\n")
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Sends SIGKILL and waits for the end of the process.
     ///
     /// # Errors
     ///
-    /// What the system says; not when it had ended already.
+    /// If the signal or the wait fails. It is no error if the process had already ended.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
     }
 
-    /// SIGTERM: please end.
+    /// Sends SIGTERM.
     ///
     /// # Errors
     ///
-    /// When it has ended already.
+    /// If the process has ended.
     pub fn terminate(&mut self) -> io::Result<()> {
         self.signal("TERM")
     }
 
-    /// SIGINT, as Ctrl-C does it.
+    /// Sends SIGINT, like Ctrl-C.
     ///
     /// # Errors
     ///
-    /// When it has ended already.
+    /// If the process has ended.
     pub fn interrupt(&mut self) -> io::Result<()> {
         self.signal("INT")
     }
 
-    /// SIGSTOP: it stands still, wherever it is, until [`Self::resume`].
+    /// Sends SIGSTOP: the process is suspended until [`Self::resume`].
     ///
     /// # Errors
     ///
-    /// When it has ended already.
+    /// If the process has ended.
     pub fn pause(&mut self) -> io::Result<()> {
         self.signal("STOP")
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     ///
     /// # Errors
     ///
-    /// When it has ended already.
+    /// If the process has ended.
     pub fn resume(&mut self) -> io::Result<()> {
         self.signal("CONT")
     }
 
-    /// How it ended; `None` while it runs.
+    /// The exit status; `None` while the process runs.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// If the status cannot be read.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
     ///
-    /// When it still runs after `patience`.
+    /// If the process still runs after `patience`.
     pub fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         let end = Instant::now() + patience;
         loop {
@@ -174,11 +174,11 @@ impl Process {
         }
     }
 
-    /// Waits for a line that `is_it`, among those printed already too, and returns it.
+    /// Waits for a line for which `is_it` holds, including lines already printed; returns it.
     ///
     /// # Errors
     ///
-    /// When it ended, or `patience` did, without such a line; the message has the log.
+    /// If the process ends, or `patience` passes, without such a line. The message contains the log.
     pub fn wait_for_line(&self, patience: Duration, is_it: impl Fn(&str) -> bool) -> io::Result<String> {
         let end = Instant::now() + patience;
         let mut lines = self.log.lines();
@@ -190,18 +190,18 @@ impl Process {
             seen = lines.lines.len();
             if lines.closed == 2 || Instant::now() >= end {
                 drop(lines);
-                return Err(self.impatient("a line"));
+                return Err(self.timed_out("a line"));
             }
             let left = end.saturating_duration_since(Instant::now());
             lines = self.log.grown.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Waits until it says where it serves HTTP. Told to listen at port 0, it takes one that nobody else has.
+    /// Waits for the line with the HTTP address; needed if the process listens on port 0.
     ///
     /// # Errors
     ///
-    /// When it ended, or `patience` did, before that; the message has the log.
+    /// If the process ends, or `patience` passes, before that. The message contains the log.
     pub fn wait_for_address(&self, patience: Duration) -> io::Result<SocketAddr> {
         const GREETING: &str = "serving on http://";
         let line = self.wait_for_line(patience, |line| line.contains(GREETING))?;
@@ -209,16 +209,16 @@ impl Process {
         address.ok_or_else(|| io::Error::other(format!("no address in the greeting `{line}`")))
     }
 
-    /// Waits until `GET path` at `address` is answered with 200.
+    /// Waits until `GET path` at `address` returns 200.
     ///
     /// # Errors
     ///
-    /// When it ended, or `patience` did, before that; the message has the log.
+    /// If the process ends, or `patience` passes, before that. The message contains the log.
     pub fn wait_for_ready(&mut self, address: SocketAddr, path: &str, patience: Duration) -> io::Result<()> {
         let end = Instant::now() + patience;
         while get(address, path).ok() != Some(200) {
             if self.child.try_wait()?.is_some() {
-                return Err(self.impatient("readiness, and it ended"));
+                return Err(self.timed_out("readiness, and it ended"));
             }
             self.check(end, "readiness")?;
             sleep(POLL);
@@ -227,15 +227,15 @@ impl Process {
     }
 
     fn check(&self, end: Instant, what: &str) -> io::Result<()> {
-        if Instant::now() < end { Ok(()) } else { Err(self.impatient(what)) }
+        if Instant::now() < end { Ok(()) } else { Err(self.timed_out(what)) }
     }
 
-    fn impatient(&self, what: &str) -> io::Error {
-        io::Error::other(format!("waited in vain for {what}; the process said:\n{}", self.log()))
+    fn timed_out(&self, what: &str) -> io::Error {
+        io::Error::other(format!("waited in vain for {what}; output of the process:\n{}", self.log()))
     }
 
     fn signal(&mut self, name: &str) -> io::Result<()> {
-        // Waited for, its id may belong to another.
+        // After the wait, the id may belong to another process.
         let runs = self.child.try_wait()?.is_none();
         signal(name, runs.then(|| self.child.id()))
     }
@@ -243,17 +243,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Dead already, or about to be: in both cases it can be waited for.
+        // Killed or already ended: in both cases the wait returns.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// SIGTERM to a child whose handle the caller holds, and has not waited for.
+/// Sends SIGTERM to a child whose handle the caller holds and has not waited for.
 ///
 /// # Errors
 ///
-/// When there is no such process.
+/// If there is no such process.
 pub fn terminate(pid: u32) -> io::Result<()> {
     signal("TERM", Some(pid))
 }

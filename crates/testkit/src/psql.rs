@@ -1,4 +1,4 @@
-//! SQL of a test's own, against its server: what the service would not write, and what it does not show.
+//! Runs a test's own SQL with `psql`.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ pub(crate) struct Psql {
 }
 
 impl Psql {
-    /// For the database at `url`; `postmaster` is the process id of its server, if it is known.
+    /// For the database at `url`; `postmaster` is the process id of its server, if there is one.
     pub(crate) fn of(url: &str, postmaster: Option<u32>) -> Self {
-        // Beside the server that runs, if it lies there: that of the distribution may be a slow script.
+        // Prefers the `psql` in the server's folder: the distribution's may be a slow wrapper script.
         let beside = postmaster
             .and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok())
             .map(|postgres| postgres.with_file_name("psql"))
@@ -29,7 +29,7 @@ impl Psql {
         format!("{server}/{database}?{rest}")
     }
 
-    /// The same for another database of the same server.
+    /// A client for another database of the same server.
     pub(crate) fn for_database(&self, database: &str) -> Self {
         Self { program: self.program.clone(), url: self.url_of(database) }
     }
@@ -38,14 +38,14 @@ impl Psql {
         &self.url
     }
 
-    /// `psql` with these statements, to be started by the caller: unaligned, a row a line, fields parted by `|`.
+    /// A `psql` command with these statements. It prints rows unaligned, one per line, with fields separated by `|`.
     pub(crate) fn command(&self, statements: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-XAtq", "-v", "ON_ERROR_STOP=1", &self.url, "-c", statements]);
         command
     }
 
-    /// What the statements answer: a row a line, fields parted by `|`.
+    /// Executes statements; returns the rows, one per line, with fields separated by `|`.
     pub(crate) fn run(&self, statements: &str) -> io::Result<String> {
         let output = self.command(statements).output()?;
         if !output.status.success() {

@@ -1,9 +1,9 @@
-//! A Postgres and a Redis of a test's own: empty, quick, gone afterwards, and open to violence.
+//! An empty Postgres and Redis for one test, which it may kill, stall and restart.
 //!
-//! They are started like those of `houston dev` (crate `embedded`), in a fresh temporary folder, with fsync off.
-//! A killed server loses nothing all the same; only a power cut would.
+//! They are started like those of `houston dev` (crate `embedded`), in a new temporary folder, with fsync off. A killed
+//! server loses nothing; only a crash of the machine could.
 //!
-//! Every call blocks for the time it takes to start or stop a server (some 0.1 s, the first start 0.7 s).
+//! Calls block while a server starts or stops (about 0.1 s, the first start 0.7 s).
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::psql::Psql;
 use crate::signal::signal;
 
-/// Throw-away servers; dropping them stops them and removes their folder.
+/// Throw-away servers. Dropping this stops them and removes their folder.
 #[derive(Debug)]
 pub struct TestServers {
     // Before the folder, so that they are stopped before it is removed.
@@ -30,31 +30,33 @@ impl TestServers {
     ///
     /// # Errors
     ///
-    /// When PostgreSQL or Redis is not installed or does not come up.
+    /// If PostgreSQL or Redis is not installed or does not start.
     pub fn start() -> io::Result<Self> {
         Self::start_with(|_| {})
     }
 
-    /// The same, after `change` has had its way with the configuration (more connections, fsync on, only one of them).
+    /// Like [`Self::start`], with a configuration changed by `change`: for example more connections, fsync on, or only
+    /// one of the servers.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL or Redis is not installed or does not come up.
+    /// If PostgreSQL or Redis is not installed or does not start.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> io::Result<Self> {
-        Self::start_telling(change, &mut |_| {})
+        Self::start_with_progress(change, &mut |_| {})
     }
 
-    /// The same, telling `progress` in plain lines of what takes time: an installation, if `change` allowed one.
+    /// Like [`Self::start_with`]; `progress` gets a line when something takes long: an installation, if `change` allows
+    /// it.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL or Redis is not installed or does not come up.
-    pub fn start_telling(
+    /// If PostgreSQL or Redis is not installed or does not start.
+    pub fn start_with_progress(
         change: impl FnOnce(&mut Config),
         progress: &mut dyn FnMut(&str),
     ) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("houston-test-").tempdir()?;
-        // Under root, Postgres runs as another user, who must be able to pass.
+        // Under root, Postgres runs as another user, who needs access to the folder.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         let mut config = Config::new(folder.path().join("houston"));
         config.path = std::env::var_os("PATH");
@@ -66,95 +68,95 @@ impl TestServers {
         Ok(Self { servers, database_url, redis_url, folder })
     }
 
-    /// For sqlx and psql. Empty when there is no Postgres.
+    /// The database URL for sqlx and psql; empty without Postgres.
     #[must_use]
     pub fn database_url(&self) -> &str {
         &self.database_url
     }
 
-    /// For the `redis` crate. Empty when there is no Redis.
+    /// The URL for the `redis` crate; empty without Redis.
     #[must_use]
     pub fn redis_url(&self) -> &str {
         &self.redis_url
     }
 
-    /// Runs statements with `psql` and returns what they answer: a row a line, fields parted by `|`.
+    /// Executes statements with `psql`; returns the rows, one per line, with fields separated by `|`.
     ///
     /// # Errors
     ///
-    /// When Postgres refuses them (its words are in the error), or `psql` is not there.
+    /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
         Psql::of(&self.database_url, self.postgres_pid()).run(statements)
     }
 
-    /// The folder with `postgres.log` and `redis.log`, for a test that failed.
+    /// The folder with `postgres.log` and `redis.log`.
     #[must_use]
     pub fn folder(&self) -> std::path::PathBuf {
         self.folder.path().join("houston")
     }
 
-    /// The postmaster's process id; another one after each restart.
+    /// Process id of the postmaster; it changes with each restart.
     #[must_use]
     pub fn postgres_pid(&self) -> Option<u32> {
         self.servers.postgres_pid()
     }
 
-    /// The process id of Redis; another one after each restart.
+    /// Process id of Redis; it changes with each restart.
     #[must_use]
     pub fn redis_pid(&self) -> Option<u32> {
         self.servers.redis_pid()
     }
 
-    /// Kills the postmaster as `kill -9` does, and leaves it dead until [`Self::restart_postgres`].
+    /// Kills the postmaster (SIGKILL). It stays down until [`Self::restart_postgres`].
     ///
     /// # Errors
     ///
-    /// When it is dead already.
+    /// If it is not running.
     pub fn kill_postgres(&self) -> io::Result<()> {
         signal("KILL", self.postgres_pid())
     }
 
-    /// Kills Redis as `kill -9` does, and leaves it dead until [`Self::restart_redis`].
+    /// Kills Redis (SIGKILL). It stays down until [`Self::restart_redis`].
     ///
     /// # Errors
     ///
-    /// When it is dead already.
+    /// If it is not running.
     pub fn kill_redis(&self) -> io::Result<()> {
         signal("KILL", self.redis_pid())
     }
 
-    /// Starts Postgres again on the same data, after a fast shutdown if it still runs.
+    /// Restarts Postgres on the same data, after a fast shutdown if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not come up.
+    /// If it does not start.
     pub fn restart_postgres(&mut self) -> io::Result<()> {
         self.servers.restart_postgres().map_err(io::Error::other)
     }
 
-    /// Starts Redis again on the same data, after a shutdown if it still runs.
+    /// Restarts Redis on the same data, after a shutdown if it is running.
     ///
     /// # Errors
     ///
-    /// When it does not come up.
+    /// If it does not start.
     pub fn restart_redis(&mut self) -> io::Result<()> {
         self.servers.restart_redis().map_err(io::Error::other)
     }
 
-    /// Stalls Redis: it accepts connections and answers nobody until [`Self::resume_redis`].
+    /// Stalls Redis (SIGSTOP): it accepts connections but does not answer until [`Self::resume_redis`].
     ///
     /// # Errors
     ///
-    /// When it is dead.
+    /// If Redis is not running.
     pub fn stall_redis(&self) -> io::Result<()> {
         signal("STOP", self.redis_pid())
     }
 
-    /// Ends a stall.
+    /// Ends a stall (SIGCONT).
     ///
     /// # Errors
     ///
-    /// When Redis is dead.
+    /// If Redis is not running.
     pub fn resume_redis(&self) -> io::Result<()> {
         signal("CONT", self.redis_pid())
     }
@@ -162,7 +164,7 @@ impl TestServers {
 
 impl Drop for TestServers {
     fn drop(&mut self) {
-        // A stalled Redis would not hear that it should stop. A dead one does not matter.
+        // A stalled Redis would not react to a shutdown request. An error does not matter: it is not running.
         let _ = self.resume_redis();
     }
 }
@@ -175,7 +177,7 @@ mod tests {
 
     use super::TestServers;
 
-    /// One inline command and the beginning of its answer; `None` when there is none within 0.2 s.
+    /// Sends an inline command; returns the beginning of the answer, or `None` after 0.2 s without one.
     fn redis(servers: &TestServers, command: &str) -> Option<String> {
         let mut stream = UnixStream::connect(servers.redis_url().strip_prefix("redis+unix://")?).ok()?;
         stream.set_read_timeout(Some(Duration::from_millis(200))).ok()?;

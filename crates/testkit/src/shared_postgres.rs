@@ -1,15 +1,15 @@
-//! One Postgres for all tests of a run.
+//! One Postgres shared by all tests of a run.
 //!
-//! The first test that needs it starts it, the others find it in a folder that is named after the runner (`cargo
-//! nextest` or `cargo test`). No test owns it, because none lives as long as the run: a copy of the first test's
-//! program does. That copy runs nothing but the test which [`shared_postgres!`](crate::shared_postgres!) defines,
-//! watches the runner, and stops Postgres and removes the folder once the runner has ended, however it ended.
+//! The first test that needs it starts it; the others find it in a folder named after the runner (`cargo nextest` or
+//! `cargo test`). Since no test lives as long as the run, Postgres belongs to a separate process: a copy of the first
+//! test's program that runs only the test defined by [`shared_postgres!`](crate::shared_postgres!). It watches the
+//! runner, and stops Postgres and removes the folder once the runner has ended, however it ended.
 //!
 //! ```text
-//! /tmp/houston-tests-<runner>/lock       held by whoever starts Postgres or makes the template
+//! /tmp/houston-tests-<runner>/lock       held while a process starts Postgres or creates a template
 //! /tmp/houston-tests-<runner>/serving    held by the process that runs Postgres, for as long as it lives
-//! /tmp/houston-tests-<runner>/server     its URL and the postmaster's process id, once it takes requests
-//! /tmp/houston-tests-<runner>/templates  a file per template database that is complete
+//! /tmp/houston-tests-<runner>/server     its URL and the postmaster's process id, once it accepts connections
+//! /tmp/houston-tests-<runner>/templates  a file per complete template database
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -27,20 +27,20 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::psql::Psql;
 
-/// Not below `TMPDIR`: a socket's path must be short, and `cargo xtask test` removes its `TMPDIR` at its end.
+/// Not `TMPDIR`: socket paths must be short, and `cargo xtask test` removes its `TMPDIR` at its end.
 const PARENT: &str = "/tmp";
-/// Tells the process that is to run Postgres in which folder, and for which runner.
+/// Variables of the process that runs Postgres: its folder, and the process id of the runner.
 const FOLDER: &str = "HOUSTON_TEST_POSTGRES_FOLDER";
 const RUNNER: &str = "HOUSTON_TEST_POSTGRES_RUNNER";
-/// What [`shared_postgres!`](crate::shared_postgres!) calls its test.
+/// The name of the test defined by [`shared_postgres!`](crate::shared_postgres!).
 const TEST: &str = "shared_postgres";
-/// Many tests, each with some pools. An unused connection costs next to nothing.
+/// `max_connections`: many tests with several pools each. Unused connections cost almost nothing.
 const CONNECTIONS: u16 = 1000;
-/// Between two looks at the runner.
+/// How often the process checks whether the runner still exists.
 const WATCH: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The server of this run; it outlives this value.
+/// The Postgres of this run; dropping this does not stop it.
 #[derive(Debug)]
 pub(crate) struct SharedPostgres {
     folder: PathBuf,
@@ -52,11 +52,11 @@ impl SharedPostgres {
     ///
     /// # Errors
     ///
-    /// When PostgreSQL is not installed or does not come up, or the test program has no test that runs it.
+    /// If PostgreSQL is not installed or does not start, or the test program has no `shared_postgres` test.
     pub(crate) fn find_or_start() -> io::Result<Self> {
         let runner = runner();
         let folder = Path::new(PARENT).join(format!("houston-tests-{runner}"));
-        // Under root, Postgres runs as another user, who must be able to pass.
+        // Under root, Postgres runs as another user, who needs access to the folder.
         fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder)?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
         let _lock = lock(&folder)?;
@@ -69,12 +69,12 @@ impl SharedPostgres {
         Ok(Self { folder, psql })
     }
 
-    /// Makes the template database `name` unless this run has it. `migrate` fills it: it gets the URL of an empty
-    /// database, and leaves no connection open.
+    /// Creates the template database `name` unless this run has it. `migrate` gets the URL of an empty database, fills
+    /// it, and closes its connections.
     ///
     /// # Errors
     ///
-    /// When Postgres or `migrate` refuses.
+    /// If Postgres or `migrate` fails.
     pub(crate) fn make_template(
         &self,
         name: &str,
@@ -83,7 +83,7 @@ impl SharedPostgres {
         let _lock = lock(&self.folder)?;
         let complete = self.folder.join("templates").join(name);
         if !complete.exists() {
-            // Whoever tried before may have been killed half-way.
+            // A process that tried before may have been killed half-way.
             self.psql.run(&format!("drop database if exists {name} with (force)"))?;
             self.psql.run(&format!("create database {name}"))?;
             migrate(self.psql.url_of(name))?;
@@ -95,22 +95,22 @@ impl SharedPostgres {
     }
 }
 
-/// Whose end is the end of the run: what `cargo` started us, else this process.
+/// The process id of the runner: the parent if it is cargo or nextest, else this process.
 fn runner() -> u32 {
     let is_run_by_cargo = std::env::var_os("CARGO_MANIFEST_DIR").is_some();
-    // Process 1 outlives every run, and adopts who lost their parent.
+    // Process 1 outlives every run and adopts orphans.
     Some(parent_id()).filter(|parent| is_run_by_cargo && *parent != 1).unwrap_or_else(std::process::id)
 }
 
-/// Waits until nobody else holds the lock of the folder. Dropping the file gives it back.
+/// Takes the lock of the folder; waits while another process holds it. Dropping the file releases it.
 fn lock(folder: &Path) -> io::Result<File> {
     let file = File::create(folder.join("lock"))?;
     file.lock()?;
     Ok(file)
 }
 
-/// Whether a process runs Postgres in this folder. A folder without one is that of an earlier runner with the same
-/// process id.
+/// Whether a process runs Postgres in this folder. If not, the folder is left over from an earlier runner with the same
+/// process id, and its contents are removed.
 fn is_served(folder: &Path) -> io::Result<bool> {
     match File::create(folder.join("serving"))?.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Ok(true),
@@ -129,7 +129,7 @@ fn is_served(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Starts the process that runs Postgres and waits until Postgres takes requests.
+/// Starts the process that runs Postgres; waits until Postgres accepts connections.
 fn start(folder: &Path, runner: u32) -> io::Result<()> {
     let output = File::create(folder.join("output"))?;
     let mut child = Command::new(std::env::current_exe()?)
@@ -140,7 +140,7 @@ fn start(folder: &Path, runner: u32) -> io::Result<()> {
         .stdout(output.try_clone()?)
         .stderr(output)
         .current_dir("/")
-        // Ctrl-C, or the runner ending a test that takes too long, does not reach it.
+        // Its own process group: Ctrl-C, and the runner ending a slow test, do not reach it.
         .process_group(0)
         .spawn()?;
     while !folder.join("server").exists() {
@@ -156,11 +156,11 @@ fn start(folder: &Path, runner: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs Postgres until the runner ends, if this process was started for that; otherwise does nothing.
+/// Runs Postgres until the runner ends, if this process was started for that. Otherwise returns at once.
 ///
 /// # Errors
 ///
-/// When PostgreSQL is not installed or does not come up, or the folder cannot be written to.
+/// If PostgreSQL is not installed or does not start, or the folder cannot be written to.
 pub fn serve_if_asked() -> io::Result<()> {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return Ok(()) };
     let runner = std::env::var_os(RUNNER).as_ref().and_then(|runner| runner.to_str()?.parse().ok());
@@ -176,11 +176,11 @@ pub fn serve_if_asked() -> io::Result<()> {
     let (Some(url), Some(postmaster)) = (servers.database_url(), servers.postgres_pid()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
-    // Under another name first: whoever finds it reads all of it.
+    // Written under another name and renamed, so that readers never see an incomplete file.
     let (draft, server) = (folder.join("server.new"), folder.join("server"));
     fs::write(&draft, format!("{url}\n{postmaster}"))?;
     fs::rename(draft, server)?;
-    // A runner of another user is there, too, though it may not be signalled.
+    // A runner of another user also exists, although it may not be signalled (EPERM).
     while test_kill_process(runner) != Err(Errno::SRCH) {
         sleep(WATCH);
     }
@@ -188,12 +188,13 @@ pub fn serve_if_asked() -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Defines the test that runs the Postgres of a test run, if it is asked to, and else passes at once. It belongs in the
-/// root of every test crate that uses [`TestDatabase::shared`](crate::database::TestDatabase::shared).
+/// Defines the test `shared_postgres`, which runs the Postgres of a test run if its process was started for that, and
+/// otherwise passes at once. Use it in the root of every test crate that calls
+/// [`TestDatabase::shared`](crate::database::TestDatabase::shared).
 #[macro_export]
 macro_rules! shared_postgres {
     () => {
-        /// Not a test but the process that runs the Postgres of all tests.
+        /// Not a test: runs the Postgres of all tests, if its process was started for that.
         #[test]
         fn shared_postgres() {
             $crate::shared_postgres::serve_if_asked().unwrap();

@@ -1,9 +1,10 @@
-//! Signals to processes whose handle we hold.
+//! Sends signals to child processes.
 
 use std::io;
 use std::process::Command;
 
-/// Through the shell, whose `kill` is built in: this crate has no unsafe code, and slim images have no `kill`.
+/// Sends the signal `name` (`KILL`, `TERM`, …) with the shell's built-in `kill`: this crate has no unsafe code, and slim
+/// images have no `kill` program.
 pub(crate) fn signal(name: &str, pid: Option<u32>) -> io::Result<()> {
     let pid = pid.ok_or(io::ErrorKind::NotFound)?.to_string();
     let output =

@@ -1,7 +1,7 @@
-//! A file that knows which tool acted on the world, how often: the witness for "never twice".
+//! A file that records each execution of a tool, to prove that none happened twice.
 //!
-//! Every line is one execution, written and synced before the tool answers, so that whatever kills the process
-//! afterwards cannot take it back. Several processes may write at once.
+//! Each line is one execution, written and synced before the tool returns, so that it survives a crash of the process.
+//! Several processes may write at the same time.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -11,18 +11,22 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// One execution of a tool.
+/// One execution of a tool, a line of the file:
+///
+/// ```json
+/// {"call_id": "call_0_0", "idempotency_key": "0190…", "at": "2026-11-22T09:00:00Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
-    /// The call, as the model named it.
+    /// The model's id of the call.
     pub call_id: String,
-    /// The key that is the same over all tries of one call.
+    /// The key, the same for all attempts of one call.
     pub idempotency_key: String,
-    /// When.
+    /// Time of the execution.
     pub at: DateTime<Utc>,
 }
 
-/// The ledger.
+/// An open ledger.
 #[derive(Debug)]
 pub struct ToolLedger {
     path: PathBuf,
@@ -30,32 +34,32 @@ pub struct ToolLedger {
 }
 
 impl ToolLedger {
-    /// Opens the ledger at `path`, or begins it.
+    /// Opens the ledger at `path`; creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// If the file cannot be opened or written.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
         Ok(Self { path, file })
     }
 
-    /// Where it is, for another process to open.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes an execution down; it is on the disk when this returns.
+    /// Appends an execution; it is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// If the file cannot be opened or written.
     pub fn write(&self, execution: &Execution) -> io::Result<()> {
         let mut line = serde_json::to_vec(execution)?;
         line.push(b'\n');
-        // One write at the end of the file: lines of several processes do not mix.
+        // A single append: lines of several processes do not mix.
         let written = (&self.file).write(&line)?;
         if written < line.len() {
             return Err(io::ErrorKind::WriteZero.into());
@@ -63,17 +67,17 @@ impl ToolLedger {
         self.file.sync_data()
     }
 
-    /// Everything written so far, by whomever.
+    /// All executions so far, of all processes.
     ///
     /// # Errors
     ///
-    /// What the file system says, or when a line is not whole.
+    /// If the file cannot be read, or a line is incomplete.
     pub fn executions(&self) -> io::Result<Vec<Execution>> {
         let text = std::fs::read_to_string(&self.path)?;
         text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
     }
 
-    /// The keys under which something was executed more than once, with how often: empty when all is well.
+    /// The idempotency keys that were executed more than once, with their counts.
     ///
     /// # Errors
     ///
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_do_not_mix_and_repetitions_show() {
+    fn concurrent_writers_do_not_mix_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger");
         thread::scope(|scope| {
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_an_error() {
+    fn incomplete_line_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = ToolLedger::open(folder.path().join("ledger")).unwrap();
         ledger.write(&execution(1, "a")).unwrap();

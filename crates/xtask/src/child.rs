@@ -1,4 +1,4 @@
-//! Children that share our terminal: `cargo`, `npm`, `pip`.
+//! Runs child processes: `cargo`, `npm`, `pip`.
 
 use std::process::{Command, ExitCode, ExitStatus};
 use std::thread::sleep;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use houston_testkit::process::terminate;
 
-/// How long a child that was asked to end may take: test runners stop their tests first.
+/// How long a terminated child may take to end: test runners stop their tests first.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A child that is asked to end, and waited for, when it is dropped before its end.
+/// A child that gets SIGTERM, and after [`PATIENCE`] SIGKILL, if this is dropped before its end.
 pub(crate) struct Running(pub(crate) tokio::process::Child);
 
 impl Drop for Running {
@@ -27,44 +27,40 @@ impl Drop for Running {
     }
 }
 
-/// Runs `command` to its end.
+/// Runs `command` to its end, on this terminal.
 pub async fn run(command: Command) -> Result<ExitStatus> {
-    let shown = show(&command);
+    let line = command_line(&command);
     let child = tokio::process::Command::from(command).spawn();
-    let mut child = Running(child.with_context(|| format!("`{shown}` cannot be started"))?);
+    let mut child = Running(child.with_context(|| format!("`{line}` cannot be started"))?);
     Ok(child.0.wait().await?)
 }
 
-/// A child's exit code as our own; 1 when a signal ended it.
+/// The exit code of a child; 1 if a signal ended it.
 pub fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Runs `command`, which must succeed.
+/// Runs `command`; an error if it does not exit with 0.
 pub async fn succeed(command: Command) -> Result<()> {
-    let shown = show(&command);
+    let line = command_line(&command);
     let status = run(command).await?;
     if !status.success() {
-        bail!("`{shown}` failed ({status})");
+        bail!("`{line}` failed ({status})");
     }
     Ok(())
 }
 
-/// Runs `command` quietly; what it printed is shown only if it fails.
+/// Runs `command`; returns its stdout. If it fails, the error contains its stderr.
 pub fn quietly(command: &mut Command) -> Result<String> {
-    let shown = show(command);
-    let output = command.output().with_context(|| format!("`{shown}` cannot be started"))?;
+    let line = command_line(command);
+    let output = command.output().with_context(|| format!("`{line}` cannot be started"))?;
     if !output.status.success() {
-        bail!(
-            "`{shown}` failed ({}):\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim_end()
-        );
+        bail!("`{line}` failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn show(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let mut words = vec![name.to_string_lossy()];
     words.extend(command.get_args().map(|argument| argument.to_string_lossy()));

@@ -1,38 +1,38 @@
-//! What a person sees: lines, and bars where there is a terminal.
+//! Output: status lines and progress bars on stderr, results on stdout.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Without a terminal, work that takes long says so this often.
+/// Without a terminal, progress is printed at this interval.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Talk, on stderr. There is nobody to tell when that is closed.
-pub fn tell(line: &str) {
+/// Prints a status line to stderr. Errors are ignored: stderr may be closed.
+pub fn print_status(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Data, on stdout.
+/// Prints a result to stdout.
 pub fn print(text: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")
 }
 
-/// A piece of data without a line end, shown at once: a text that is being written.
+/// Prints a piece of a result to stdout without a line end and flushes it, for streamed text.
 pub fn print_piece(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Work that takes a while, with a number of steps.
+/// The progress of work with a known number of steps: a bar on a terminal, otherwise a line every 10 s.
 #[derive(Debug)]
 pub struct Progress {
     label: String,
     total: u64,
     done: u64,
     bar: Option<ProgressBar>,
-    told: Instant,
+    last_printed: Instant,
 }
 
 impl Progress {
@@ -45,33 +45,33 @@ impl Progress {
             bar
         });
         if bar.is_none() {
-            tell(label);
+            print_status(label);
         }
-        Self { label: label.to_owned(), total, done: 0, bar, told: Instant::now() }
+        Self { label: label.to_owned(), total, done: 0, bar, last_printed: Instant::now() }
     }
 
-    /// So many steps are done.
+    /// Sets the number of completed steps.
     pub fn reach(&mut self, done: u64) {
         self.done = done;
         match &self.bar {
             Some(bar) => bar.set_position(done),
-            None if self.told.elapsed() >= PLAIN_EVERY => {
-                self.told = Instant::now();
-                tell(&format!("{}: {done} of {}", self.label, self.total));
+            None if self.last_printed.elapsed() >= PLAIN_EVERY => {
+                self.last_printed = Instant::now();
+                print_status(&format!("{}: {done} of {}", self.label, self.total));
             }
             None => {}
         }
     }
 
-    /// A line, above the bar if there is one.
-    pub fn tell(&self, line: &str) {
+    /// Prints a status line, above the bar if there is one.
+    pub fn print_status(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => tell(line),
+            None => print_status(line),
         }
     }
 
-    /// One more step is done.
+    /// Counts one completed step.
     pub fn step(&mut self) {
         self.reach(self.done + 1);
     }

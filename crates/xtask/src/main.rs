@@ -1,4 +1,4 @@
-//! `cargo xtask <command>`: tests, checks and measures Houston.
+//! `cargo xtask <command>`: formats, lints, tests and measures Houston.
 
 mod commands;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use houston_xtask::signals::run_until_stopped;
 
-/// Tests, checks and measures Houston.
+/// Formats, lints, tests and measures Houston.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
 struct Arguments {

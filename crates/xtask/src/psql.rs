@@ -1,4 +1,4 @@
-//! Asking Postgres through its own client.
+//! Queries Postgres with `psql`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use houston_testkit::servers::TestServers;
 use crate::child::quietly;
 use crate::{programs, repository};
 
-/// A client that goes on working while its server is restarted: each question is a connection of its own.
+/// A client that works across restarts of the server: each query uses a new connection.
 #[derive(Debug, Clone)]
 pub struct Psql {
     program: PathBuf,
@@ -17,12 +17,12 @@ pub struct Psql {
 }
 
 impl Psql {
-    /// The client that belongs to these servers.
+    /// A client of these servers.
     pub fn of(servers: &TestServers) -> Result<Self> {
         Ok(Self { program: program(servers, "psql")?, url: servers.database_url().to_owned() })
     }
 
-    /// One statement, or several; the answer as text, fields and rows on lines.
+    /// Executes one or more statements; returns the rows as text, one per line.
     pub fn ask(&self, sql: &str) -> Result<String> {
         let mut psql = Command::new(&self.program);
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
@@ -41,15 +41,15 @@ pub fn migrate(servers: &TestServers) -> Result<()> {
     files.sort();
     for file in files {
         psql.ask(&std::fs::read_to_string(&file)?)
-            .with_context(|| format!("{} was not applied", file.display()))?;
+            .with_context(|| format!("the migration {} failed", file.display()))?;
     }
     Ok(())
 }
 
-/// A program that belongs to the Postgres that runs.
+/// The path of a client program: beside the running Postgres, else on `PATH`.
 pub fn program(servers: &TestServers, name: &str) -> Result<PathBuf> {
     let postgres = servers.postgres_pid().and_then(|pid| programs::program_of(pid).ok());
     let beside = postgres.and_then(|postgres| Some(postgres.parent()?.join(name)));
     let found = beside.filter(|program| program.is_file()).or_else(|| programs::find(name));
-    found.with_context(|| format!("`{name}` is not installed beside this Postgres"))
+    found.with_context(|| format!("`{name}` is neither beside this Postgres nor on PATH"))
 }

@@ -1,12 +1,12 @@
-//! Where things are, and running cargo there.
+//! Paths of the repository, and cargo commands in it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The root of the repository, found when the program runs: from the package that `cargo run` names, from the current
-/// folder, or from where the program lies. The current folder if none of them is in a clone.
+/// The root of the repository, found at run time: above `CARGO_MANIFEST_DIR`, the current folder, or the program. The
+/// current folder if none of these is in a clone.
 #[must_use]
 pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
@@ -20,31 +20,31 @@ pub fn root() -> &'static Path {
     })
 }
 
-/// The nearest folder at or above `start` that is a clone of Houston.
+/// The nearest folder at or above `start` that is the root of a clone.
 fn root_above(start: &Path) -> Option<PathBuf> {
     let is_root = |folder: &&Path| folder.join("crates/xtask/Cargo.toml").is_file();
     start.ancestors().find(is_root).map(Path::to_owned)
 }
 
-/// Cargo's target folder; whatever is installed for the repository alone lies in there too.
+/// Cargo's target folder.
 #[must_use]
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-/// Programs installed for the repository alone.
+/// The folder of programs installed for this repository: `target/tools`.
 #[must_use]
 pub fn tools() -> PathBuf {
     target().join("tools")
 }
 
-/// Recorded exchanges with providers, beside the repository: where they lie, whether they are there or not.
+/// The folder of recorded exchanges with providers, outside the repository. It may not exist.
 #[must_use]
 pub fn recordings() -> PathBuf {
     root().join("../shared/fixtures/llm")
 }
 
-/// How many recorded exchanges there are: a file `<provider>/<name>.json` each.
+/// Number of recorded exchanges: files `<provider>/<name>.json`.
 #[must_use]
 pub fn recorded_exchanges() -> usize {
     let folders = std::fs::read_dir(recordings()).into_iter().flatten().flatten();
@@ -52,20 +52,20 @@ pub fn recorded_exchanges() -> usize {
     files.filter(|file| file.path().extension().is_some_and(|extension| extension == "json")).count()
 }
 
-/// The cargo that runs this program; without one, whichever is found.
+/// The cargo that runs this program, else `cargo` on `PATH`.
 #[must_use]
 pub fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
 
-/// `cargo` in the root.
+/// A `cargo` command in the root of the repository.
 #[must_use]
 pub fn cargo() -> Command {
     beside_cargo(Path::new(&cargo_program()))
 }
 
-/// `cargo build` of some targets with the features that tests are built with, so that nothing is built twice: cargo
-/// turns on the features of dev-dependencies only if a test is among the targets, and takes a small one for that.
+/// `cargo build` of `targets` with the features that tests are built with, so that crates are not built twice. Cargo
+/// enables the features of dev-dependencies only if a test is among the targets: a small one is added.
 #[must_use]
 pub fn cargo_build_like_tests(targets: &[&str]) -> Command {
     let mut cargo = cargo();
@@ -73,8 +73,8 @@ pub fn cargo_build_like_tests(targets: &[&str]) -> Command {
     cargo
 }
 
-/// A program that builds as cargo does, in the root. Queries are checked against the prepared ones, so that a build
-/// needs no database.
+/// A command that builds like cargo, in the root of the repository. `SQLX_OFFLINE` makes sqlx check queries against the
+/// prepared ones, so that a build needs no database.
 #[must_use]
 pub fn beside_cargo(program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -83,13 +83,13 @@ pub fn beside_cargo(program: &Path) -> Command {
     command
 }
 
-/// Takes away what `cargo run` told this program of its own package. Build scripts look at such variables: an inner
-/// cargo that sees them would build again what an outer one has built, and the other way round.
+/// Removes the variables that `cargo run` sets for this program's package. Build scripts depend on them: an inner cargo
+/// that sees them would rebuild what the outer one has built, and vice versa.
 pub fn forget_package(command: &mut Command) {
-    const ITS_OWN: [&str; 5] =
+    const PREFIXES: [&str; 5] =
         ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_PACKAGE"];
     for (name, _) in std::env::vars_os() {
-        if ITS_OWN.iter().any(|start| name.to_string_lossy().starts_with(start)) {
+        if PREFIXES.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             command.env_remove(name);
         }
     }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_from_wherever_one_is_in_a_clone() {
+    fn root_is_found_from_any_folder_of_a_clone() {
         let clone = tempfile::tempdir().unwrap();
         let inside = clone.path().join("crates/xtask");
         std::fs::create_dir_all(clone.path().join("crates/api/src")).unwrap();

@@ -1,4 +1,4 @@
-//! The test runner: cargo-nextest, with what was slowest at its end.
+//! Runs cargo-nextest and lists the slowest tests at the end.
 
 use std::io::IsTerminal;
 use std::process::{Command, ExitStatus, Stdio};
@@ -8,24 +8,24 @@ use anyhow::{Context, Result};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::child::Running;
-use crate::console::tell;
+use crate::console::print_status;
 
-/// How many of the slowest tests are named.
+/// Number of slowest tests listed.
 const SLOWEST: usize = 10;
 
-/// What a run of tests came to.
+/// The results of a test run.
 #[derive(Debug, Default)]
-pub struct Ran {
-    /// Each test that ran, with how long it took.
+pub struct TestRun {
+    /// Duration and name of each test.
     tests: Vec<(Duration, String)>,
-    /// The runner's closing lines: its summary, and the tests that failed.
+    /// The closing lines of nextest: the summary and the failed tests.
     summary: Vec<String>,
 }
 
-/// Runs `nextest`, passing on what it says, then names the slowest tests; its summary stays the last thing said.
+/// Runs `nextest`, passes its output on, then lists the slowest tests, followed by nextest's summary.
 ///
 /// # Errors
-/// It cannot be started.
+/// If it cannot be started.
 pub async fn run(mut nextest: Command) -> Result<ExitStatus> {
     if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         nextest.args(["--color", "always"]);
@@ -33,29 +33,29 @@ pub async fn run(mut nextest: Command) -> Result<ExitStatus> {
     nextest.stderr(Stdio::piped());
     let child = tokio::process::Command::from(nextest).spawn();
     let mut child = Running(child.context("cargo-nextest cannot be started")?);
-    let mut ran = Ran::default();
+    let mut test_run = TestRun::default();
     if let Some(stderr) = child.0.stderr.take() {
         let mut lines = BufReader::new(stderr).lines();
         while let Some(line) = lines.next_line().await? {
-            ran.read(&line);
-            tell(&line);
+            test_run.read(&line);
+            print_status(&line);
         }
     }
     let status = child.0.wait().await?;
-    for line in ran.closing_lines() {
-        tell(&line);
+    for line in test_run.closing_lines() {
+        print_status(&line);
     }
     Ok(status)
 }
 
-impl Ran {
+impl TestRun {
     fn read(&mut self, line: &str) {
         let plain = without_colours(line);
         let words = plain.trim_start();
         if words.starts_with("Summary [") {
             self.summary = vec![line.to_owned()];
         } else if !self.summary.is_empty() && !words.starts_with("error:") {
-            // Nothing but the tests that failed follows it; they are named once more after the table.
+            // Only failed tests follow the summary; they are repeated after the table.
             self.summary.push(line.to_owned());
         } else if let Some(test) = ended(words) {
             self.tests.push(test);
@@ -76,8 +76,8 @@ impl Ran {
     }
 }
 
-/// A test that ended, from a line such as `PASS [   0.312s] (3/3) houston-api events::replays`; with `--stress`,
-/// `[1/20]` stands before the count.
+/// Duration and name from a line such as `PASS [   0.312s] (3/3) houston-api events::replays`; with `--stress` the count
+/// is preceded by `[1/20]`.
 fn ended(line: &str) -> Option<(Duration, String)> {
     let (status, rest) = line.split_once(" [")?;
     if !["PASS", "FAIL", "SIGNAL", "TIMEOUT", "LEAK", "SLOW+PASS"].iter().any(|word| status.starts_with(word))
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn slowest_tests_come_before_the_summary() {
-        let mut ran = Ran::default();
+        let mut test_run = TestRun::default();
         for line in [
             "    Starting 3 tests across 1 binary",
             "        PASS [   0.011s] (1/3) nt a",
@@ -117,10 +117,10 @@ mod tests {
             "        FAIL [   0.185s] (2/3) nt c",
             "error: test run failed",
         ] {
-            ran.read(line);
+            test_run.read(line);
         }
         assert_eq!(
-            ran.closing_lines(),
+            test_run.closing_lines(),
             [
                 "slowest tests:",
                 "    0.312 s  nt::it b",
@@ -133,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_to_a_run_without_a_summary() {
-        let mut ran = Ran::default();
-        ran.read("error: could not compile `houston-api`");
-        assert!(ran.closing_lines().is_empty());
+    fn run_without_a_summary_has_no_closing_lines() {
+        let mut test_run = TestRun::default();
+        test_run.read("error: could not compile `houston-api`");
+        assert!(test_run.closing_lines().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! A folder for everything temporary that children make, removed even if they were killed before they could.
+//! A temporary folder for child processes, removed even if they were killed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tempfile::TempDir;
 
-/// How long servers of killed children may take to let go of their files.
+/// How long servers of killed children may keep files open.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The folder; removed when this is dropped.
+/// The temporary folder; removed when this is dropped.
 #[derive(Debug)]
 pub struct Scratch(TempDir);
 
 impl Scratch {
     pub fn new() -> Result<Self> {
-        // Short: sockets lie in it, and their paths must be.
+        // A short name: the paths of sockets are limited.
         let folder = tempfile::Builder::new().prefix("houston-x-").tempdir()?;
-        // Under root, Postgres runs as another user, who must be able to pass.
+        // Under root, Postgres runs as another user, who needs access to the folder.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         Ok(Self(folder))
     }

@@ -1,13 +1,14 @@
-//! Running a command until it ends, or until a signal asks it to.
+//! Runs a command until it ends or a signal arrives.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::console::tell;
+use crate::console::print_status;
 
-/// Runs `command` to its end, or to the first SIGINT or SIGTERM, which drops it. An error is printed after `program`.
+/// Runs `command` to its end. SIGINT and SIGTERM drop it; the exit code is then 130 or 143. Errors are printed with the
+/// prefix `program`.
 #[must_use]
 pub fn run_until_stopped(program: &str, command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
     let run = || -> Result<ExitCode> {
@@ -23,12 +24,12 @@ pub fn run_until_stopped(program: &str, command: impl Future<Output = Result<Exi
         })
     };
     run().unwrap_or_else(|error| {
-        tell(&format!("{program}: {error:#}"));
+        print_status(&format!("{program}: {error:#}"));
         ExitCode::FAILURE
     })
 }
 
 fn stopped(program: &str, code: u8) -> ExitCode {
-    tell(&format!("{program}: stopped, and all it had started"));
+    print_status(&format!("{program}: stopped, including all child processes"));
     ExitCode::from(code)
 }

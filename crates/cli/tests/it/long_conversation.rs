@@ -4,10 +4,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use houston_testkit::model_server::{Call, Gate, ModelServer, Reply, said};
+use houston_testkit::model_server::{Call, Gate, ModelServer, Reply, without_system_context};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_houston::{PATIENCE, TestHouston};
 
 /// What a summarising model is told, in short.
 const SUMMARISES: &str = "You summarise";
@@ -52,11 +52,11 @@ fn variables(url: &str, history: &'static str) -> Vec<(&'static str, String)> {
     named.chain([("OPENAI_BASE_URL", url.to_owned())]).collect()
 }
 
-fn worker(house: &House, url: &str, history: &'static str) -> houston_testkit::process::Process {
+fn worker(houston: &TestHouston, url: &str, history: &'static str) -> houston_testkit::process::Process {
     let variables = variables(url, history);
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    house.worker_with(&variables)
+    houston.worker_with(&variables)
 }
 
 /// The messages of each request that was no request for a summary, without system prompt and system context.
@@ -70,8 +70,8 @@ fn sent(model: &ModelServer) -> Vec<Vec<Value>> {
             messages.into_iter().filter(|message| message["role"] != "system").collect();
         let last = &mut messages.last_mut().unwrap()["content"];
         let told = last.as_str().unwrap().to_owned();
-        assert_ne!(said(&told), told, "each request ends with the system context");
-        *last = said(&told).into();
+        assert_ne!(without_system_context(&told), told, "each request ends with the system context");
+        *last = without_system_context(&told).into();
         messages
     };
     messages.map(talk).collect()
@@ -95,15 +95,15 @@ fn assert_accepted(messages: &[Value]) {
     assert!(open.is_empty());
 }
 
-async fn compressions(house: &House, goal: &str) -> Vec<Value> {
-    let page = house.get(&format!("/v1/goals/{goal}/compressions")).await;
+async fn compressions(houston: &TestHouston, goal: &str) -> Vec<Value> {
+    let page = houston.get(&format!("/v1/goals/{goal}/compressions")).await;
     page["data"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_that_outgrows_its_budget_is_summarised_and_goes_on_valid_stable_and_whole() {
+async fn conversation_over_budget_is_compressed_and_stays_valid() {
     const TURNS: usize = 30;
-    let house = House::start();
+    let houston = TestHouston::start();
     let summaries = AtomicUsize::new(0);
     let model = ModelServer::start(move |call: &Call| {
         if summarises(call) {
@@ -114,14 +114,14 @@ async fn a_conversation_that_outgrows_its_budget_is_summarised_and_goes_on_valid
     })
     .await
     .unwrap();
-    let goal = house.goal("whales").await;
-    let _worker = worker(&house, &model.url(), "3600");
+    let goal = houston.goal("whales").await;
+    let _worker = worker(&houston, &model.url(), "3600");
     for nth in 0..TURNS {
-        let posted = house.post(&goal, &nth.to_string(), &message(nth)).await;
-        assert_eq!(house.answered(&posted).await["status"], "answered", "message {nth}");
+        let posted = houston.post(&goal, &nth.to_string(), &message(nth)).await;
+        assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered", "message {nth}");
     }
 
-    let mut made = compressions(&house, &goal).await;
+    let mut made = compressions(&houston, &goal).await;
     made.reverse();
     assert!(made.len() >= 2, "{made:?}");
     for (nth, one) in made.iter().enumerate() {
@@ -145,8 +145,8 @@ async fn a_conversation_that_outgrows_its_budget_is_summarised_and_goes_on_valid
     assert!(asked[1].contains("SUMMARY 1"), "the second summarises the first, too");
     assert!(!asked[1].contains("Message 0:"), "and not what that stands for");
 
-    read_by_people(&house, &goal, TURNS).await;
-    told_and_counted(&house, &goal, &made).await;
+    read_by_people(&houston, &goal, TURNS).await;
+    told_and_counted(&houston, &goal, &made).await;
 }
 
 /// What is sent stays about as long as it was, is accepted, and changes only when it is compressed.
@@ -176,11 +176,11 @@ fn judge_requests(requests: &[Vec<Value>], compressions: usize) {
 }
 
 /// Nothing of it is missing, and nothing of Houston's is in it.
-async fn read_by_people(house: &House, goal: &str, turns: usize) {
+async fn read_by_people(houston: &TestHouston, goal: &str, turns: usize) {
     let mut entries = Vec::new();
     let mut cursor = String::new();
     loop {
-        let page = house.get(&format!("/v1/goals/{goal}/history?limit=100{cursor}")).await;
+        let page = houston.get(&format!("/v1/goals/{goal}/history?limit=100{cursor}")).await;
         entries.extend(page["data"].as_array().unwrap().iter().cloned());
         let Some(next) = page["next_cursor"].as_str() else { break };
         cursor = format!("&cursor={next}");
@@ -188,13 +188,13 @@ async fn read_by_people(house: &House, goal: &str, turns: usize) {
     // Message, call, result, answer, result.
     assert_eq!(entries.len(), 5 * turns, "people read all of it");
     assert!(!entries.iter().any(|entry| entry.to_string().contains(MARK)));
-    assert_eq!(house.said(goal).await.len(), turns);
+    assert_eq!(houston.agent_texts(goal).await.len(), turns);
 }
 
 /// Streams tell of each compression, and what it cost is counted with its run.
-async fn told_and_counted(house: &House, goal: &str, made: &[Value]) {
+async fn told_and_counted(houston: &TestHouston, goal: &str, made: &[Value]) {
     let told = Mutex::new(Vec::new());
-    house
+    houston
         .watch_with(&format!("/v1/goals/{goal}/events?after=0"), |event| {
             if event["name"] == "houston.context.compressed" {
                 told.lock().unwrap().push(event["value"].clone());
@@ -209,15 +209,15 @@ async fn told_and_counted(house: &House, goal: &str, made: &[Value]) {
         }
     }
     let run = made[0]["run_id"].as_str().unwrap();
-    let calls = house.get(&format!("/v1/runs/{run}/model_calls")).await;
+    let calls = houston.get(&format!("/v1/runs/{run}/model_calls")).await;
     let summaries =
         calls["data"].as_array().unwrap().iter().filter(|call| call["usage"]["input_tokens"] == 900);
     assert_eq!(summaries.count(), 1, "{calls}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_dies_after_a_compression_leaves_it_to_the_next() {
-    let house = House::start();
+async fn compression_survives_the_crash_of_its_worker() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let held = gate.clone();
     let model = ModelServer::start(move |call: &Call| {
@@ -230,8 +230,8 @@ async fn a_worker_that_dies_after_a_compression_leaves_it_to_the_next() {
     })
     .await
     .unwrap();
-    let goal = house.goal("crash").await;
-    let mut first = worker(&house, &model.url(), "1600");
+    let goal = houston.goal("crash").await;
+    let mut first = worker(&houston, &model.url(), "1600");
     let is_short = |body: &[u8]| {
         let body = String::from_utf8_lossy(body);
         body.contains(MARK) && !body.contains(SUMMARISES)
@@ -240,17 +240,17 @@ async fn a_worker_that_dies_after_a_compression_leaves_it_to_the_next() {
     let mut nth = 0;
     while !model.journal().exchanges().iter().any(|exchange| is_short(&exchange.body)) {
         assert!(nth < 20, "never compressed");
-        last = house.post(&goal, &nth.to_string(), &message(nth)).await;
+        last = houston.post(&goal, &nth.to_string(), &message(nth)).await;
         let path = format!("/v1/messages/{}", last["id"].as_str().unwrap());
         let held = || model.journal().exchanges().iter().any(|exchange| is_short(&exchange.body));
-        house.until(&path, "answered, or held", |message| message["status"] == "answered" || held()).await;
+        houston.wait_until(&path, "answered, or held", |message| message["status"] == "answered" || held()).await;
         nth += 1;
     }
     first.kill().unwrap();
-    let _second = worker(&house, &model.url(), "1600");
+    let _second = worker(&houston, &model.url(), "1600");
     gate.open();
-    assert_eq!(house.answered(&last).await["status"], "answered");
-    let made = compressions(&house, &goal).await;
+    assert_eq!(houston.wait_until_answered(&last).await["status"], "answered");
+    let made = compressions(&houston, &goal).await;
     assert_eq!(made.len(), 1, "{made:?}");
     let requests = sent(&model);
     let short: Vec<&Vec<Value>> =
@@ -261,8 +261,8 @@ async fn a_worker_that_dies_after_a_compression_leaves_it_to_the_next() {
     let asked = model.journal().exchanges();
     let asked = asked.iter().filter(|exchange| String::from_utf8_lossy(&exchange.body).contains(SUMMARISES));
     assert_eq!(asked.count(), 1, "nobody summarises again");
-    assert_eq!(house.get(&format!("/v1/runs/{}", last["run_id"].as_str().unwrap())).await["attempt"], 2);
-    assert_eq!(house.said(&goal).await.len(), nth);
+    assert_eq!(houston.get(&format!("/v1/runs/{}", last["run_id"].as_str().unwrap())).await["attempt"], 2);
+    assert_eq!(houston.agent_texts(&goal).await.len(), nth);
 }
 
 fn too_long() -> Reply {
@@ -274,8 +274,8 @@ fn too_long() -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_finds_a_conversation_too_long_gets_a_shorter_one_once() {
-    let house = House::start();
+async fn context_overflow_is_compressed_and_retried_once() {
+    let houston = TestHouston::start();
     // Houston has room for far more than the model takes.
     let model = ModelServer::start(|call: &Call| {
         let texts = call.user_texts().concat();
@@ -289,13 +289,13 @@ async fn a_model_that_finds_a_conversation_too_long_gets_a_shorter_one_once() {
     })
     .await
     .unwrap();
-    let goal = house.goal("too long").await;
-    let _worker = worker(&house, &model.url(), "50000");
+    let goal = houston.goal("too long").await;
+    let _worker = worker(&houston, &model.url(), "50000");
     for nth in 0..7 {
-        let posted = house.post(&goal, &nth.to_string(), &message(nth)).await;
-        assert_eq!(house.answered(&posted).await["status"], "answered", "message {nth}");
+        let posted = houston.post(&goal, &nth.to_string(), &message(nth)).await;
+        assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered", "message {nth}");
     }
-    let made = compressions(&house, &goal).await;
+    let made = compressions(&houston, &goal).await;
     assert_eq!(made.len(), 1, "{made:?}");
     assert_eq!(made[0]["reason"], "context_length");
     // Six messages of two calls; refused, summarised, and the two calls of the seventh.
@@ -303,16 +303,16 @@ async fn a_model_that_finds_a_conversation_too_long_gets_a_shorter_one_once() {
     sent(&model).iter().for_each(|messages| assert_accepted(messages));
 
     let calls = model.journal().calls();
-    let refused = house.post(&goal, "refused", "whatever you send").await;
-    assert_eq!(house.answered(&refused).await["status"], "failed");
+    let refused = houston.post(&goal, "refused", "whatever you send").await;
+    assert_eq!(houston.wait_until_answered(&refused).await["status"], "failed");
     assert_eq!(model.journal().calls() - calls, 3, "refused, summarised, refused: once is enough");
-    let run = house.get(&format!("/v1/runs/{}", refused["run_id"].as_str().unwrap())).await;
+    let run = houston.get(&format!("/v1/runs/{}", refused["run_id"].as_str().unwrap())).await;
     assert_eq!(run["error"]["code"], "CONTEXT_LENGTH_EXCEEDED", "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_nobody_can_summarise_an_extract_of_what_was_said_does() {
-    let house = House::start();
+async fn failed_compression_falls_back_to_an_extract() {
+    let houston = TestHouston::start();
     let model =
         ModelServer::start(
             |call: &Call| {
@@ -321,13 +321,13 @@ async fn when_nobody_can_summarise_an_extract_of_what_was_said_does() {
         )
         .await
         .unwrap();
-    let goal = house.goal("extract").await;
-    let _worker = worker(&house, &model.url(), "1600");
+    let goal = houston.goal("extract").await;
+    let _worker = worker(&houston, &model.url(), "1600");
     for nth in 0..10 {
-        let posted = house.post(&goal, &nth.to_string(), &message(nth)).await;
-        assert_eq!(house.answered(&posted).await["status"], "answered", "message {nth}");
+        let posted = houston.post(&goal, &nth.to_string(), &message(nth)).await;
+        assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered", "message {nth}");
     }
-    let made = compressions(&house, &goal).await;
+    let made = compressions(&houston, &goal).await;
     assert!(!made.is_empty());
     for one in made {
         assert_eq!((&one["model"], &one["cost"]), (&Value::Null, &Value::Null));
@@ -339,8 +339,8 @@ async fn when_nobody_can_summarise_an_extract_of_what_was_said_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_long_run_is_summarised_between_its_steps_and_keeps_what_it_was_asked() {
-    let house = House::start();
+async fn long_run_is_compressed_between_steps_and_keeps_its_task() {
+    let houston = TestHouston::start();
     let model = ModelServer::start(|call: &Call| {
         if summarises(call) {
             return Reply::text("SUMMARY: notes were written.");
@@ -365,11 +365,11 @@ async fn one_long_run_is_summarised_between_its_steps_and_keeps_what_it_was_aske
     })
     .await
     .unwrap();
-    let goal = house.goal("one run").await;
-    let _worker = worker(&house, &model.url(), "1200");
-    let posted = house.post(&goal, "1", "Write down all you know of whales, please").await;
-    assert_eq!(house.answered(&posted).await["status"], "answered");
-    let made = compressions(&house, &goal).await;
+    let goal = houston.goal("one run").await;
+    let _worker = worker(&houston, &model.url(), "1200");
+    let posted = houston.post(&goal, "1", "Write down all you know of whales, please").await;
+    assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered");
+    let made = compressions(&houston, &goal).await;
     assert!(!made.is_empty());
     let requests = sent(&model);
     requests.iter().for_each(|messages| assert_accepted(messages));
@@ -378,6 +378,6 @@ async fn one_long_run_is_summarised_between_its_steps_and_keeps_what_it_was_aske
         assert!(summary.contains("word for word:\\nWrite down all you know of whales, please"), "{summary}");
         assert_eq!(short[1]["role"], "assistant");
     }
-    let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
+    let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
     assert!(history["data"].as_array().unwrap().len() > 10);
 }

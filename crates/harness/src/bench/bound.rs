@@ -1,7 +1,7 @@
-//! The bound of the machine: the statements of a run in a bare loop, without Houston around them.
+//! The upper bound of the machine: the SQL statements of a run in a bare loop, without Houston.
 //!
-//! The texts are those of the service, taken from `crates/store/.sqlx`; `pgbench` sends them, prepared, as fast as
-//! Postgres takes them.
+//! The statements are the service's own, from `crates/store/.sqlx`; `pgbench` sends them, prepared, as fast as Postgres
+//! executes them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,9 +17,10 @@ use super::statement::{fill, quote, statements};
 use super::{Size, workload};
 use crate::proc;
 use houston_xtask::child::quietly;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::psql;
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Bound {
     pub(crate) runs: usize,
@@ -27,21 +28,21 @@ pub(crate) struct Bound {
     pub(crate) postgres_cpu_ms_per_run: f64,
 }
 
-/// More than any machine does in a second: how many threads are made for each second of the loop.
+/// Threads inserted per second of the loop: more than any machine can use up.
 const MOST_PER_SECOND: usize = 2_000;
 
-/// The model call of a run, of which nobody knows what it cost.
+/// The model call of a run; it has no price.
 const CALL: &str = r#"{"provider": "bound", "model": "bound", "iteration": 1, "reported": false, "usage": {
     "input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0}}"#;
 
-/// Measures it; `sample` is what a run of the service wrote.
+/// Measures the bound; `sample` is what a run of the service wrote. `None` without `pgbench`.
 pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) -> Result<Option<Bound>> {
     let Ok(pgbench) = psql::program(servers, "pgbench") else {
-        tell("bound: left out, `pgbench` is not installed beside this Postgres");
+        print_status("bound: skipped, `pgbench` is not installed beside this Postgres");
         return Ok(None);
     };
     let clients = size.concurrency;
-    tell(&format!("bound: the same statements in a bare loop, {clients} at once"));
+    print_status(&format!("bound: the same statements in a bare loop, {clients} concurrently"));
     let each = usize::try_from(size.saturated.as_secs())? * MOST_PER_SECOND / clients;
     ask(servers, &set_up(sample, clients * (each + 1)))?;
     let folder = tempfile::tempdir()?;
@@ -54,14 +55,15 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
     command.arg("--file").arg(&script).arg(servers.database_url());
     let postgres = servers.postgres_pid().context("Postgres has no process id")?;
     let cpu = proc::cpu(postgres)?;
-    let said = tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    let output = tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
     let spent = proc::cpu(postgres)? - cpu;
     let number = |start: &str| -> Option<f64> {
-        let line = said.lines().find_map(|line| line.strip_prefix(start))?;
+        let line = output.lines().find_map(|line| line.strip_prefix(start))?;
         line.split([' ', '/']).next()?.parse().ok()
     };
-    let runs = number("number of transactions actually processed: ").context("pgbench did not count")?;
-    let rate = number("tps = ").context("pgbench did not measure")?;
+    let runs = number("number of transactions actually processed: ")
+        .context("pgbench printed no number of transactions")?;
+    let rate = number("tps = ").context("pgbench printed no tps")?;
     let done =
         ask(servers, "select count(*) from houston.runs where status = 'completed' and model = 'bound'")?;
     ensure!(done.parse::<f64>()? == runs, "{done} runs of {runs} were completed by the bare loop");
@@ -73,7 +75,7 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
     }))
 }
 
-/// Threads for the loop, a worker that lives as long as it takes, and their numbers.
+/// Inserts threads for the loop and a worker with a lease of an hour.
 fn set_up(sample: &Sample, threads: usize) -> String {
     let tenant = &sample.tenant;
     format!(
@@ -92,7 +94,8 @@ fn set_up(sample: &Sample, threads: usize) -> String {
     )
 }
 
-/// Of whom, the limits of `jobs/orchestrator.toml`, for which run, and the limits of `jobs/session_archive.toml`.
+/// Parameters of `store::history::context`: the agentable, limits as in `jobs/orchestrator.toml`, the run, limits as in
+/// `jobs/session_archive.toml`.
 const CONTEXT: [&str; 12] =
     [":agentable::uuid", "20", "500", "10", "200", "20", "1000", "10", "200", ":run::uuid", "5", "1000"];
 
@@ -101,7 +104,8 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     let statement = |name: &str, values: &[&str]| -> Result<String> {
         let text =
             statements.get(name).with_context(|| format!("`{name}` is not among the prepared queries"))?;
-        fill(text, values).with_context(|| format!("`{name}` has changed: mend `bench/bound.rs`"))
+        fill(text, values)
+            .with_context(|| format!("`{name}` has other parameters now: change `bench/bound.rs`"))
     };
     let (content, tenant) = (quote(&workload::content()), quote(&sample.tenant));
     let post = ["t.id", "gen_random_uuid()", "gen_random_uuid()", &content, "'{}'::jsonb", "null", "null"];
@@ -124,7 +128,7 @@ fn loop_script(statements: &BTreeMap<String, String>, sample: &Sample) -> Result
     Ok(script)
 }
 
-/// What the service's last commit says, parameter by parameter.
+/// The parameters of `store::step::commit`, as in the service's last commit.
 fn commit_values(sample: &Sample) -> Vec<String> {
     let array = |items: &[String], kind: &str| {
         let items: Vec<String> = items.iter().map(|item| quote(item)).collect();
@@ -162,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_statements_of_the_service_fit_the_loop() {
+    fn statements_of_the_service_fit_the_loop() {
         let sample = Sample {
             tenant: "t".into(),
             entry: "[]".into(),

@@ -1,46 +1,48 @@
-//! How fast a cancelled run lets go of its model: from the request, sent, to the model's server seeing its line
-//! closed. The API and the worker are processes of their own, since what is measured is the way between them: over
+//! How fast a cancelled run closes its connection to the model: from sending the cancel request until the model server
+//! sees the connection closed. API and worker are separate processes, since the way between them is measured: over
 //! Redis, and without it over Postgres.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use houston_testkit::model_server::{Ending, Journal, Keep, ModelServer, Prepared, Reply, Wire};
+use houston_protocol::message::{AcceptedMessageResponse, MessageResponse};
+use houston_testkit::model_server::{Ending, Journal, JournalDetail, ModelServer, Prepared, Reply, Wire};
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::spread::Spread;
 use crate::http::Connection;
-use crate::installation::{self, goal};
+use crate::installation::{self, goal, user};
 use houston_xtask::child::quietly;
-use houston_xtask::console::{Progress, tell};
+use houston_xtask::console::{Progress, print_status};
 
-/// How long anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The model writes on for a minute, a word each 100 ms: none of its answers ends by itself.
+/// The model streams for a minute, a word every 100 ms: no answer ends by itself.
 const WORDS: usize = 600;
 const PACE: Duration = Duration::from_millis(100);
-/// Nobody listens there.
+/// A URL at which no Redis listens.
 const NO_REDIS: &str = "redis://127.0.0.1:1";
 
-/// What came out.
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Cancel {
-    /// Of each: so many cancelled, half of them by a message that interrupts.
+    /// Cancelled runs per measurement; a third of the cancels are messages that interrupt.
     pub(crate) runs: usize,
     pub(crate) with_redis_ms: Spread,
     pub(crate) without_redis_ms: Spread,
 }
 
-/// Measures `runs` (and half as many that interrupts began) on each way.
+/// Measures `runs` runs, and the `runs / 2` runs that interrupting messages start, with Redis and without.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, runs: usize) -> Result<Cancel> {
-    let with_redis = way(program, servers, servers.redis_url(), runs).await?;
-    let without_redis = way(program, servers, NO_REDIS, runs).await?;
+    let with_redis = cancel_times(program, servers, servers.redis_url(), runs).await?;
+    let without_redis = cancel_times(program, servers, NO_REDIS, runs).await?;
     ensure!(with_redis.len() == without_redis.len(), "not every run was cancelled");
     Ok(Cancel {
         runs: with_redis.len(),
@@ -49,51 +51,56 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, runs: usize) 
     })
 }
 
-async fn way(program: &Path, servers: &TestServers, redis: &str, runs: usize) -> Result<Vec<Duration>> {
+async fn cancel_times(
+    program: &Path,
+    servers: &TestServers,
+    redis: &str,
+    runs: usize,
+) -> Result<Vec<Duration>> {
     let text = "word ".repeat(WORDS);
     let reply = Reply::text(text).in_pieces(WORDS).every(PACE);
     let reply = Reply::prepared(&Prepared::new(&reply, Wire::OpenAiChat));
     let model = ModelServer::start(move |_| reply.clone()).await?;
     let journal = model.journal();
-    journal.keep(Keep::Times);
-    let pair = Pair::start(program, servers, redis, &model.url())?;
+    journal.set_detail(JournalDetail::Times);
+    let pair = ApiAndWorker::start(program, servers, redis, &model.url())?;
     let mut client = Client { connection: Connection::open(pair.address, &pair.key).await?, journal };
     let goals = client.goals(runs).await?;
     let mut begun = Vec::with_capacity(runs);
     for goal in &goals {
         begun.push(client.post(goal, json!({"content": "write"})).await?);
     }
-    client.until_open(runs).await?;
+    client.wait_until_open(runs).await?;
     let name = if redis == NO_REDIS { "without Redis" } else { "with Redis" };
     let mut progress = Progress::new(&format!("cancel: {name}"), (runs + runs / 2) as u64);
     let (mut times, mut next) = (Vec::new(), Vec::new());
     for (nth, (goal, message)) in goals.iter().zip(&begun).enumerate() {
         let sent = Instant::now();
         if nth % 2 == 0 {
-            client.cancel(message.run_id.as_deref()).await?;
+            client.cancel(message.message.run_id).await?;
         } else {
             let body = json!({"content": "no, this", "double_texting": "interrupt"});
             next.push(client.post(goal, body).await?);
         }
-        times.push(client.until_left(times.len() + 1).await? - sent);
+        times.push(client.wait_until_closed(times.len() + 1).await? - sent);
         progress.step();
     }
-    // What the interrupts began.
-    client.until_open(next.len()).await?;
+    // The runs that the interrupting messages have started.
+    client.wait_until_open(next.len()).await?;
     for message in next {
-        let message: Message =
-            client.connection.get(&format!("/v1/messages/{}", message.id)).await?.json()?;
+        let message: MessageResponse =
+            client.connection.get(&format!("/v1/messages/{}", message.message.id)).await?.json()?;
         let sent = Instant::now();
-        client.cancel(message.run_id.as_deref()).await?;
-        times.push(client.until_left(times.len() + 1).await? - sent);
+        client.cancel(message.run_id).await?;
+        times.push(client.wait_until_closed(times.len() + 1).await? - sent);
         progress.step();
     }
     pair.end()?;
     Ok(times)
 }
 
-/// An API and a worker.
-struct Pair {
+/// An API process and a worker process.
+struct ApiAndWorker {
     serve: Process,
     work: Process,
     address: SocketAddr,
@@ -101,7 +108,7 @@ struct Pair {
     _folder: TempDir,
 }
 
-impl Pair {
+impl ApiAndWorker {
     fn start(program: &Path, servers: &TestServers, redis: &str, model: &str) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("houston-harness-").tempdir()?;
         let command = |arguments: &[&str]| {
@@ -136,18 +143,6 @@ impl Pair {
     }
 }
 
-/// Whatever has an id and belongs to a run.
-#[derive(Debug, Deserialize)]
-struct Message {
-    id: String,
-    run_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Made {
-    id: String,
-}
-
 struct Client<'j> {
     connection: Connection,
     journal: &'j Journal,
@@ -155,39 +150,38 @@ struct Client<'j> {
 
 impl Client<'_> {
     async fn goals(&mut self, count: usize) -> Result<Vec<String>> {
-        tell(&format!("cancel: making {count} goals"));
-        let user = json!({"name": "bench"}).to_string();
+        print_status(&format!("cancel: creating {count} goals"));
         let mut goals = Vec::with_capacity(count);
         for _ in 0..count {
-            // All of them are held at once: more than one user may have.
-            let user: Made = self.connection.post("/v1/users", &user).await?.json()?;
-            goals.push(goal(&mut self.connection, &user.id, "bench").await?);
+            // A user each: fairness limits how many runs of one user are held at once.
+            let user = user(&mut self.connection, "bench").await?;
+            goals.push(goal(&mut self.connection, &user, "bench").await?);
         }
         Ok(goals)
     }
 
-    async fn post(&mut self, goal: &str, body: serde_json::Value) -> Result<Message> {
+    async fn post(&mut self, goal: &str, body: serde_json::Value) -> Result<AcceptedMessageResponse> {
         let path = format!("/v1/goals/{goal}/messages");
         self.connection.post(&path, &body.to_string()).await?.json()
     }
 
-    async fn cancel(&mut self, run: Option<&str>) -> Result<()> {
+    async fn cancel(&mut self, run: Option<impl Display>) -> Result<()> {
         let path = format!("/v1/runs/{}/cancel", run.context("the message has no run")?);
         self.connection.post(&path, "{}").await?.json::<serde_json::Value>()?;
         Ok(())
     }
 
-    async fn until_open(&self, count: usize) -> Result<()> {
+    async fn wait_until_open(&self, count: usize) -> Result<()> {
         let open = self.journal.wait_until(PATIENCE, |journal| journal.open() == count).await;
         ensure!(open, "{} of {count} runs reached the model", self.journal.open());
-        // Into the middle of their answers.
+        // Until all are in the middle of their answers.
         tokio::time::sleep(PACE * 3).await;
         Ok(())
     }
 
-    /// When the `count`th line was closed by the service.
-    async fn until_left(&self, count: usize) -> Result<Instant> {
-        let left = |journal: &Journal| {
+    /// When the service closed its `count`th connection to the model.
+    async fn wait_until_closed(&self, count: usize) -> Result<Instant> {
+        let closed = |journal: &Journal| {
             let mut ends: Vec<Instant> = journal
                 .exchanges()
                 .iter()
@@ -197,8 +191,8 @@ impl Client<'_> {
             ends.sort_unstable();
             ends
         };
-        let seen = self.journal.wait_until(PATIENCE, |journal| left(journal).len() >= count).await;
-        ensure!(seen, "a cancelled run went on");
-        left(self.journal).get(count - 1).copied().context("a line that was closed is open again")
+        let reached = self.journal.wait_until(PATIENCE, |journal| closed(journal).len() >= count).await;
+        ensure!(reached, "a cancelled run did not close its connection to the model");
+        closed(self.journal).get(count - 1).copied().context("fewer connections are closed than before")
     }
 }

@@ -1,4 +1,4 @@
-//! What Postgres counts, asked through `psql`.
+//! Counters and rows of Postgres, read through `psql`.
 
 use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
@@ -6,19 +6,19 @@ use serde::Deserialize;
 
 use houston_xtask::psql::Psql;
 
-/// Counts since the cluster was made.
+/// Counters since the cluster was created.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Counters {
-    /// Transactions that wrote something: those wait for the disk.
+    /// Transactions that wrote; only these wait for the disk.
     pub(crate) commits: u64,
-    /// Bytes of the write-ahead log.
+    /// Size of the write-ahead log, in bytes.
     pub(crate) wal: u64,
-    /// Bytes of the tables and indexes of Houston.
+    /// Size of Houston's tables and indexes, in bytes.
     pub(crate) stored: u64,
 }
 
 impl Counters {
-    /// The counts now. They are exact: unlike the statistics views, none of them is delayed.
+    /// The current values. They are exact; the statistics views of Postgres lag behind.
     pub(crate) fn read(servers: &TestServers) -> Result<Self> {
         let counts = ask(
             servers,
@@ -41,7 +41,7 @@ impl Counters {
     }
 }
 
-/// What a run of the workload writes, for the bare loop to write the same.
+/// What a run of the workload writes, so that the bare loop can write the same.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) tenant: String,
@@ -52,7 +52,7 @@ pub(crate) struct Sample {
     pub(crate) last_event: String,
 }
 
-/// Reads what the latest run wrote.
+/// Reads what the latest completed run wrote.
 pub(crate) fn sample(servers: &TestServers) -> Result<Sample> {
     let sample = ask(
         servers,
@@ -71,12 +71,12 @@ pub(crate) fn sample(servers: &TestServers) -> Result<Sample> {
     serde_json::from_str(&sample).with_context(|| format!("psql answered {sample}"))
 }
 
-/// How many rows there are in `table`, which may have a condition.
+/// Number of rows in `table`, which may include a condition: `houston.runs where status = 'running'`.
 pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
     Ok(ask(servers, &format!("select count(*) from {table}"))?.parse()?)
 }
 
-/// Milliseconds from the storing of a message to the claim of its run, as Postgres' clock saw the latest `runs`.
+/// Milliseconds from storing a message to the claim of its run, by Postgres' clock, of the latest `runs` runs.
 pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f64>> {
     let times = ask(
         servers,
@@ -88,7 +88,7 @@ pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f6
     Ok(times.lines().filter_map(|time| time.parse().ok()).collect())
 }
 
-/// One statement, or several; the answer as text, fields and rows on lines.
+/// Executes one or more statements; returns the rows as text, one per line.
 pub(crate) fn ask(servers: &TestServers, sql: &str) -> Result<String> {
     Psql::of(servers)?.ask(sql)
 }

@@ -1,4 +1,4 @@
-//! One user posts far more than can be answered: what another user notices of it.
+//! One user posts far more messages than can be answered: how long another user's messages wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,50 +9,52 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::installation::BenchInstallation;
 use super::spread::Spread;
-use super::stage::Stage;
 use super::{Size, database, workload};
 use crate::installation::goal;
-use houston_xtask::console::{Progress, tell};
+use houston_xtask::console::{Progress, print_status};
 
-/// Goals the flood is spread over; one more takes a tenth of it alone.
+/// Goals that get 90 % of the flood; one further goal gets a tenth of it alone.
 const GOALS: usize = 1_000;
-/// Messages of one transaction, when the flood is laid out through SQL.
+/// Messages per transaction when the backlog is inserted with SQL.
 const AT_ONCE: usize = 1_000;
-/// Clients that go on posting while the other user is measured.
+/// Clients that keep posting while the other user is measured.
 const CLIENTS: usize = 4;
-/// Between two messages of the other user.
+/// Pause between two messages of the other user.
 const GAP: Duration = Duration::from_millis(20);
-/// How long the other user's runs may take to start.
+/// Timeout for the start of the other user's runs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Flood {
-    /// Messages that waited unread when the measuring began.
+    /// Unread messages when the measurement began.
     pub(crate) waiting: u64,
-    /// Posted over HTTP meanwhile: accepted, and refused with 429.
+    /// Messages posted over HTTP during the measurement and accepted with 202.
     pub(crate) accepted: u64,
+    /// The same, rejected with 429.
     pub(crate) refused: u64,
-    /// Message stored → run claimed, of the other user, by Postgres' clock: before, and meanwhile.
+    /// The other user's messages: stored → run claimed, by Postgres' clock, before the flood and during it.
     pub(crate) start_before_ms: Spread,
     pub(crate) start_meanwhile_ms: Spread,
 }
 
-/// Measures the other user alone, then again while the flood waits and goes on.
-pub(crate) async fn measure(stage: &Stage<'_>, size: Size) -> Result<Flood> {
-    let other = Party::new(stage, "other", size.flood_runs / 4).await?;
-    let start_before_ms = other.starts(stage, size.flood_runs).await?;
+/// Measures the other user alone, then again during the flood.
+pub(crate) async fn measure(installation: &BenchInstallation<'_>, size: Size) -> Result<Flood> {
+    let other = BenchUser::new(installation, "other", size.flood_runs / 4).await?;
+    let start_before_ms = other.starts(installation, size.flood_runs).await?;
 
-    let flooding = Party::new(stage, "flooding", GOALS + 1).await?;
-    tell(&format!("flood: {} messages of one user", size.flood));
-    lay_out(stage, &flooding, size.flood)?;
+    let flooding = BenchUser::new(installation, "flooding", GOALS + 1).await?;
+    print_status(&format!("flood: {} messages of one user", size.flood));
+    insert_backlog(installation, &flooding, size.flood)?;
     let waiting = database::count(
-        stage.servers,
+        installation.servers,
         &format!("houston.run_locks l, generate_series(1, l.unread) where l.user_id = '{}'", flooding.id),
     )?;
     let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new([AtomicU64::new(0), AtomicU64::new(0)]));
-    let mut clients = post_on(stage, &flooding, &stop, &counts).await?;
-    let start_meanwhile_ms = other.starts(stage, size.flood_runs).await?;
+    let mut clients = keep_posting(installation, &flooding, &stop, &counts).await?;
+    let start_meanwhile_ms = other.starts(installation, size.flood_runs).await?;
     stop.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
@@ -62,18 +64,18 @@ pub(crate) async fn measure(stage: &Stage<'_>, size: Size) -> Result<Flood> {
 }
 
 /// A user with goals.
-struct Party {
-    /// As Postgres writes it, without hyphens.
+struct BenchUser {
+    /// UUID without hyphens.
     id: String,
     goals: Arc<Vec<String>>,
 }
 
-impl Party {
-    async fn new(stage: &Stage<'_>, name: &str, count: usize) -> Result<Self> {
-        let user = stage.houston.user(name).await?;
-        let mut connection = stage.houston.connect().await?;
+impl BenchUser {
+    async fn new(installation: &BenchInstallation<'_>, name: &str, count: usize) -> Result<Self> {
+        let user = installation.houston.user(name).await?;
+        let mut connection = installation.houston.connect().await?;
         let mut goals = Vec::with_capacity(count);
-        let mut progress = Progress::new(&format!("making goals: {name}"), count as u64);
+        let mut progress = Progress::new(&format!("creating goals: {name}"), count as u64);
         for _ in 0..count {
             goals.push(goal(&mut connection, &user, name).await?);
             progress.step();
@@ -81,25 +83,25 @@ impl Party {
         Ok(Self { id: bare(&user).to_owned(), goals: Arc::new(goals) })
     }
 
-    /// Posts `count` messages, one after the other to each goal in turn, and says how long each waited for a run.
-    async fn starts(&self, stage: &Stage<'_>, count: usize) -> Result<Spread> {
-        let mut connection = stage.houston.connect().await?;
+    /// Posts `count` messages to the goals in turn; returns how long each waited until its run was claimed.
+    async fn starts(&self, installation: &BenchInstallation<'_>, count: usize) -> Result<Spread> {
+        let mut connection = installation.houston.connect().await?;
         let message = workload::message();
         let mut progress = Progress::new("flood: messages of another user", count as u64);
-        let before = database::count(stage.servers, &self.runs("true"))?;
+        let before = database::count(installation.servers, &self.runs("true"))?;
         for goal in self.goals.iter().cycle().take(count) {
             tokio::time::sleep(GAP).await;
             connection.post(&format!("/v1/goals/{goal}/messages"), &message).await?.json::<Value>()?;
             progress.step();
         }
         let end = Instant::now() + PATIENCE;
-        while database::count(stage.servers, &self.runs("started_at is null"))? > 0 {
-            ensure!(Instant::now() < end, "messages of the other user were not taken");
+        while database::count(installation.servers, &self.runs("started_at is null"))? > 0 {
+            ensure!(Instant::now() < end, "messages of the other user were not claimed");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let runs = database::count(stage.servers, &self.runs("true"))? - before;
+        let runs = database::count(installation.servers, &self.runs("true"))? - before;
         let times = database::ask(
-            stage.servers,
+            installation.servers,
             &format!(
                 "select extract(epoch from started_at - created_at) * 1000 from {} \
                   order by created_at desc limit {runs}",
@@ -116,21 +118,21 @@ impl Party {
     }
 }
 
-/// The UUID of an id as the API shows it.
-fn bare(shown: &str) -> &str {
-    shown.rsplit('_').next().unwrap_or(shown)
+/// The UUID of an API id: `user_agent_00aa` is `00aa`.
+fn bare(id: &str) -> &str {
+    id.rsplit('_').next().unwrap_or(id)
 }
 
-/// Posts through SQL, past the cap: what a user could pile up before there was one.
-fn lay_out(stage: &Stage<'_>, flooding: &Party, messages: usize) -> Result<()> {
-    let mut progress = Progress::new("flood: laying it out", messages as u64);
+/// Posts messages with SQL, which bypasses the limit on waiting messages.
+fn insert_backlog(installation: &BenchInstallation<'_>, flooding: &BenchUser, messages: usize) -> Result<()> {
+    let mut progress = Progress::new("flood: inserting the backlog", messages as u64);
     let goals: Vec<String> = flooding.goals.iter().map(|goal| format!("'{}'", bare(goal))).collect();
     let goals = format!("array[{}]::uuid[]", goals.join(", "));
     for begin in (0..messages).step_by(AT_ONCE) {
         let end = messages.min(begin + AT_ONCE) - 1;
         let text = workload::content().replace('\'', "''");
         database::ask(
-            stage.servers,
+            installation.servers,
             &format!(
                 "select count(p.seq) from generate_series({begin}, {end}) n
                   cross join lateral (select ({goals})[case when n % 10 = 0 then 1 else 2 + n % {GOALS} end] as goal) g
@@ -144,16 +146,16 @@ fn lay_out(stage: &Stage<'_>, flooding: &Party, messages: usize) -> Result<()> {
     Ok(())
 }
 
-/// Clients of the flooding user that post as fast as they are answered, until `stop`.
-async fn post_on(
-    stage: &Stage<'_>,
-    flooding: &Party,
+/// Starts clients of the flooding user that post as fast as they get responses, until `stop`.
+async fn keep_posting(
+    installation: &BenchInstallation<'_>,
+    flooding: &BenchUser,
     stop: &Arc<AtomicBool>,
     counts: &Arc<[AtomicU64; 2]>,
 ) -> Result<JoinSet<Result<()>>> {
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
-        let mut connection = stage.houston.connect().await?;
+        let mut connection = installation.houston.connect().await?;
         let (goals, stop, counts) = (Arc::clone(&flooding.goals), Arc::clone(stop), Arc::clone(counts));
         clients.spawn(async move {
             let message = workload::message();
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_as_postgres_takes_it() {
+    fn bare_id_has_no_prefix() {
         assert_eq!(bare("user_agent_00aa"), "00aa");
     }
 }

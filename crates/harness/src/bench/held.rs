@@ -1,4 +1,4 @@
-//! Runs that wait for a slow model: what each costs in memory.
+//! Memory per run that waits for a slow model.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,69 +8,71 @@ use houston_testkit::model_server::Gate;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use super::installation::BenchInstallation;
 use super::report::megabytes;
 use super::spread::round;
-use super::stage::Stage;
 use super::{database, workload};
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 
-/// How long all of them may take to reach the model, or to end.
+/// Timeout for all runs to reach the model, or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often memory is measured.
+const MEASURE_INTERVAL: Duration = Duration::from_millis(250);
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Held {
     pub(crate) runs: usize,
-    /// Whether each has a client that reads its stream.
+    /// Whether each run has a client that reads its stream.
     pub(crate) streamed: bool,
-    /// From the first POST until the model has been asked for all of them.
+    /// From the first POST until the model has the calls of all runs.
     pub(crate) seconds_to_hold: f64,
-    /// From the model's first answer until all of them are over.
+    /// From the model's first answer until all runs have ended.
     pub(crate) seconds_to_end: f64,
     pub(crate) peak_mb: f64,
     pub(crate) kb_per_run: f64,
-    /// Some seconds after the last one ended.
+    /// Memory some seconds after the last run ended.
     pub(crate) after_mb: f64,
 }
 
+/// Holds `runs` runs for the time `hold`; `rest` is the memory at rest, in bytes.
 pub(crate) async fn measure(
-    stage: &Stage<'_>,
+    installation: &BenchInstallation<'_>,
     runs: usize,
     hold: Duration,
     streamed: bool,
     rest: u64,
 ) -> Result<Held> {
     let kind = if streamed { "with a stream each" } else { "without streams" };
-    tell(&format!("holding {runs} runs, {kind}"));
-    let goals = stage.goals(runs).await?;
+    print_status(&format!("holding {runs} runs, {kind}"));
+    let goals = installation.goals(runs).await?;
     let gate = Gate::new();
-    stage.answer_behind(&gate);
+    installation.answer_behind(&gate);
     let began = Instant::now();
     let mut clients = JoinSet::new();
     if streamed {
-        watch(stage, &goals, &mut clients).await?
+        watch(installation, &goals, &mut clients).await?
     } else {
-        post(stage, &goals, &mut clients).await?
+        post(installation, &goals, &mut clients).await?
     }
-    // A client that fails ends this at once.
-    let held = stage.model.journal().wait_until(PATIENCE, |journal| journal.open() >= runs).await;
-    ensure!(held, "only {} of {runs} runs reached the model", stage.model.journal().open());
+    // A client's error is returned by `join_next` below.
+    let held = installation.model.journal().wait_until(PATIENCE, |journal| journal.open() >= runs).await;
+    ensure!(held, "only {} of {runs} runs reached the model", installation.model.journal().open());
     let seconds_to_hold = round(began.elapsed().as_secs_f64());
     let (mut peak, end) = (0, Instant::now() + hold);
     while Instant::now() < end {
-        peak = peak.max(stage.rss()?);
-        tokio::time::sleep(LOOK).await;
+        peak = peak.max(installation.rss()?);
+        tokio::time::sleep(MEASURE_INTERVAL).await;
     }
     let began = Instant::now();
     gate.open();
     while let Some(client) = clients.join_next().await {
         client??;
-        peak = peak.max(stage.rss()?);
+        peak = peak.max(installation.rss()?);
     }
-    until_all_ended(stage).await?;
+    wait_until_all_ended(installation).await?;
     let seconds_to_end = round(began.elapsed().as_secs_f64());
-    stage.answer_at_once();
+    installation.answer_at_once();
     tokio::time::sleep(hold).await;
     let kb_per_run = round(peak.saturating_sub(rest) as f64 / runs as f64 / 1000.0);
     let held = Held {
@@ -80,17 +82,21 @@ pub(crate) async fn measure(
         seconds_to_end,
         peak_mb: megabytes(peak),
         kb_per_run,
-        after_mb: megabytes(stage.rss()?),
+        after_mb: megabytes(installation.rss()?),
     };
-    tell(&format!("  {:.1} MB at most: {kb_per_run:.1} KB each", held.peak_mb));
+    print_status(&format!("  {:.1} MB at most: {kb_per_run:.1} KB each", held.peak_mb));
     Ok(held)
 }
 
-/// A client for each, which posts and reads the stream.
-async fn watch(stage: &Stage<'_>, goals: &Arc<Vec<String>>, clients: &mut JoinSet<Result<()>>) -> Result<()> {
+/// A client per goal that posts and reads the stream.
+async fn watch(
+    installation: &BenchInstallation<'_>,
+    goals: &Arc<Vec<String>>,
+    clients: &mut JoinSet<Result<()>>,
+) -> Result<()> {
     let texts = Arc::new((workload::message(), workload::answer()));
     for nth in 0..goals.len() {
-        let mut connection = stage.houston.connect().await?;
+        let mut connection = installation.houston.connect().await?;
         let (goals, texts) = (Arc::clone(goals), Arc::clone(&texts));
         clients.spawn(async move {
             workload::run(&mut connection, &goals[nth], &texts.0, &texts.1).await.map(drop)
@@ -99,11 +105,15 @@ async fn watch(stage: &Stage<'_>, goals: &Arc<Vec<String>>, clients: &mut JoinSe
     Ok(())
 }
 
-/// A few clients, which post and go.
-async fn post(stage: &Stage<'_>, goals: &Arc<Vec<String>>, clients: &mut JoinSet<Result<()>>) -> Result<()> {
+/// A few clients that post without reading streams.
+async fn post(
+    installation: &BenchInstallation<'_>,
+    goals: &Arc<Vec<String>>,
+    clients: &mut JoinSet<Result<()>>,
+) -> Result<()> {
     const AT_ONCE: usize = 16;
     for client in 0..AT_ONCE {
-        let (mut connection, goals) = (stage.houston.connect().await?, Arc::clone(goals));
+        let (mut connection, goals) = (installation.houston.connect().await?, Arc::clone(goals));
         clients.spawn(async move {
             let message = workload::message();
             for goal in goals.iter().skip(client).step_by(AT_ONCE) {
@@ -116,10 +126,10 @@ async fn post(stage: &Stage<'_>, goals: &Arc<Vec<String>>, clients: &mut JoinSet
     Ok(())
 }
 
-async fn until_all_ended(stage: &Stage<'_>) -> Result<()> {
+async fn wait_until_all_ended(installation: &BenchInstallation<'_>) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let open = database::count(stage.servers, "houston.run_locks where run_open")?;
+        let open = database::count(installation.servers, "houston.run_locks where run_open")?;
         if open == 0 {
             return Ok(());
         }

@@ -1,7 +1,7 @@
-//! One agentable with 10,000 closed sessions and 1,000,000 entries: what a search in them takes, and what closing a
-//! session takes that is as long as all of them together.
+//! One agentable with 10,000 closed sessions and 1,000,000 entries: the time of a search in them, and of closing one
+//! session with all these entries.
 //!
-//! On a Postgres of its own with fsync off, as in [`scale`](super::scale). Times are round trips of `pgbench`.
+//! Uses its own Postgres with fsync off, like [`scale`](super::scale). Times are round trips of `pgbench`.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,20 +16,20 @@ use super::scale::durations;
 use super::spread::round;
 use super::statement::{fill, statements};
 use houston_xtask::child::quietly;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::programs;
 use houston_xtask::psql;
 
 const SESSIONS: u32 = 10_000;
-/// A tenth, to see that it works.
+/// A tenth, to see that the measurement works.
 const QUICK_SESSIONS: u32 = 1_000;
 const SEARCHES: u32 = 600;
 const CLOSINGS: u32 = 200;
-/// In ms.
-const AIM: f64 = 20.0;
+/// Target of a search at p95, in ms.
+const TARGET: f64 = 20.0;
 
-/// What the agent looks for, by the number of the search: what stands once in a hundred sessions, what stands in nearly
-/// every one, several of each, a word with a slip of the pen, nothing there is, and the same within a timeframe.
+/// The query of search `:n`, in turn: a rare word (in one of a hundred sessions), a word in nearly every session, some
+/// words of both sorts, a misspelt word, a word that does not occur, and a frequent word within a timeframe.
 const QUERY: &str = "(case :n % 6 when 0 then bench.word(9000 + :n) when 1 then bench.word(1 + :n % 40)
     when 2 then bench.word(1 + :n % 100) || ' ' || bench.word(500 + :n) || ' ' || bench.word(9000 + :n)
     when 3 then overlay(bench.word(3007 + 8 * :n) placing 'q' from 4 for 1) when 4 then 'xyzzy' || :n
@@ -45,29 +45,33 @@ struct Times {
     max: f64,
 }
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct History {
     sessions: u32,
     entries: u32,
     search_ms: Times,
-    /// The search that took longest in the middle, of the six sorts.
+    /// The highest median among the six sorts of query.
     slowest_sort_p50_ms: f64,
     close_all_entries_ms: Times,
     close_ten_entries_ms: Times,
 }
 
-/// Measures it; `None` without `pgbench`.
+/// Measures searches and closing a session; `None` without `pgbench`.
 pub(crate) async fn measure(quick: bool) -> Result<Option<History>> {
     let servers = programs::servers(|config| config.fsync = false)?;
     let Ok(pgbench) = psql::program(&servers, "pgbench") else { return Ok(None) };
     let sessions = if quick { QUICK_SESSIONS } else { SESSIONS };
-    tell(&format!("history: seeding {sessions} sessions with {} entries", sessions * 100));
+    print_status(&format!("history: seeding {sessions} sessions with {} entries", sessions * 100));
     psql::migrate(&servers)?;
     seed(&servers, sessions).await?;
-    tell("history: searches, then closings");
+    print_status("history: searches, then closings");
     let statements = statements()?;
     let text = |name: &str, values: &[&str]| -> Result<String> {
-        fill(statements.get(name).with_context(|| format!("`{name}` is not prepared"))?, values)
+        fill(
+            statements.get(name).with_context(|| format!("`{name}` is not among the prepared queries"))?,
+            values,
+        )
     };
     let user = "'01900000-0001-7000-8000-000000000000'::uuid";
     let tenant = "'01900000-0000-7000-8000-000000000000'::uuid";
@@ -75,7 +79,10 @@ pub(crate) async fn measure(quick: bool) -> Result<Option<History>> {
     let find = text("store::session_search::find", &find)?;
     let searched = durations(&servers, &pgbench, &find, SEARCHES).await?;
     let search_ms = Times::of(searched.clone());
-    tell(&format!("history: a search takes {:.2} ms at p50, {:.2} ms at p95", search_ms.p50, search_ms.p95));
+    print_status(&format!(
+        "history: a search takes {:.2} ms at p50, {:.2} ms at p95",
+        search_ms.p50, search_ms.p95
+    ));
     let sorts = (0..6).map(|sort| Times::of(searched.iter().skip(sort).step_by(6).copied().collect()).p50);
     let close = async |agentable: u32| -> Result<Times> {
         let statement = format!(
@@ -118,15 +125,15 @@ impl Times {
 }
 
 impl History {
-    /// For people.
+    /// The table for people.
     pub(crate) fn table(&self) -> String {
         let line = |what: &str, times: &Times| {
             let Times { p50, p95, p99, max } = times;
             format!("{what:<44}{p50:>9.2}{p95:>9.2}{p99:>9.2}{max:>9.2}\n")
         };
-        let met = if self.search_ms.p95 <= AIM { "yes" } else { "NO" };
+        let met = if self.search_ms.p95 <= TARGET { "yes" } else { "NO" };
         format!(
-            "{:<44}{:>9}{:>9}{:>9}{:>9}\n{}{}{}search p95 ≤ {AIM} ms: {met} (slowest sort of query, p50: {:.2} ms)",
+            "{:<44}{:>9}{:>9}{:>9}{:>9}\n{}{}{}search p95 ≤ {TARGET} ms: {met} (slowest sort of query, p50: {:.2} ms)",
             "ms",
             "p50",
             "p95",

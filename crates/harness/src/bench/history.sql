@@ -1,5 +1,5 @@
--- One agentable with a year of closed sessions, and others in the same tables: :sessions of a hundred entries each, and
--- as many of a thousand others. Words are drawn from 20,000, the first much more often than the last, as in any language.
+-- One agentable with :sessions closed sessions of a hundred entries each, and as many closed sessions of a thousand other
+-- agentables in the same tables. Words are drawn from 20,000 with a skewed frequency, as in natural language.
 set session_replication_role = replica;
 set synchronous_commit = off;
 create schema bench;

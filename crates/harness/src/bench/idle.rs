@@ -1,44 +1,45 @@
-//! One run after the other, with nothing else to do: how long each part takes.
+//! Latency without load: one run after the other.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use houston_testkit::model_server::Keep;
+use houston_testkit::model_server::JournalDetail;
 use serde::Serialize;
 
 use super::database;
+use super::installation::BenchInstallation;
 use super::spread::Spread;
-use super::stage::Stage;
 use super::workload;
 use houston_xtask::console::Progress;
 
-/// Between two runs: long enough for the last one's commits to be over, and for caches of the processor to cool.
+/// Pause between two runs: long enough for the commits of the last run to end and for processor caches to cool.
 const GAP: Duration = Duration::from_millis(10);
-/// Runs before the first that counts.
+/// Runs that are not counted.
 const WARM_UP: usize = 20;
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Idle {
-    /// POST sent → answered.
+    /// POST sent → response received.
     pub(crate) accepted_ms: Spread,
     /// Message stored → run claimed, by Postgres' clock.
     pub(crate) claimed_ms: Spread,
-    /// POST sent → the model's server has the request.
+    /// POST sent → model call received by the model server.
     pub(crate) post_to_start_ms: Spread,
     /// POST sent → first event of the stream.
     pub(crate) first_event_ms: Spread,
     /// POST sent → first piece of the answer.
     pub(crate) first_text_ms: Spread,
-    /// POST sent → clean end of the stream, the answer complete.
+    /// POST sent → end of the stream, with the complete answer.
     pub(crate) done_ms: Spread,
 }
 
-pub(crate) async fn measure(stage: &Stage<'_>, runs: usize) -> Result<Idle> {
-    let goals = stage.goals(WARM_UP + runs).await?;
+pub(crate) async fn measure(installation: &BenchInstallation<'_>, runs: usize) -> Result<Idle> {
+    let goals = installation.goals(WARM_UP + runs).await?;
     let (message, answer) = (workload::message(), workload::answer());
-    let mut connection = stage.houston.connect().await?;
-    let journal = stage.model.journal();
-    journal.keep(Keep::Times);
+    let mut connection = installation.houston.connect().await?;
+    let journal = installation.model.journal();
+    journal.set_detail(JournalDetail::Times);
     let mut progress = Progress::new("idle: one run after the other", runs as u64);
     let mut timings = Vec::with_capacity(runs);
     let mut starts = Vec::with_capacity(runs);
@@ -46,16 +47,16 @@ pub(crate) async fn measure(stage: &Stage<'_>, runs: usize) -> Result<Idle> {
         tokio::time::sleep(GAP).await;
         journal.clear();
         let timing = workload::run(&mut connection, goal, &message, &answer).await?;
-        let asked = journal.last().context("the model was not asked")?.at;
+        let asked = journal.last().context("the model server received no call")?.at;
         if nth >= WARM_UP {
             starts.push(asked - timing.posted);
             timings.push(timing);
             progress.step();
         }
     }
-    journal.keep(Keep::Counts);
+    journal.set_detail(JournalDetail::Counts);
     journal.clear();
-    let claimed = database::pick_up_times(stage.servers, runs)?;
+    let claimed = database::pick_up_times(installation.servers, runs)?;
     Ok(Idle {
         accepted_ms: Spread::of(timings.iter().map(|timing| timing.accepted - timing.posted)),
         claimed_ms: Spread::of(claimed.into_iter().map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1000.0))),

@@ -1,8 +1,8 @@
-//! Measurements: one process of Houston on a real Postgres (fsync on) and a real Redis, with a model that answers
-//! at once, so that what is measured is Houston.
+//! Benchmarks: one Houston process on a real Postgres (fsync on) and a real Redis, with a model that answers at once,
+//! so that only Houston is measured.
 //!
-//! Everything runs on one machine, the load and the model beside the service: processor time per run is the
-//! number to compare between machines and rivals, the others are what was left over.
+//! The load generator and the model run on the same machine as the service. So compare processor time per run
+//! between machines and with other systems; latency and throughput depend on how many cores are left.
 
 mod bound;
 pub(crate) mod cancel;
@@ -12,12 +12,12 @@ mod flood;
 mod held;
 pub(crate) mod history;
 mod idle;
+mod installation;
 mod machine;
 pub(crate) mod report;
 mod saturated;
 pub(crate) mod scale;
 pub(crate) mod spread;
-mod stage;
 mod statement;
 pub(crate) mod tokens;
 mod workload;
@@ -28,39 +28,39 @@ use std::time::Duration;
 use anyhow::Result;
 use houston_testkit::servers::TestServers;
 
-use houston_xtask::console::tell;
-use report::{More, Report, Settings};
-use stage::{Replies, Stage};
+use houston_xtask::console::print_status;
+use installation::{BenchInstallation, Replies};
+use report::{Measurements, Report, Settings};
 
-/// How much is measured.
+/// The size of the measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Runs one after the other.
+    /// Runs of the idle part, one after the other.
     pub(crate) idle_runs: usize,
-    /// How long the saturated part takes, about.
+    /// Approximate duration of the saturated part.
     pub(crate) saturated: Duration,
-    /// Runs at once in that part.
+    /// Concurrent runs in the saturated part.
     pub(crate) concurrency: usize,
-    /// How many runs are held at once, one after the other.
+    /// Numbers of runs held at once; one measurement each.
     pub(crate) held: &'static [usize],
     /// How long they are held.
     pub(crate) hold: Duration,
-    /// How many runs are cancelled, on each way a cancellation may take.
+    /// Runs to cancel, with Redis and without.
     pub(crate) cancelled: usize,
-    /// Messages one user has waiting while another is measured.
+    /// Waiting messages of one user while another user is measured.
     pub(crate) flood: usize,
-    /// Messages of that other user.
+    /// Messages of the other user.
     pub(crate) flood_runs: usize,
-    /// Tokens of each answer, where what a token costs is measured.
+    /// Tokens per answer in the token measurement.
     pub(crate) tokens: usize,
-    /// Turns of the conversation that is told in four ways.
+    /// Turns of the conversation that is run with four configurations.
     pub(crate) turns: usize,
-    /// Turns of one that is compared with a new one.
+    /// Age, in turns, of the agentable that is compared with a new one.
     pub(crate) long: usize,
 }
 
 impl Size {
-    /// What the report of record is made with: about two minutes.
+    /// For published figures: about two minutes.
     pub(crate) const FULL: Self = Self {
         idle_runs: 500,
         saturated: Duration::from_secs(12),
@@ -74,7 +74,7 @@ impl Size {
         turns: 500,
         long: 10_000,
     };
-    /// Enough to see whether it works: half a minute.
+    /// To see that the measurements work: half a minute.
     pub(crate) const QUICK: Self = Self {
         idle_runs: 50,
         saturated: Duration::from_secs(3),
@@ -90,48 +90,48 @@ impl Size {
     };
 }
 
-/// Measures everything.
+/// Runs all measurements.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, size: Size) -> Result<Report> {
     machine::allow_many_files()?;
-    let stage = Stage::set(program, servers, Replies::Text).await?;
-    let rest = stage.rest(size.hold).await?;
-    tell(&format!("at rest: {:.1} MB", report::megabytes(rest.rss)));
-    let idle = idle::measure(&stage, size.idle_runs).await?;
-    let saturated = saturated::measure(&stage, size, &rest).await?;
-    let sample = database::sample(stage.servers)?;
-    stage.strike()?;
+    let installation = BenchInstallation::start(program, servers, Replies::Text).await?;
+    let rest = installation.rest(size.hold).await?;
+    print_status(&format!("at rest: {:.1} MB", report::megabytes(rest.rss)));
+    let idle = idle::measure(&installation, size.idle_runs).await?;
+    let saturated = saturated::measure(&installation, size, &rest).await?;
+    let sample = database::sample(installation.servers)?;
+    installation.stop_and_check()?;
 
     let bound = bound::measure(servers, size, &sample).await?;
 
     let mut held = Vec::new();
     for streamed in [true, false] {
-        // A fresh process, so that memory which earlier load left behind is not counted.
-        let stage = Stage::set(program, servers, Replies::Text).await?;
-        let rest = stage.rest(Duration::from_secs(1)).await?;
+        // A new process, so that memory left over from earlier load is not counted.
+        let installation = BenchInstallation::start(program, servers, Replies::Text).await?;
+        let rest = installation.rest(Duration::from_secs(1)).await?;
         for runs in size.held {
-            held.push(held::measure(&stage, *runs, size.hold, streamed, rest.rss).await?);
+            held.push(held::measure(&installation, *runs, size.hold, streamed, rest.rss).await?);
         }
-        stage.strike()?;
+        installation.stop_and_check()?;
     }
 
-    let stage = Stage::set(program, servers, Replies::Tool).await?;
-    let rest_with_tools = stage.rest(size.hold).await?;
-    let with_tool = saturated::measure(&stage, size, &rest_with_tools).await?;
-    stage.strike()?;
+    let installation = BenchInstallation::start(program, servers, Replies::Tool).await?;
+    let rest_with_tools = installation.rest(size.hold).await?;
+    let with_tool = saturated::measure(&installation, size, &rest_with_tools).await?;
+    installation.stop_and_check()?;
     let scale = scale::measure().await?;
 
     let tokens = tokens::measure(program, servers, size.tokens).await?;
 
-    // Last, since its runs do not complete.
+    // Late, since its runs do not complete.
     let cancel = cancel::measure(program, servers, size.cancelled).await?;
 
-    // The last: what it leaves behind is not waited for.
-    let stage = Stage::set(program, servers, Replies::Text).await?;
-    let flood = flood::measure(&stage, size).await?;
+    // Last: its backlog is not waited for.
+    let installation = BenchInstallation::start(program, servers, Replies::Text).await?;
+    let flood = flood::measure(&installation, size).await?;
 
     let settings = Settings::of(size, servers)?;
     Ok(Report::of(
         settings,
-        More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens },
+        Measurements { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens },
     ))
 }

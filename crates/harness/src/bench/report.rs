@@ -1,4 +1,4 @@
-//! What came out: one object for programs, one table for people.
+//! The report: a JSON object for programs, a table for people.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ use super::conversation::{Conversation, Flat};
 use super::flood::Flood;
 use super::held::Held;
 use super::idle::Idle;
+use super::installation::Rest;
 use super::saturated::{Saturated, Shares};
 use super::scale::Scale;
 use super::spread::{Spread, round};
-use super::stage::Rest;
 use super::tokens::Tokens;
 use super::{Size, database, machine, workload};
 
-/// The whole outcome.
+/// The JSON object: headline figures, settings, and under `more` every measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     post_to_start_ms: Spread,
@@ -35,16 +35,17 @@ pub(crate) struct Report {
     more: Parts,
 }
 
+/// Resident memory, in MB.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Memory {
     rest: f64,
-    /// Of runs whose model is being waited for.
+    /// Per 1,000 runs that wait for the model.
     per_1000_held: f64,
-    /// The same with a client that reads the stream of each.
+    /// The same, with a client that reads the stream of each run.
     per_1000_streamed: f64,
 }
 
-/// What it was measured with.
+/// Machine and settings of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Settings {
     processor: String,
@@ -74,9 +75,9 @@ impl Settings {
     }
 }
 
-/// Every part as it was measured.
+/// The results of all measurements.
 #[derive(Debug)]
-pub(crate) struct More {
+pub(crate) struct Measurements {
     pub(crate) rest: Rest,
     pub(crate) idle: Idle,
     pub(crate) saturated: Saturated,
@@ -105,15 +106,16 @@ struct Parts {
     tokens: Tokens,
 }
 
-/// Bytes in MB.
+/// Converts bytes to MB.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     round(bytes as f64 / 1e6)
 }
 
 impl Report {
-    pub(crate) fn of(settings: Settings, more: More) -> Self {
-        let More { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens } = more;
-        let dearest = |streamed: bool| {
+    pub(crate) fn of(settings: Settings, more: Measurements) -> Self {
+        let Measurements { rest, idle, saturated, bound, held, with_tool, cancel, flood, scale, tokens } =
+            more;
+        let most_memory = |streamed: bool| {
             held.iter()
                 .filter(|held| held.streamed == streamed)
                 .map(|held| held.kb_per_run)
@@ -121,8 +123,8 @@ impl Report {
         };
         let memory = Memory {
             rest: megabytes(rest.rss),
-            per_1000_held: dearest(false),
-            per_1000_streamed: dearest(true),
+            per_1000_held: most_memory(false),
+            per_1000_streamed: most_memory(true),
         };
         Self {
             post_to_start_ms: idle.post_to_start_ms,
@@ -151,7 +153,7 @@ impl Report {
         }
     }
 
-    /// The table: what was measured, what was aimed at, and the best of the rivals in that line.
+    /// The table: measured value, target, whether it is met, and the best figure of comparable systems.
     pub(crate) fn table(&self) -> String {
         let more = &self.more;
         let rows =
@@ -161,7 +163,7 @@ impl Report {
         let settings = &self.settings;
         let _ = write!(
             text,
-            "\n{} cores ({}), PostgreSQL {}, fsync {}; {} at once, {} pieces, {} bytes in and out; the load and \
+            "\n{} cores ({}), PostgreSQL {}, fsync {}; concurrency {}, {} pieces, {} bytes in and out; the load and \
              the model run on the same cores ({:.2} ms per run).",
             settings.cores,
             settings.processor,
@@ -187,7 +189,7 @@ impl Report {
         let memory = self.rss_mb;
         let tool = &more.saturated_with_send_message;
         vec![
-            ["", "measured", "aim", "met", "best rival"].map(str::to_owned),
+            ["", "measured", "target", "met", "best other"].map(str::to_owned),
             row("idle: POST to start, ms p50 / p99", spread(start), "≤ 5", at_most(start.p50, 5.0), ""),
             row("idle: first event, ms p50 / p99", spread(first), "≤ 5", at_most(first.p50, 5.0), "10 / 20"),
             row("idle: done, ms p50 / p99", spread(done), "≤ 12", at_most(done.p50, 12.0), "16 / 37"),
@@ -223,10 +225,10 @@ impl Report {
     }
 }
 
-/// The slowest counts: somebody has said stop.
+/// The target applies to p99: a user is waiting for the run to stop.
 fn cancel_rows(cancel: &Cancel) -> [[String; 5]; 2] {
     [
-        ("cancel to model's line closed, ms p50 / p99", cancel.with_redis_ms),
+        ("cancel to model connection closed, ms p50 / p99", cancel.with_redis_ms),
         ("  without Redis", cancel.without_redis_ms),
     ]
     .map(|(what, spread)| {
@@ -235,7 +237,7 @@ fn cancel_rows(cancel: &Cancel) -> [[String; 5]; 2] {
     })
 }
 
-/// What a user notices of another who floods.
+/// How long a user's messages wait while another user floods.
 fn flood_rows(flood: Flood) -> [[String; 5]; 2] {
     let spread = |spread: Spread| format!("{:.1} / {:.1}", spread.p50, spread.p99);
     let (before, meanwhile) = (flood.start_before_ms, flood.start_meanwhile_ms);
@@ -247,7 +249,7 @@ fn flood_rows(flood: Flood) -> [[String; 5]; 2] {
     ]
 }
 
-/// What a token costs on its way through.
+/// Latency and processor time per token.
 fn token_rows(tokens: Tokens) -> [[String; 5]; 2] {
     let (overhead, rate) = (tokens.overhead_ms, tokens.tokens_per_second);
     [
@@ -262,21 +264,21 @@ fn token_rows(tokens: Tokens) -> [[String; 5]; 2] {
     ]
 }
 
-fn row(what: &str, measured: String, aim: &str, met: &str, rival: &str) -> [String; 5] {
-    [what.to_owned(), measured, aim.to_owned(), met.to_owned(), rival.to_owned()]
+fn row(what: &str, measured: String, target: &str, met: &str, other: &str) -> [String; 5] {
+    [what.to_owned(), measured, target.to_owned(), met.to_owned(), other.to_owned()]
 }
 
-/// The table of the idle scale alone.
+/// The table of `--scale`.
 pub(crate) fn scale_table(scale: Scale) -> String {
-    render(&with_scale(vec![["", "measured", "aim", "met", ""].map(str::to_owned)], Some(scale)))
+    render(&with_scale(vec![["", "measured", "target", "met", ""].map(str::to_owned)], Some(scale)))
 }
 
-/// The table of a long conversation.
-pub(crate) fn conversation_table(told: &Conversation) -> String {
+/// The table of `--conversation`.
+pub(crate) fn conversation_table(conversation: &Conversation) -> String {
     let head =
-        ["", "tokens per turn", "in the end", "cached", "model calls", "US dollars"].map(str::to_owned);
+        ["", "tokens per turn", "at the end", "cached", "model calls", "US dollars"].map(str::to_owned);
     let mut rows = vec![head];
-    for way in &told.ways {
+    for way in &conversation.ways {
         rows.push([
             way.way.to_owned(),
             format!("{:.0}", way.tokens_per_turn),
@@ -286,21 +288,21 @@ pub(crate) fn conversation_table(told: &Conversation) -> String {
             way.cost.chars().take(7).collect(),
         ]);
     }
-    let Flat { turns, new_ms, old_ms, ratio } = told.flat;
+    let Flat { turns, new_ms, old_ms, ratio } = conversation.flat;
     render(&rows)
         + &format!(
-            "\n{} turns; a turn after {turns} others takes {:.1} ms (p99 {:.1}), one of a new agentable {:.1} ({:.1}): {ratio:.2}\n",
-            told.turns, old_ms.p50, old_ms.p99, new_ms.p50, new_ms.p99
+            "\n{} turns; a turn after {turns} others takes {:.1} ms (p99 {:.1}), a turn of a new agentable {:.1} ({:.1}): ratio {ratio:.2}\n",
+            conversation.turns, old_ms.p50, old_ms.p99, new_ms.p50, new_ms.p99
         )
 }
 
 fn with_scale(mut rows: Vec<[String; 5]>, scale: Option<Scale>) -> Vec<[String; 5]> {
     let lines = scale.iter().flat_map(Scale::lines);
-    rows.extend(lines.map(|[what, measured, aim, met]| [what, measured, aim, met, String::new()]));
+    rows.extend(lines.map(|[what, measured, target, met]| [what, measured, target, met, String::new()]));
     rows
 }
 
-/// Columns as wide as their widest field.
+/// Formats rows with columns as wide as their widest field.
 fn render<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let mut text = String::new();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -308,7 +310,7 @@ fn render<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
         let mut line = String::new();
         for (column, field) in row.iter().enumerate() {
             let padding = width(column) - field.chars().count();
-            // Names to the left, numbers to the right.
+            // The first column is left-aligned, the others right-aligned.
             let (before, after) = if column == 0 { (0, padding) } else { (padding, 0) };
             let _ = write!(line, "{}{field}{}  ", " ".repeat(before), " ".repeat(after));
         }

@@ -1,4 +1,4 @@
-//! As many runs as it can take: how many a second, and what each costs.
+//! Throughput under full load, and the cost of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,16 @@ use tokio::task::JoinSet;
 
 use super::Size;
 use super::database::Counters;
+use super::installation::{BenchInstallation, Rest};
 use super::spread::{Spread, round};
-use super::stage::{Rest, Stage};
 use super::workload::{self, Timing};
 use crate::proc;
 use houston_xtask::console::Progress;
 
-/// Runs that tell how fast it is, after as many that are not timed.
+/// Runs that estimate the throughput, after as many warm-up runs.
 const PROBE: usize = 600;
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Saturated {
     pub(crate) runs: usize,
@@ -27,18 +28,18 @@ pub(crate) struct Saturated {
     pub(crate) first_event_ms: Spread,
     pub(crate) done_ms: Spread,
     pub(crate) cpu_ms_per_run: Shares,
-    /// Transactions that wrote, without those the service makes at rest.
+    /// Transactions that wrote, minus those of the service at rest.
     pub(crate) commits_per_run: f64,
     pub(crate) wal_bytes_per_run: f64,
     /// Growth of all tables and indexes.
     pub(crate) bytes_per_turn: f64,
-    /// In how many pieces the text of a run came, on average: fewer than the model's when several were ready.
+    /// Mean number of pieces of a run's text: fewer than the model sent when several were ready at once.
     pub(crate) pieces_per_run: f64,
-    /// Of this program, which plays both client and model.
+    /// Processor time of this program, which is both client and model.
     pub(crate) load_cpu_ms_per_run: f64,
 }
 
-/// Split by process.
+/// Processor time by process.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Shares {
     pub(crate) houston: f64,
@@ -52,23 +53,27 @@ impl Shares {
     }
 }
 
-pub(crate) async fn measure(stage: &Stage<'_>, size: Size, rest: &Rest) -> Result<Saturated> {
-    let goals = stage.goals(2 * PROBE).await?;
-    drive(stage, &goals[..PROBE], size.concurrency, "warming up").await?;
+pub(crate) async fn measure(
+    installation: &BenchInstallation<'_>,
+    size: Size,
+    rest: &Rest,
+) -> Result<Saturated> {
+    let goals = installation.goals(2 * PROBE).await?;
+    drive(installation, &goals[..PROBE], size.concurrency, "warming up").await?;
     let began = Instant::now();
-    drive(stage, &goals[PROBE..], size.concurrency, "warming up").await?;
+    drive(installation, &goals[PROBE..], size.concurrency, "warming up").await?;
     let rate = PROBE as f64 / began.elapsed().as_secs_f64();
     let runs = (rate * size.saturated.as_secs_f64()).ceil().max(1.0) as usize;
 
-    let goals = stage.goals(runs).await?;
+    let goals = installation.goals(runs).await?;
     let own = std::process::id();
-    let (before, cpu, load) = (Counters::read(stage.servers)?, stage.cpu()?, proc::cpu(own)?);
+    let (before, cpu, load) = (Counters::read(installation.servers)?, installation.cpu()?, proc::cpu(own)?);
     let label = format!("saturated: {} at once", size.concurrency);
     let began = Instant::now();
-    let timings = drive(stage, &goals, size.concurrency, &label).await?;
+    let timings = drive(installation, &goals, size.concurrency, &label).await?;
     let seconds = began.elapsed().as_secs_f64();
-    let (spent, load) = (stage.cpu()?.since(cpu), proc::cpu(own)? - load);
-    let grown = Counters::read(stage.servers)?.since(before);
+    let (spent, load) = (installation.cpu()?.since(cpu), proc::cpu(own)? - load);
+    let grown = Counters::read(installation.servers)?.since(before);
 
     let per_run = |amount: f64| round(amount / runs as f64);
     let ms_per_run = |time: Duration| per_run(time.as_secs_f64() * 1000.0);
@@ -92,15 +97,20 @@ pub(crate) async fn measure(stage: &Stage<'_>, size: Size, rest: &Rest) -> Resul
     })
 }
 
-/// One run in each of `goals`, `concurrency` at once.
-async fn drive(stage: &Stage<'_>, goals: &[String], concurrency: usize, label: &str) -> Result<Vec<Timing>> {
+/// Drives one run in each of `goals`, `concurrency` at once.
+async fn drive(
+    installation: &BenchInstallation<'_>,
+    goals: &[String],
+    concurrency: usize,
+    label: &str,
+) -> Result<Vec<Timing>> {
     let mut progress = Progress::new(label, goals.len() as u64);
     let goals: Arc<[String]> = goals.into();
     let next = Arc::new(AtomicUsize::new(0));
     let texts = Arc::new((workload::message(), workload::answer()));
     let mut clients = JoinSet::new();
     for _ in 0..concurrency {
-        let mut connection = stage.houston.connect().await?;
+        let mut connection = installation.houston.connect().await?;
         let (goals, next, texts) = (Arc::clone(&goals), Arc::clone(&next), Arc::clone(&texts));
         clients.spawn(async move {
             let mut timings = Vec::new();

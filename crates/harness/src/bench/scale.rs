@@ -1,13 +1,13 @@
-//! Among 100,000 agentables that have nothing to do: what the sweep and a claim take.
+//! The time of the sweep and of a claim among 100,000 idle agentables.
 //!
-//! On a Postgres of its own with fsync off: a commit's wait for the disk is the same however many rows there are,
-//! and would hide what is measured. Times are round trips of `pgbench` over a unix socket, statements prepared.
+//! Uses its own Postgres with fsync off: the disk latency of a commit does not depend on the number of rows and would
+//! hide the difference. Times are round trips of `pgbench` over a unix socket, with prepared statements.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use houston_testkit::crowd::Crowd;
+use houston_testkit::seed_data::SeedData;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
@@ -15,41 +15,45 @@ use super::database::ask;
 use super::spread::{Spread, round};
 use super::statement::{fill, quote, statements};
 use houston_xtask::child::quietly;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::programs;
 use houston_xtask::psql;
 
-const CROWD: Crowd = Crowd::LARGE;
-/// The size of a sweep's page, as in `jobs/orchestrator.toml`.
+const SEED: SeedData = SeedData::LARGE;
+/// Page size of the sweep, as in `jobs/orchestrator.toml`.
 const PAGE: &str = "500";
 const SWEEPS: u32 = 500;
-/// Each needs an agentable that waits.
-const CLAIMS: u32 = CROWD.waiting - 500;
+/// Each claim needs a waiting agentable.
+const CLAIMS: u32 = SEED.waiting - 500;
 
+/// The result.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Scale {
     agentables: u32,
     messages: u32,
     seeded_s: f64,
-    /// A full page of those that wait.
+    /// A full page of waiting agentables.
     pub(crate) sweep_ms: Spread,
     pub(crate) claim_ms: Spread,
 }
 
-/// Measures it; `None` without `pgbench`.
+/// Measures sweep and claim; `None` without `pgbench`.
 pub(crate) async fn measure() -> Result<Option<Scale>> {
     let servers = programs::servers(|config| config.fsync = false)?;
     let Ok(pgbench) = psql::program(&servers, "pgbench") else {
-        tell("idle scale: left out, `pgbench` is not installed beside this Postgres");
+        print_status("idle scale: skipped, `pgbench` is not installed beside this Postgres");
         return Ok(None);
     };
-    let Crowd { agentables, runs, .. } = CROWD;
-    tell(&format!("idle scale: seeding {agentables} agentables with {} messages", agentables * runs * 2));
+    let SeedData { agentables, runs, .. } = SEED;
+    print_status(&format!(
+        "idle scale: seeding {agentables} agentables with {} messages",
+        agentables * runs * 2
+    ));
     psql::migrate(&servers)?;
     let began = Instant::now();
     let folder = tempfile::tempdir()?;
-    let script = folder.path().join("crowd.sql");
-    std::fs::write(&script, CROWD.script())?;
+    let script = folder.path().join("seed_data.sql");
+    std::fs::write(&script, SEED.script())?;
     let mut command = Command::new(psql::program(&servers, "psql")?);
     command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", servers.database_url(), "-f"]).arg(&script);
     tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
@@ -59,10 +63,13 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
 
     let statements = statements()?;
     let text = |name: &str, values: &[&str]| -> Result<String> {
-        fill(statements.get(name).with_context(|| format!("`{name}` is not prepared"))?, values)
+        fill(
+            statements.get(name).with_context(|| format!("`{name}` is not among the prepared queries"))?,
+            values,
+        )
     };
     let goal = "('01900000-0002-7000-8000-' || lpad(to_hex(:n::int), 12, '0'))::uuid";
-    let worker = format!("{}::uuid", quote(&Crowd::id("worker", 0)));
+    let worker = format!("{}::uuid", quote(&SeedData::id("worker", 0)));
     let sweep = text("store::sweep::due", &["'00000000-0000-0000-0000-000000000000'::uuid", PAGE, "10"])?;
     let claim = text(
         "store::claim::run",
@@ -80,19 +87,19 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
             "1800",
         ],
     )?;
-    tell("idle scale: sweeps, then claims");
+    print_status("idle scale: sweeps, then claims");
     let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;
     let claim_ms = times(&servers, &pgbench, &claim, CLAIMS).await?;
     let claimed = ask(&servers, "select count(*) from houston.runs where status = 'running'")?;
     ensure!(
-        claimed.parse::<u32>()? == CLAIMS + CROWD.driven,
+        claimed.parse::<u32>()? == CLAIMS + SEED.driven,
         "{claimed} runs are driven after {CLAIMS} claims"
     );
     let messages = agentables * runs * 2;
     Ok(Some(Scale { agentables, messages, seeded_s: round(seeded.as_secs_f64()), sweep_ms, claim_ms }))
 }
 
-/// How long each of `count` executions of `statement` took, one after the other; `:n` counts them from 0.
+/// Percentiles of [`durations`].
 async fn times(
     servers: &TestServers,
     pgbench: &std::path::Path,
@@ -102,7 +109,7 @@ async fn times(
     Ok(Spread::of(durations(servers, pgbench, statement, count).await?))
 }
 
-/// The same, each of them.
+/// Executes `statement` `count` times, one after the other (`:n` counts from 0); returns how long each took.
 pub(super) async fn durations(
     servers: &TestServers,
     pgbench: &std::path::Path,
@@ -134,7 +141,7 @@ pub(super) async fn durations(
 }
 
 impl Scale {
-    /// Its lines in the table: what, measured, aim, met.
+    /// Rows of the table: name, measured, target, met.
     pub(crate) fn lines(&self) -> [[String; 4]; 2] {
         let line = |what: &str, spread: Spread, most: f64| {
             let met = if spread.p99 <= most { "yes" } else { "NO" };

@@ -1,10 +1,10 @@
-//! Many measurements of one thing.
+//! Percentiles.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Where the middle lies, and the end, in milliseconds.
+/// Median and 99th percentile, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) p50: f64,
@@ -12,11 +12,11 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of these; zero of none.
+    /// The percentiles of `times`; 0 if there are none.
     pub(crate) fn of(times: impl IntoIterator<Item = Duration>) -> Self {
         let mut times: Vec<Duration> = times.into_iter().collect();
         times.sort_unstable();
-        // The nearest rank: an actual measurement, never an average of two.
+        // Nearest rank: always an actual measurement.
         let at = |percent: usize| {
             let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
             round(times.get(rank).map_or(0.0, |time| time.as_secs_f64() * 1000.0))
@@ -25,7 +25,7 @@ impl Spread {
     }
 }
 
-/// To three digits after the point: more is noise.
+/// Rounds to three decimals.
 pub(crate) fn round(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }

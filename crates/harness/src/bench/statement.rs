@@ -1,4 +1,4 @@
-//! The service's own statements, to be sent by others.
+//! The service's SQL statements, for `pgbench`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use houston_xtask::repository;
 
-/// The queries of the service by name, as they are prepared.
+/// The prepared queries of `crates/store/.sqlx`, by name.
 pub(crate) fn statements() -> Result<BTreeMap<String, String>> {
     #[derive(Deserialize)]
     struct Prepared {
@@ -25,23 +25,25 @@ pub(crate) fn statements() -> Result<BTreeMap<String, String>> {
     Ok(statements)
 }
 
-/// Puts `values` in the places of `$1`, `$2`, …; there must be as many as places.
+/// Replaces the parameters `$1`, `$2`, … by `values`; fails if their numbers differ.
 pub(crate) fn fill(text: &str, values: &[&str]) -> Result<String> {
     let mut filled = String::with_capacity(text.len());
     let (mut rest, mut highest) = (text, 0);
     while let Some((before, after)) = rest.split_once('$') {
         let end = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
-        let place: usize = after[..end].parse()?;
+        let parameter: usize = after[..end].parse()?;
         filled.push_str(before);
-        filled.push_str(values.get(place - 1).with_context(|| format!("there is no value for ${place}"))?);
-        highest = highest.max(place);
+        filled.push_str(
+            values.get(parameter - 1).with_context(|| format!("there is no value for ${parameter}"))?,
+        );
+        highest = highest.max(parameter);
         rest = &after[end..];
     }
-    ensure!(highest == values.len(), "{} values for {highest} places", values.len());
+    ensure!(highest == values.len(), "{} values for {highest} parameters", values.len());
     Ok(filled + rest)
 }
 
-/// As a literal of SQL.
+/// Quotes a text as an SQL literal.
 pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_filled_and_counted() {
+    fn parameters_are_filled_and_counted() {
         assert_eq!(fill("f($1, $2, $1)", &["a", "b"]).unwrap(), "f(a, b, a)");
         assert!(fill("f($1)", &["a", "b"]).is_err());
         assert!(fill("f($1, $10)", &["a"]).is_err());

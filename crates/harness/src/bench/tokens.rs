@@ -1,7 +1,7 @@
-//! What a streamed token costs, from the provider's socket to the frame on a client's.
+//! Latency and processor time of a streamed token, from the provider's socket to the SSE frame at the client.
 //!
-//! The model is a socket that writes the time into each of its tokens; the client takes the difference. Both are in
-//! this process, and so have one clock.
+//! The model writes the time into each token and the client takes the difference. Both are in this process and use one
+//! clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
+use houston_protocol::message::AcceptedMessageResponse;
 use houston_testkit::servers::TestServers;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -22,12 +23,12 @@ use crate::installation::{Installation, goal};
 use crate::proc;
 use houston_xtask::console::Progress;
 
-/// Between two tokens of an answer: fifty a second, as a fast model writes.
+/// Pause between two tokens of an answer: 50 tokens/s, as a fast model streams.
 const GAP: Duration = Duration::from_millis(20);
-/// Answers at once, and tokens of each.
+/// Concurrent answers.
 const ANSWERS: usize = 100;
 
-/// Of all tokens.
+/// The result, over all tokens.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Tokens {
     pub(crate) answers: usize,
@@ -35,16 +36,16 @@ pub(crate) struct Tokens {
     pub(crate) tokens_per_second: f64,
     /// Written by the provider → read by the client.
     pub(crate) overhead_ms: Spread,
-    /// Processor time of Houston, in µs.
+    /// Processor time of Houston per token, in µs.
     pub(crate) cpu_us_per_token: f64,
 }
 
-/// `tokens` of each answer.
+/// Measures [`ANSWERS`] answers of `tokens` tokens each.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize) -> Result<Tokens> {
     let clock = Instant::now();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    // Dropped, and so ended, with this measurement.
+    // Ends when it is dropped with this measurement.
     let mut model = JoinSet::new();
     model.spawn(serve(listener, clock, tokens));
     let variables = [
@@ -81,7 +82,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize
     })
 }
 
-/// One run; how long each of its tokens was on its way.
+/// Posts a message and reads the stream; returns the latency of each token.
 async fn read(
     connection: &mut Connection,
     goal: &str,
@@ -89,12 +90,8 @@ async fn read(
     clock: Instant,
     tokens: usize,
 ) -> Result<Vec<Duration>> {
-    #[derive(Deserialize)]
-    struct Accepted {
-        events_url: String,
-    }
     let path = format!("/v1/goals/{goal}/messages");
-    let accepted: Accepted = connection.post(&path, message).await?.json()?;
+    let accepted: AcceptedMessageResponse = connection.post(&path, message).await?.json()?;
     let mut overheads = Vec::with_capacity(tokens);
     let stream = connection.events(&accepted.events_url).await?;
     let read = stream.read(|event| {
@@ -104,7 +101,7 @@ async fn read(
         overheads.extend(written.map(|micros| now.saturating_sub(Duration::from_micros(micros))));
     });
     read.await?;
-    ensure!(overheads.len() == tokens, "{} of {tokens} tokens of {goal} came in time", overheads.len());
+    ensure!(overheads.len() == tokens, "{goal}: received {} of {tokens} tokens", overheads.len());
     Ok(overheads)
 }
 
@@ -115,7 +112,7 @@ async fn serve(listener: TcpListener, clock: Instant, tokens: usize) {
     }
 }
 
-/// Answers every request of a connection; whatever it is asked.
+/// Answers every request of a connection, whatever its content.
 async fn answer(mut socket: TcpStream, clock: Instant, tokens: usize) -> Result<()> {
     socket.set_nodelay(true)?;
     let mut received = Vec::new();

@@ -1,27 +1,27 @@
-//! What is said: a message of 250 bytes, and an answer of 250 bytes in 20 pieces.
+//! The workload: a message of 250 bytes, and an answer of 250 bytes in 20 pieces.
 
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
-use serde::Deserialize;
+use houston_protocol::message::AcceptedMessageResponse;
 use serde_json::json;
 
 use crate::http::Connection;
 
-/// Pieces of an answer.
+/// Number of pieces of an answer.
 pub(crate) const PIECES: usize = 20;
-/// Bytes of a message, and of an answer.
+/// Size of a message, and of an answer, in bytes.
 pub(crate) const BYTES: usize = 250;
 
-/// The answer; each of its pieces is another, so that a lost or doubled one shows.
+/// The answer. Its pieces differ, so that a lost or doubled one is noticed.
 pub(crate) fn answer() -> String {
     let mut text: String = (0..PIECES).map(|piece| format!("piece {piece:02} of 20, ")).collect();
     text.truncate(BYTES);
     text
 }
 
-/// What is posted, as JSON.
+/// The request body of a post.
 pub(crate) fn message() -> String {
     json!({ "content": content() }).to_string()
 }
@@ -33,7 +33,7 @@ pub(crate) fn content() -> String {
     text
 }
 
-/// When what happened in a run, as its client saw it.
+/// Times of a run, as its client saw them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) posted: Instant,
@@ -41,16 +41,11 @@ pub(crate) struct Timing {
     pub(crate) first_event: Instant,
     pub(crate) first_text: Instant,
     pub(crate) done: Instant,
-    /// In how many pieces the text came.
+    /// Number of pieces the text came in.
     pub(crate) pieces: usize,
 }
 
-#[derive(Deserialize)]
-struct Accepted {
-    events_url: String,
-}
-
-/// One run: posts, reads the stream to its end, and checks that the whole answer has come.
+/// One run: posts a message, reads the stream to its end, and checks the answer.
 pub(crate) async fn run(
     connection: &mut Connection,
     goal: &str,
@@ -58,7 +53,8 @@ pub(crate) async fn run(
     answer: &str,
 ) -> Result<Timing> {
     let posted = Instant::now();
-    let accepted: Accepted = connection.post(&format!("/v1/goals/{goal}/messages"), message).await?.json()?;
+    let path = format!("/v1/goals/{goal}/messages");
+    let accepted: AcceptedMessageResponse = connection.post(&path, message).await?.json()?;
     let accepted_at = Instant::now();
     let (mut first_event, mut first_text) = (None, None);
     let stream = connection.events(&accepted.events_url).await?;
@@ -72,7 +68,7 @@ pub(crate) async fn run(
         .await
         .with_context(|| format!("{goal}: {}", accepted.events_url))?;
     let done = Instant::now();
-    ensure!(read.text == answer, "the stream of {goal} said `{}` instead of `{answer}`", read.text);
+    ensure!(read.text == answer, "the stream of {goal} has the text `{}` instead of `{answer}`", read.text);
     Ok(Timing {
         posted,
         accepted: accepted_at,
@@ -88,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_as_long_as_they_say() {
+    fn texts_have_the_stated_length() {
         assert_eq!((answer().len(), content().len()), (BYTES, BYTES));
     }
 }

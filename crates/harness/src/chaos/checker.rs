@@ -1,5 +1,5 @@
-//! The judge: counts violations of the invariants R1 to R9 and R11, from what stands outside the service and one reading of
-//! its rows. It decides nothing by itself and knows no faults: it only compares.
+//! The checker: counts violations of the invariants R1 to R9 and R11, comparing what was recorded outside the service
+//! with one read of its rows. It does not know which faults were injected.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,26 +8,28 @@ use houston_testkit::model_server::Ending;
 
 mod sessions;
 
-use super::reader::plain;
+use super::evidence::{EventRow, Evidence};
+use super::message_script::{answer, answered, scripts_in};
+use super::reader::bare_id;
 use super::recovery;
-use super::wish::{answer, answered, wishes};
-use super::witness::{EventRow, Evidence};
 
-/// How many violations of a rule are told in words.
-const TOLD: usize = 10;
-/// What a message may cost that takes its worker down.
+/// How many violations of a rule are described.
+const MAX_EXAMPLES: usize = 10;
+/// How many workers a poison message may kill before it is given up.
 const POISON_LIMIT: usize = 3;
 
-/// What was found about one rule.
+/// The result for one rule.
 #[derive(Debug, Default)]
 pub(crate) struct Finding {
     pub(crate) rule: &'static str,
     pub(crate) what: &'static str,
-    /// Out of how many.
+    /// Number of things checked.
     pub(crate) of: usize,
+    /// Number of violations.
     pub(crate) count: usize,
+    /// Descriptions of the first violations.
     pub(crate) examples: Vec<String>,
-    /// Figures beside the count.
+    /// Further figures.
     pub(crate) note: String,
 }
 
@@ -38,23 +40,28 @@ impl Finding {
 
     pub(crate) fn add(&mut self, example: impl FnOnce() -> String) {
         self.count += 1;
-        if self.examples.len() < TOLD {
+        if self.examples.len() < MAX_EXAMPLES {
             self.examples.push(example());
         }
     }
 }
 
-/// What may be looked at in the middle of it: violations that no later event mends.
+/// The rules that can be checked while faults are injected: no later event repairs a violation of them.
 pub(crate) fn safety(evidence: &Evidence) -> Vec<Finding> {
-    vec![twice(evidence), orchestrators(evidence), effects(evidence), histories(evidence)]
+    vec![answered_once(evidence), stale_writes(evidence), effects(evidence), histories(evidence)]
 }
 
-/// Everything, once it is quiet.
+/// All rules, once every run has ended.
 pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
-    let mut findings = vec![lost(evidence)];
+    let mut findings = vec![lost_messages(evidence)];
     findings.extend(safety(evidence));
-    findings.extend([streams(evidence), recovery::times(evidence), waste(evidence), liveness(evidence)]);
-    // Its rows are read one table after the other: in the middle of it they need not fit together.
+    findings.extend([
+        streams(evidence),
+        recovery::times(evidence),
+        repeated_calls(evidence),
+        liveness(evidence),
+    ]);
+    // Reads several tables one after the other: while runs are open they need not be consistent.
     findings.push(sessions::sessions(evidence));
     findings
 }
@@ -70,12 +77,12 @@ fn answers(evidence: &Evidence) -> HashMap<usize, usize> {
     answers
 }
 
-/// R1: what was accepted is answered, or its failure is there for all to see.
-fn lost(evidence: &Evidence) -> Finding {
+/// R1: an accepted message is answered, or its run has visibly failed.
+fn lost_messages(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R1", "accepted messages lost");
     let answers = answers(evidence);
     let messages: HashMap<String, _> =
-        evidence.rows.messages.iter().map(|message| (plain(&message.id), message)).collect();
+        evidence.rows.messages.iter().map(|message| (bare_id(&message.id), message)).collect();
     let runs: HashMap<&str, &str> =
         evidence.rows.runs.iter().map(|run| (run.id.as_str(), run.status.as_str())).collect();
     let ended: HashSet<&str> = evidence
@@ -87,17 +94,19 @@ fn lost(evidence: &Evidence) -> Finding {
         .collect();
     let (mut answered, mut failed) = (0, BTreeMap::<&str, usize>::new());
     for post in &evidence.posts {
-        if let Some(refused) = &post.refused {
-            finding.add(|| format!("#{} was refused: {refused}", post.number));
+        if let Some(reason) = &post.rejected {
+            finding.add(|| format!("#{} was rejected: {reason}", post.number));
         }
-        let Some(accepted) = &post.accepted else { continue };
+        let Some(accepted) = post.accepted.as_ref().map(|accepted| accepted.message.id.to_string()) else {
+            continue;
+        };
         finding.of += 1;
-        let Some(message) = messages.get(&plain(&accepted.id)) else {
-            finding.add(|| format!("#{} ({}) is not there at all", post.number, accepted.id));
+        let Some(message) = messages.get(&bare_id(&accepted)) else {
+            finding.add(|| format!("#{} ({accepted}) is not stored", post.number));
             continue;
         };
         if message.content != post.content {
-            finding.add(|| format!("#{} ({}) has another text", post.number, accepted.id));
+            finding.add(|| format!("#{} ({accepted}) has another text", post.number));
         }
         let status = runs.get(message.run.as_str()).copied().unwrap_or("missing");
         if answers.contains_key(&post.number) {
@@ -108,7 +117,7 @@ fn lost(evidence: &Evidence) -> Finding {
             *failed.entry(status).or_default() += 1;
         } else {
             finding.add(|| {
-                format!("#{} ({}) of goal {}: its run is {status}", post.number, accepted.id, message.goal)
+                format!("#{} ({accepted}) of goal {}: its run is {status}", post.number, message.goal)
             });
         }
     }
@@ -121,15 +130,15 @@ fn lost(evidence: &Evidence) -> Finding {
     finding
 }
 
-/// Runs that were given up after too many crashes, and those of them that no message of theirs had poisoned: they
-/// were in the wrong place too often. Their messages may have been answered by a later run.
+/// How many runs were given up after too many crashes, and how many of these had no poison message: workers died
+/// with them for other reasons. Their messages may have been answered by a later run.
 fn given_up(evidence: &Evidence) -> (usize, usize) {
     let poisoned: HashSet<&str> = evidence
         .rows
         .messages
         .iter()
         .filter(|message| {
-            message.source == "user" && wishes(&message.content).any(|(_, wish)| wish.is_poison())
+            message.source == "user" && scripts_in(&message.content).any(|(_, script)| script.is_poison())
         })
         .map(|message| message.run.as_str())
         .collect();
@@ -140,7 +149,7 @@ fn given_up(evidence: &Evidence) -> (usize, usize) {
 }
 
 /// R2: no message is answered twice.
-fn twice(evidence: &Evidence) -> Finding {
+fn answered_once(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R2", "messages answered twice");
     let answers = answers(evidence);
     finding.of = answers.len();
@@ -150,8 +159,8 @@ fn twice(evidence: &Evidence) -> Finding {
     finding
 }
 
-/// R3: nobody writes after a later claim has; no two claims have the same epoch.
-fn orchestrators(evidence: &Evidence) -> Finding {
+/// R3: no write has a smaller epoch than an earlier write; no two claims have the same epoch.
+fn stale_writes(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R3", "writes of a second orchestrator");
     let mut claims: HashSet<(&str, i64)> = HashSet::new();
     let (mut goal, mut latest) = ("", 0);
@@ -184,7 +193,7 @@ fn orchestrators(evidence: &Evidence) -> Finding {
     finding
 }
 
-/// R4: an effect happens once, whatever its call was named; so does a row of Houston's; and poison is given up.
+/// R4: an effect happens once per operation, under any call id; a note is created once; poison is given up.
 fn effects(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R4", "effects executed twice");
     let none = Vec::new();
@@ -196,7 +205,7 @@ fn effects(evidence: &Evidence) -> Finding {
     for (op, count) in repeated(evidence.rows.notes.iter().map(String::as_str)) {
         finding.add(|| format!("{op} was noted {count} times"));
     }
-    // Each of them may happen again; it must be known to be the same.
+    // An idempotent call may be repeated, but only under the same idempotency key.
     let mut keys: HashMap<&str, HashSet<&str>> = HashMap::new();
     for execution in ledger("upsert") {
         keys.entry(&execution.call_id).or_default().insert(&execution.idempotency_key);
@@ -206,7 +215,7 @@ fn effects(evidence: &Evidence) -> Finding {
     }
     let poison = repeated(ledger("poison").iter().map(|execution| execution.call_id.as_str()));
     for (op, count) in poison.iter().filter(|(_, count)| *count > POISON_LIMIT) {
-        finding.add(|| format!("poison {op} was taken {count} times"));
+        finding.add(|| format!("poison {op} was executed {count} times"));
     }
     let again = repeated(ledger("upsert").iter().map(|execution| execution.call_id.as_str()));
     finding.note = format!(
@@ -225,39 +234,39 @@ fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
     counts.into_iter().filter(|(_, count)| *count > 1).collect()
 }
 
-/// R5: providers would accept each history, at each prefix that was ever committed, and each request.
+/// R5: a provider would accept every committed prefix of each history, and every request.
 fn histories(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R5", "histories a provider refuses");
     let mut goals: BTreeMap<&str, Vec<(String, serde_json::Value)>> = BTreeMap::new();
     for entry in &evidence.rows.history {
         goals.entry(&entry.goal).or_default().push((entry.role.clone(), entry.content.clone()));
     }
-    finding.of = evidence.rows.history.len() + evidence.asked.len();
+    finding.of = evidence.rows.history.len() + evidence.model_calls.len();
     let open: HashSet<&str> =
         evidence.rows.locks.iter().filter(|lock| lock.run_open).map(|lock| lock.goal.as_str()).collect();
     for (goal, entries) in goals {
         if let Some(fault) = history::fault(&entries) {
             finding.add(|| format!("goal {goal}: {fault}"));
         } else if !open.contains(goal) && history::open_calls(&entries) > 0 {
-            finding.add(|| format!("goal {goal}: calls without results, and nobody at work"));
+            finding.add(|| format!("goal {goal}: tool calls without results, and no run is open"));
         }
     }
-    for refused in &evidence.refused {
-        finding.add(|| refused.clone());
+    for reason in &evidence.invalid_conversations {
+        finding.add(|| reason.clone());
     }
-    finding.note = format!("{} model calls", evidence.asked.len());
+    finding.note = format!("{} model calls", evidence.model_calls.len());
     finding
 }
 
-/// What a client's log must be, from the events of its goal.
+/// The log a client must have, from the events of its goal.
 fn expected<'e>(events: impl Iterator<Item = &'e EventRow>) -> Vec<String> {
     let expected = events.filter_map(|event| {
-        let message = event.message.as_deref().map(plain).unwrap_or_default();
+        let message = event.message.as_deref().map(bare_id).unwrap_or_default();
         Some(match event.kind.as_str() {
-            "run_queued" => format!("queued {}", plain(&event.run)),
+            "run_queued" => format!("queued {}", bare_id(&event.run)),
             "run_finished" => "ended".to_owned(),
             "message_posted" => format!("posted {message}"),
-            "message_sent" => format!("said {message}"),
+            "message_sent" => format!("sent {message}"),
             "tool_called" => format!("called {message}"),
             "tool_returned" => format!("returned {message}"),
             _ => return None,
@@ -266,7 +275,7 @@ fn expected<'e>(events: impl Iterator<Item = &'e EventRow>) -> Vec<String> {
     expected.collect()
 }
 
-/// R6: positions have no gap; each client has each event once, in order, and the texts of the thread.
+/// R6: positions have no gap; each client received each event once, in order, and the texts of the thread.
 fn streams(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R6", "gaps, repetitions, wrong texts");
     let mut goals: HashMap<&str, Vec<&EventRow>> = HashMap::new();
@@ -279,63 +288,65 @@ fn streams(evidence: &Evidence) -> Finding {
             finding.add(|| format!("goal {}: positions are not 1 to {}", lock.goal, lock.last_seq));
         }
     }
-    let said: Vec<_> = evidence.rows.messages.iter().filter(|message| message.source == "agent").collect();
-    for message in &said {
+    let sent: Vec<_> = evidence.rows.messages.iter().filter(|message| message.source == "agent").collect();
+    for message in &sent {
         if answered(&message.content).is_none_or(|numbers| answer(&numbers) != message.content) {
-            finding.add(|| format!("message {}: nobody said `{}`", message.id, message.content));
+            finding.add(|| {
+                format!("message {}: no message asks for the answer `{}`", message.id, message.content)
+            });
         }
     }
     let texts: HashMap<String, &str> =
-        said.iter().map(|message| (plain(&message.id), message.content.as_str())).collect();
+        sent.iter().map(|message| (bare_id(&message.id), message.content.as_str())).collect();
     let mut connections = 0;
-    for (goal, seen) in &evidence.seen {
-        finding.of += seen.events;
-        connections += seen.connections;
-        for fault in &seen.faults {
+    for (goal, received) in &evidence.streams {
+        finding.of += received.events;
+        connections += received.connections;
+        for fault in &received.faults {
             finding.add(|| format!("goal {goal} {fault}"));
         }
         let events = goals.get(goal.as_str()).map_or(&[][..], Vec::as_slice);
         let expected = expected(events.iter().copied());
-        if seen.log != expected {
-            finding.add(|| format!("goal {goal}: {}", difference(&seen.log, &expected)));
+        if received.log != expected {
+            finding.add(|| format!("goal {goal}: {}", difference(&received.log, &expected)));
         }
-        for (id, text) in &seen.texts {
+        for (id, text) in &received.texts {
             if texts.get(id) != Some(&text.as_str()) {
                 finding.add(|| format!("goal {goal}: {id} reads `{text}` instead of {:?}", texts.get(id)));
             }
         }
     }
-    finding.note = format!("{} readers, {connections} connections", evidence.seen.len());
+    finding.note = format!("{} readers, {connections} connections", evidence.streams.len());
     finding
 }
 
-fn difference(seen: &[String], expected: &[String]) -> String {
-    let same = seen.iter().zip(expected).take_while(|(seen, expected)| seen == expected).count();
+fn difference(received: &[String], expected: &[String]) -> String {
+    let same = received.iter().zip(expected).take_while(|(received, expected)| received == expected).count();
     format!(
         "a client has {} things of {}; the first that differs is {:?} instead of {:?}",
-        seen.len(),
+        received.len(),
         expected.len(),
-        seen.get(same),
+        received.get(same),
         expected.get(same)
     )
 }
 
-/// R8: a conversation that was answered well is asked again at most once for each time a run was taken again.
-fn waste(evidence: &Evidence) -> Finding {
+/// R8: an answered model call is repeated at most once per further attempt of a run.
+fn repeated_calls(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R8", "model calls repeated beyond one a crash");
     let goal_of: HashMap<usize, usize> = evidence.posts.iter().map(|post| (post.number, post.goal)).collect();
     let mut again: HashMap<&str, i64> = HashMap::new();
     for run in &evidence.rows.runs {
         *again.entry(&run.goal).or_default() += (run.attempt - 1).max(0);
     }
-    let mut well: HashMap<u64, (Option<usize>, i64)> = HashMap::new();
-    for asked in evidence.asked.iter().filter(|asked| !asked.is_faulted) {
-        if evidence.endings.get(&asked.number) == Some(&Ending::Answered) {
-            well.entry(asked.conversation).or_insert((asked.message, 0)).1 += 1;
+    let mut answered: HashMap<u64, (Option<usize>, i64)> = HashMap::new();
+    for call in evidence.model_calls.iter().filter(|call| !call.is_faulted) {
+        if evidence.endings.get(&call.number) == Some(&Ending::Answered) {
+            answered.entry(call.conversation).or_insert((call.message, 0)).1 += 1;
         }
     }
     let mut repeats: HashMap<usize, i64> = HashMap::new();
-    for (message, count) in well.values() {
+    for (message, count) in answered.values() {
         let goal = message.and_then(|message| goal_of.get(&message));
         if let Some(goal) = goal {
             *repeats.entry(*goal).or_default() += count - 1;
@@ -345,25 +356,26 @@ fn waste(evidence: &Evidence) -> Finding {
         let allowed =
             evidence.goals.get(*goal).and_then(|goal| again.get(goal.as_str())).copied().unwrap_or(0);
         if *repeats > allowed {
-            finding.add(|| format!("goal {goal}: {repeats} repeats, taken again {allowed} times"));
+            finding.add(|| format!("goal {goal}: {repeats} repeats, {allowed} further attempts"));
         }
     }
-    finding.of = evidence.asked.len();
+    finding.of = evidence.model_calls.len();
     let (again, repeats) = (again.values().sum::<i64>(), repeats.values().sum::<i64>());
-    finding.note = format!("{repeats} well-answered calls repeated, {again} runs taken again");
+    finding.note = format!("{repeats} answered calls repeated, {again} further attempts");
     finding
 }
 
-/// R9: after the quiet nothing waits, and no lease is held by the dead.
+/// R9: after the quiet phase no message or summary is pending, and no lock is held by a dead worker.
 fn liveness(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("R9", "pending after quiet, leases of the dead");
+    let mut finding = Finding::new("R9", "pending after quiet, locks of dead workers");
     finding.of = evidence.rows.locks.len();
     for lock in &evidence.rows.locks {
         if lock.run_open && lock.open_for > 30.0 {
             finding.add(|| format!("goal {}: a run has been open for {:.0} s", lock.goal, lock.open_for));
         }
         if lock.unread > 0 && !lock.run_open {
-            finding.add(|| format!("goal {}: {} messages unread, and no run", lock.goal, lock.unread));
+            finding
+                .add(|| format!("goal {}: {} unread messages without an open run", lock.goal, lock.unread));
         }
         if lock.holder_is_dead {
             finding.add(|| format!("goal {}: its holder is dead", lock.goal));

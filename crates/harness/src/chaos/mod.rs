@@ -1,4 +1,4 @@
-//! Chaos: a whole service under load while everything around it fails, and a judge who was not part of it.
+//! Chaos test: a complete service under load while faults are injected everywhere, checked from outside.
 //!
 //! ```text
 //! clients ──posts──► 2 API ─┐               ┌─► Postgres, Redis  (restarted, stalled, flushed)
@@ -7,25 +7,27 @@
 //! nemesis: kill -9, SIGSTOP, backends terminated, slow / stalled / reset / swallowed / cut networks, a wrong clock
 //! ```
 //!
-//! What is believed: what clients were answered, each byte of their streams, the model's journal, the ledgers the
-//! tools write before they act, and at the end one reading of the rows. The plan of faults and what clients do follow
-//! from the seed; which microsecond a fault meets does not.
+//! The checker uses the responses clients got, each byte of their streams, the model server's journal, the ledgers
+//! that tools write before they act, and at the end one read of the rows. The plan of faults and the clients' actions
+//! are determined by the seed; the exact timing is not.
 //!
-//! The binary is built unoptimised: some messages a second are far from what even that can do, overflow checks are
-//! on, and CI has most of it built already.
+//! The binary is built unoptimised: the load is a few messages a second, overflow checks are on, and CI has built
+//! most of it already.
 //!
 //! # Recipe: add a fault
 //!
-//! A variant of [`plan::Act`] with its kind, its line in `KINDS`, its arm in `nemesis::inject`.
+//! A variant of [`plan::Action`] with its kind, its line in `KINDS`, its arm in `nemesis::inject`.
 //!
 //! # Recipe: add an invariant
 //!
-//! A function from [`witness::Evidence`] to a [`checker::Finding`], called in `checker::all`, or in `safety` if no
+//! A function from [`evidence::Evidence`] to a [`checker::Finding`], called in `checker::all`, or in `safety` if no
 //! later event can mend a violation; a test with evidence that violates it.
 
 mod checker;
 mod client;
-mod house;
+mod evidence;
+mod installation;
+mod message_script;
 mod model;
 mod nemesis;
 mod node;
@@ -34,8 +36,6 @@ mod reader;
 mod recovery;
 mod report;
 mod seed;
-mod wish;
-mod witness;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -50,29 +50,31 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use report::{Report, Verdict};
 
-use client::{Crowd, Posts};
-use house::House;
-use houston_xtask::console::{Progress, tell};
-use nemesis::Deeds;
-use reader::{Reader, Seen, plain};
+use client::{ClientPool, Posts};
+use evidence::Evidence;
+use houston_xtask::console::{Progress, print_status};
+use installation::ChaosInstallation;
+use nemesis::FaultLog;
+use reader::{Reader, ReceivedStream, bare_id};
 use seed::Seed;
-use witness::Evidence;
 
 const GOALS: usize = 80;
 const USERS: usize = 6;
-const PEOPLE: usize = 16;
-/// Of one person, on average, in ms: 16 people make some 8 messages a second, with what they say twice.
+const CLIENTS: usize = 16;
+/// Mean pause between two posts of one client, in ms: 16 clients post about 8 messages a second, double texts
+/// included.
 const PAUSE: u64 = 1_900;
-/// How long everything may take to come to rest.
+/// How long all runs may take to end once the faults are over.
 const QUIET: Duration = Duration::from_secs(60);
-/// How long readers may take to read the rest.
+/// How long readers may take to reach the end of their streams.
 const READING: Duration = Duration::from_secs(40);
-/// How often a weakened service is looked at: its test ends with the first violation.
-const LOOK: Duration = Duration::from_secs(4);
+/// How often a mutated service is checked: its test ends with the first violation.
+const CHECK_INTERVAL: Duration = Duration::from_secs(4);
 
+/// The last position of each goal's stream, once it is final.
 type Ends = Option<Arc<HashMap<String, i64>>>;
 
-/// What is run.
+/// What to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) program: PathBuf,
@@ -80,22 +82,23 @@ pub(crate) struct Options {
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
     pub(crate) time: Duration,
-    /// How many times as many faults.
-    pub(crate) haste: u64,
-    /// What is taken out of the protocol; then the first violation is the end.
+    /// Multiplies the number of faults; 1 is the plan as written.
+    pub(crate) fault_rate: u64,
+    /// The part of the protocol to switch off (`HOUSTON_MUTATION`); then the run ends at the first violation.
     pub(crate) mutation: Option<String>,
 }
 
-/// Runs it all.
+/// Starts the service, injects faults under load, waits for quiet and checks every invariant.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mutation = options.mutation.iter().map(|name| ("HOUSTON_MUTATION".to_owned(), name.clone()));
     let mutation: Vec<(String, String)> = mutation.collect();
-    let house = Box::pin(House::start(&options.program, &options.folder, &mutation)).await?;
-    let goals = Arc::new(house.goals(GOALS, USERS).await?);
+    let installation =
+        Box::pin(ChaosInstallation::start(&options.program, &options.folder, &mutation)).await?;
+    let goals = Arc::new(installation.goals(GOALS, USERS).await?);
     let began = Instant::now();
-    let crowd = Crowd {
-        apis: house.apis.clone(),
-        key: house.key.clone(),
+    let pool = ClientPool {
+        apis: installation.apis.clone(),
+        key: installation.key.clone(),
         goals: Arc::clone(&goals),
         posts: Arc::new(Mutex::new(Posts::default())),
         last_post: began + options.time,
@@ -103,104 +106,110 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         pause: PAUSE,
     };
     let (ends, end) = watch::channel(None);
-    let mut readers = read(&house, &goals, options, &end)?;
-    let mut people = JoinSet::new();
-    for person in 0..PEOPLE {
-        people.spawn(crowd.clone().person(Seed::of(options.seed, 1000 + person as u64)));
+    let mut readers = read(&installation, &goals, options, &end)?;
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        clients.spawn(pool.clone().run_client(Seed::of(options.seed, 1000 + client as u64)));
     }
-    let mut tending = JoinSet::new();
-    tending.spawn(tend(Arc::clone(&house)));
+    let mut restarts = JoinSet::new();
+    restarts.spawn(restart_ended(Arc::clone(&installation)));
 
-    let (mut deeds, found) = Box::pin(storm(&house, options)).await;
+    let (mut fault_log, found) = Box::pin(inject_faults(&installation, options)).await;
     let mut quiet = Duration::ZERO;
     if found {
-        people.abort_all();
+        clients.abort_all();
         readers.abort_all();
     } else {
-        sleep_until(crowd.last_post).await;
-        quiet = calm(&house, &mut people).await?;
+        sleep_until(pool.last_post).await;
+        quiet = wait_until_quiet(&installation, &mut clients).await?;
     }
     let seconds = began.elapsed().as_secs_f64();
-    let mut evidence = gather(&house).await?;
+    let mut evidence = gather(&installation).await?;
     let lasts = evidence.rows.locks.iter().map(|lock| (lock.goal.clone(), lock.last_seq)).collect();
     ends.send_replace(Some(Arc::new(lasts)));
-    evidence.seen = collect(readers, ends).await;
-    tending.shutdown().await;
-    house.nodes.iter().for_each(node::Node::save_log);
-    evidence.kills = std::mem::take(&mut deeds.kills);
-    evidence.outages = std::mem::take(&mut deeds.outages);
-    evidence.goals = goals.iter().map(|goal| plain(goal)).collect();
-    let mut posts = std::mem::take(&mut *crowd.posts());
+    evidence.streams = collect(readers, ends).await;
+    restarts.shutdown().await;
+    installation.nodes.iter().for_each(node::Node::save_log);
+    evidence.kills = std::mem::take(&mut fault_log.kills);
+    evidence.outages = std::mem::take(&mut fault_log.outages);
+    evidence.goals = goals.iter().map(|goal| bare_id(goal)).collect();
+    let mut posts = std::mem::take(&mut *pool.posts());
     evidence.posts = std::mem::take(&mut posts.posts);
     let findings = if found { checker::safety(&evidence) } else { checker::all(&evidence) };
     let times = (seconds, quiet.as_secs_f64());
-    let mut report = Report::new((options.seed, options.mutation.clone()), times, findings, deeds, &evidence);
+    let mut report =
+        Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
     report.cancels = posts.cancels;
-    for node in &house.nodes {
+    for node in &installation.nodes {
         let (starts, ends) = node.counts();
         (report.starts, report.ends) = (report.starts + starts, report.ends + ends);
     }
     Ok(report)
 }
 
-/// Everything that goes wrong. Returns what was done, and whether a weakened service was found out.
-async fn storm(house: &Arc<House>, options: &Options) -> (Deeds, bool) {
+/// Carries out the plan of faults. Returns the log, and whether a violation was found in a mutated service.
+async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options) -> (FaultLog, bool) {
     let stop = CancellationToken::new();
-    let mut progress = Progress::new("everything goes wrong", options.time.as_secs());
-    let plan = plan::plan(options.seed, options.time, options.haste);
-    let evil = nemesis::carry_out(house, plan, &mut progress, &stop);
-    let (mut deeds, found) = tokio::join!(Box::pin(evil), look(house, options, &stop));
-    deeds.count("a clock an hour off", house.wrong_clock);
-    (deeds, found)
+    let mut progress = Progress::new("injecting faults", options.time.as_secs());
+    let plan = plan::plan(options.seed, options.time, options.fault_rate);
+    let faults = nemesis::carry_out(installation, plan, &mut progress, &stop);
+    let (mut fault_log, found) =
+        tokio::join!(Box::pin(faults), watch_for_violation(installation, options, &stop));
+    fault_log.count("a clock an hour off", installation.wrong_clock);
+    (fault_log, found)
 }
 
-/// A reader for each goal, and a second one for each fourth.
+/// Starts one reader per goal, and a second one for every fourth goal.
 fn read(
-    house: &House,
+    installation: &ChaosInstallation,
     goals: &[String],
     options: &Options,
     end: &watch::Receiver<Ends>,
-) -> Result<JoinSet<(String, Seen)>> {
+) -> Result<JoinSet<(String, ReceivedStream)>> {
     let folder = options.folder.join("streams");
     std::fs::create_dir_all(&folder)?;
     let mut readers = JoinSet::new();
     let second = goals.iter().step_by(4);
     for (number, goal) in goals.iter().chain(second).enumerate() {
         let reader = Reader {
-            apis: house.apis.clone(),
-            key: house.key.clone(),
+            apis: installation.apis.clone(),
+            key: installation.key.clone(),
             goal: goal.clone(),
-            record: folder.join(format!("{}-{number}", plain(goal))),
+            record: folder.join(format!("{}-{number}", bare_id(goal))),
             end: end.clone(),
         };
-        let (goal, seed) = (plain(goal), Seed::of(options.seed, 2000 + number as u64));
+        let (goal, seed) = (bare_id(goal), Seed::of(options.seed, 2000 + number as u64));
         readers.spawn(async move { (goal, reader.read(seed).await) });
     }
     Ok(readers)
 }
 
-/// Starts again whatever has ended, for ever.
-async fn tend(house: Arc<House>) {
+/// Restarts processes that end, until it is dropped.
+async fn restart_ended(installation: Arc<ChaosInstallation>) {
     loop {
-        if let Err(error) = house.tend() {
-            tell(&format!("{error:#}"));
+        if let Err(error) = installation.restart_ended() {
+            print_status(&format!("{error:#}"));
         }
         sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn gather(house: &Arc<House>) -> Result<Evidence> {
-    let house = Arc::clone(house);
-    spawn_blocking(move || Evidence::gather(&house)).await?
+async fn gather(installation: &Arc<ChaosInstallation>) -> Result<Evidence> {
+    let installation = Arc::clone(installation);
+    spawn_blocking(move || Evidence::gather(&installation)).await?
 }
 
-/// Looks at a weakened service until something shows, or the time is over. Returns whether something did.
-async fn look(house: &Arc<House>, options: &Options, stop: &CancellationToken) -> bool {
+/// Checks a mutated service at intervals until a violation is found or the time is up. Returns whether one was found.
+async fn watch_for_violation(
+    installation: &Arc<ChaosInstallation>,
+    options: &Options,
+    stop: &CancellationToken,
+) -> bool {
     let end = Instant::now() + options.time;
     while options.mutation.is_some() && Instant::now() < end {
-        sleep(LOOK).await;
-        // Postgres may be down: then at the next look.
-        let Ok(evidence) = gather(house).await else { continue };
+        sleep(CHECK_INTERVAL).await;
+        // Postgres may be down: try again at the next interval.
+        let Ok(evidence) = gather(installation).await else { continue };
         if checker::safety(&evidence).iter().any(|finding| finding.count > 0) {
             stop.cancel();
             return true;
@@ -209,18 +218,21 @@ async fn look(house: &Arc<House>, options: &Options, stop: &CancellationToken) -
     false
 }
 
-/// Waits until everybody has stopped to post, no run is open and no summary is missing, at most for so long.
-async fn calm(house: &Arc<House>, people: &mut JoinSet<()>) -> Result<Duration> {
-    house.be_kind();
-    tell("quiet: all faults are over");
+/// Waits until clients have stopped, no run is open and no summary is missing, for at most [`QUIET`].
+async fn wait_until_quiet(
+    installation: &Arc<ChaosInstallation>,
+    clients: &mut JoinSet<()>,
+) -> Result<Duration> {
+    installation.clear_faults();
+    print_status("all faults are over, waiting for the runs to end");
     let began = Instant::now();
-    let stopped = async { while people.join_next().await.is_some() {} };
+    let stopped = async { while clients.join_next().await.is_some() {} };
     let _ = timeout(QUIET, stopped).await;
-    people.abort_all();
+    clients.abort_all();
     while began.elapsed() < QUIET {
-        let asked = Arc::clone(house);
+        let shared = Arc::clone(installation);
         let open = spawn_blocking(move || {
-            asked.psql.ask(
+            shared.psql.ask(
                 "select (select count(*) from houston.run_locks where run_open or wake)
                       + (select count(*) from houston.sessions where summary_due_at is not null)",
             )
@@ -233,23 +245,26 @@ async fn calm(house: &Arc<House>, people: &mut JoinSet<()>) -> Result<Duration> 
     Ok(began.elapsed())
 }
 
-/// What readers have once they have read everything; of those that do not come to the end, what they have.
-async fn collect(mut readers: JoinSet<(String, Seen)>, ends: watch::Sender<Ends>) -> Vec<(String, Seen)> {
-    let mut seen = Vec::new();
+/// What each reader received, also of those that did not reach the end of their stream within [`READING`].
+async fn collect(
+    mut readers: JoinSet<(String, ReceivedStream)>,
+    ends: watch::Sender<Ends>,
+) -> Vec<(String, ReceivedStream)> {
+    let mut received = Vec::new();
     let end = Instant::now() + READING;
     let mut ends = Some(ends);
     while !readers.is_empty() {
         tokio::select! {
             () = sleep_until(end), if ends.is_some() => ends = None,
             read = readers.join_next() => if let Some(Ok(read)) = read {
-                seen.push(read);
+                received.push(read);
             },
         }
     }
-    seen
+    received
 }
 
-/// Where a run with this name leaves what explains it.
+/// The folder for the logs, ledgers and recorded streams of the run called `name`.
 pub(crate) fn folder(target: &Path, name: &str) -> PathBuf {
     target.join("chaos").join(name)
 }

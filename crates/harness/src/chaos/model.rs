@@ -1,111 +1,112 @@
-//! The model: answers each message as it wishes, fails when it is told to, and remembers what it was asked.
+//! The scripted model: answers each message as its script says, fails while a fault is set, and records its calls.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use houston_testkit::model_server::{Call, Fault, Reply, said};
+use houston_testkit::model_server::{Call, Fault, Reply, without_system_context};
 use serde_json::{Value, json};
 
-use super::wish::{Wish, answer, wishes};
+use super::message_script::{MessageScript, answer, scripts_in};
 
-/// How a request for a summary begins.
+/// How the system prompt of a summary request begins.
 const SUMMARISER: &str = "You write the summary";
 
-/// How the model behaves.
+/// How the model misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Weather {
+pub(crate) enum ModelFault {
     #[default]
-    Fair,
-    /// 429, which says when to come back.
+    None,
+    /// Status 429 with `Retry-After: 1`.
     RateLimited,
-    /// 529.
+    /// Status 529.
     Overloaded,
-    /// Stops in mid-answer and never goes on.
+    /// Stalls in mid-answer until the client gives up.
     Hangs,
-    /// Sends what is no JSON.
+    /// Sends an event that is not JSON.
     Garbage,
-    /// Ends in mid-answer.
+    /// Closes the stream in mid-answer.
     Truncates,
 }
 
-/// One call, as the model saw it.
+/// One model call, as the model server received it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    /// Its number in the server's journal.
+pub(crate) struct ModelCall {
+    /// Number in the model server's journal.
     pub(crate) number: usize,
-    /// The conversation it came with; equal for calls that ask the same again.
+    /// Hash of the conversation; equal when a call is repeated.
     pub(crate) conversation: u64,
-    /// The last message it is about.
+    /// Number of the last unanswered message.
     pub(crate) message: Option<usize>,
-    /// Whether it was answered badly on purpose.
+    /// Whether a fault was injected into the answer.
     pub(crate) is_faulted: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    weather: Weather,
-    asked: Vec<Asked>,
-    refused: Vec<String>,
+    fault: ModelFault,
+    calls: Vec<ModelCall>,
+    invalid_conversations: Vec<String>,
 }
 
-/// The model's mind. Clones are the same.
+/// The script of the model server. Clones share their state.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mind(Arc<Mutex<State>>);
+pub(crate) struct ScriptedModel(Arc<Mutex<State>>);
 
-/// What a conversation has come to.
+/// What a conversation still needs.
 #[derive(Debug, Default)]
-struct Standing {
-    /// Messages that have no answer yet.
+struct ConversationState {
+    /// Numbers of the messages without an answer.
     pending: Vec<usize>,
-    /// What the last of them wants.
-    wish: Option<Wish>,
-    /// Rounds of tools since that one.
+    /// The script of the last one.
+    script: Option<MessageScript>,
+    /// Rounds of tool calls since that message.
     rounds: usize,
 }
 
-impl Mind {
-    pub(crate) fn set(&self, weather: Weather) {
-        self.state().weather = weather;
+impl ScriptedModel {
+    pub(crate) fn set(&self, fault: ModelFault) {
+        self.state().fault = fault;
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.state().asked.clone()
+    pub(crate) fn calls(&self) -> Vec<ModelCall> {
+        self.state().calls.clone()
     }
 
-    /// Conversations a provider would have refused.
-    pub(crate) fn refused(&self) -> Vec<String> {
-        self.state().refused.clone()
+    /// Conversations that a provider would refuse, with the reason.
+    pub(crate) fn invalid_conversations(&self) -> Vec<String> {
+        self.state().invalid_conversations.clone()
     }
 
-    /// The script.
+    /// The reply to `call`.
     pub(crate) fn reply(&self, call: &Call) -> Reply {
         if call.system().starts_with(SUMMARISER) {
             return self.summary(call);
         }
         let messages = call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let standing = Standing::of(messages);
+        let conversation_state = ConversationState::of(messages);
         let mut state = self.state();
-        if let Some(fault) = refusal(messages) {
-            state.refused.push(format!("call {} about {:?}: {fault}", call.number, standing.pending));
+        if let Some(reason) = refusal(messages) {
+            let pending = &conversation_state.pending;
+            state.invalid_conversations.push(format!("call {} about {pending:?}: {reason}", call.number));
         }
-        // Half of the calls: the others show that a fault does not spread.
-        let weather = if call.number.is_multiple_of(2) { state.weather } else { Weather::Fair };
-        state.asked.push(Asked {
+        // Only every second call: the others show that a fault does not spread.
+        let fault = if call.number.is_multiple_of(2) { state.fault } else { ModelFault::None };
+        state.calls.push(ModelCall {
             number: call.number,
             conversation: conversation(messages),
-            message: standing.pending.last().copied(),
-            is_faulted: weather != Weather::Fair,
+            message: conversation_state.pending.last().copied(),
+            is_faulted: fault != ModelFault::None,
         });
         drop(state);
-        under(weather, call, standing.reply())
+        with_fault(fault, call, conversation_state.reply())
     }
 
-    /// A summary of a closed session: nobody's message is answered with it.
+    /// A summary of a closed session. It answers no message, so it is not recorded.
     fn summary(&self, call: &Call) -> Reply {
-        let weather = if call.number.is_multiple_of(2) { self.state().weather } else { Weather::Fair };
-        under(weather, call, Reply::text("They talked, and it was answered."))
+        let fault = if call.number.is_multiple_of(2) { self.state().fault } else { ModelFault::None };
+        with_fault(fault, call, Reply::text("They talked, and it was answered."))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -113,90 +114,90 @@ impl Mind {
     }
 }
 
-/// What becomes of a reply.
-fn under(weather: Weather, call: &Call, reply: Reply) -> Reply {
-    match weather {
-        Weather::Fair => reply,
-        Weather::RateLimited => Reply::status(429).header("retry-after", "1"),
-        Weather::Overloaded => Reply::status(529),
-        Weather::Hangs => reply.fault(Fault::Stall(1)),
-        Weather::Garbage => reply.fault(Fault::Garbage(1)),
-        Weather::Truncates if call.number.is_multiple_of(4) => reply.fault(Fault::EndEarly(1)),
-        Weather::Truncates => reply.fault(Fault::CutAfterBytes(300)),
+/// Applies `fault` to a reply.
+fn with_fault(fault: ModelFault, call: &Call, reply: Reply) -> Reply {
+    match fault {
+        ModelFault::None => reply,
+        ModelFault::RateLimited => Reply::status(429).header("retry-after", "1"),
+        ModelFault::Overloaded => Reply::status(529),
+        ModelFault::Hangs => reply.fault(Fault::Stall(1)),
+        ModelFault::Garbage => reply.fault(Fault::Garbage(1)),
+        ModelFault::Truncates if call.number.is_multiple_of(4) => reply.fault(Fault::EndEarly(1)),
+        ModelFault::Truncates => reply.fault(Fault::CutAfterBytes(300)),
     }
 }
 
-impl Standing {
+impl ConversationState {
     fn of(messages: &[Value]) -> Self {
-        let mut standing = Self::default();
+        let mut conversation_state = Self::default();
         for message in messages {
             match message["role"].as_str() {
                 Some("user") => {
-                    for (number, wish) in wishes(message["content"].as_str().unwrap_or_default()) {
-                        standing.pending.push(number);
-                        (standing.wish, standing.rounds) = (Some(wish), 0);
+                    for (number, script) in scripts_in(message["content"].as_str().unwrap_or_default()) {
+                        conversation_state.pending.push(number);
+                        (conversation_state.script, conversation_state.rounds) = (Some(script), 0);
                     }
                 }
                 Some("assistant") => {
                     let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
                     if calls.iter().any(|call| call["function"]["name"] == "send_message") || calls.is_empty()
                     {
-                        standing = Self::default();
+                        conversation_state = Self::default();
                     } else {
-                        standing.rounds += 1;
+                        conversation_state.rounds += 1;
                     }
                 }
                 _ => {}
             }
         }
-        standing
+        conversation_state
     }
 
     fn reply(&self) -> Reply {
-        let Some(wish) = &self.wish else { return Reply::text("Nobody asked me anything.") };
+        let Some(script) = &self.script else { return Reply::text("There is no message to answer.") };
         let last = self.pending.last().copied().unwrap_or(0);
-        if let Some(tools) = wish.rounds.get(self.rounds) {
+        if let Some(tools) = script.rounds.get(self.rounds) {
             let mut reply = Reply::text(format!("Round {} of #{last}.", self.rounds));
             for (nth, tool) in tools.iter().enumerate() {
                 let op = format!("#{last}/{}/{nth}", self.rounds);
                 let input = match tool.as_str() {
                     "create_note" => json!({"title": op, "content": "A note."}),
-                    _ => json!({"op": op, "ms": wish.ms}),
+                    _ => json!({"op": op, "ms": script.ms}),
                 };
                 reply = reply.then_tool(tool, input);
             }
             return reply.in_pieces(2).every(Duration::from_millis(5));
         }
         let text = answer(&self.pending);
-        let reply = if wish.plain {
+        let reply = if script.plain {
             Reply::text(text)
         } else {
             Reply::tool("send_message", json!({ "content": text }))
         };
-        reply.in_pieces(wish.pieces).every(Duration::from_millis(wish.pace))
+        reply.in_pieces(script.pieces).every(Duration::from_millis(script.pace))
     }
 }
 
-/// What of a request tells one conversation from another: all but the prompt, which has the time in it.
+/// Hash of a conversation without the system prompt and system context, which contain the time.
 fn conversation(messages: &[Value]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for message in messages.iter().filter(|message| message["role"] != "system") {
         message["role"].to_string().hash(&mut hasher);
-        message["content"].as_str().map(said).hash(&mut hasher);
+        message["content"].as_str().map(without_system_context).hash(&mut hasher);
         message["tool_calls"].to_string().hash(&mut hasher);
         message["tool_call_id"].to_string().hash(&mut hasher);
     }
     hasher.finish()
 }
 
-/// Why a provider would refuse these messages: each call must be answered once, right after it was made.
+/// Why a provider would refuse these messages, if so: each tool call needs exactly one result, directly after it.
 fn refusal(messages: &[Value]) -> Option<String> {
     let mut open: HashSet<&str> = HashSet::new();
     for message in messages {
         if message["role"] == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             if !open.remove(id) {
-                return Some(format!("a result for {id}, which nobody asked for"));
+                return Some(format!("a result for {id}, which was not called"));
             }
             continue;
         }
@@ -215,11 +216,11 @@ mod tests {
 
     fn user(number: usize, rounds: &[&[&str]]) -> Value {
         let rounds = rounds.iter().map(|round| round.iter().map(|&tool| tool.to_owned()).collect()).collect();
-        let wish = Wish { rounds, ms: 1, pieces: 1, pace: 0, plain: false };
-        json!({"role": "user", "content": wish.text(number)})
+        let script = MessageScript { rounds, ms: 1, pieces: 1, pace: 0, plain: false };
+        json!({"role": "user", "content": script.text(number)})
     }
 
-    fn asks(id: &str, name: &str) -> Value {
+    fn calls(id: &str, name: &str) -> Value {
         json!({"role": "assistant", "tool_calls": [{"id": id, "function": {"name": name}}]})
     }
 
@@ -228,32 +229,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_what_came_after_the_last_answer() {
-        let mut messages = vec![user(1, &[]), asks("a", "send_message"), result("a")];
-        assert!(Standing::of(&messages).pending.is_empty());
-        messages.extend([user(2, &[&["look"]]), asks("b", "look"), result("b")]);
-        let standing = Standing::of(&messages);
-        assert_eq!((standing.pending, standing.rounds), (vec![2], 1));
+    fn messages_after_the_last_answer_are_pending() {
+        let mut messages = vec![user(1, &[]), calls("a", "send_message"), result("a")];
+        assert!(ConversationState::of(&messages).pending.is_empty());
+        messages.extend([user(2, &[&["look"]]), calls("b", "look"), result("b")]);
+        let conversation_state = ConversationState::of(&messages);
+        assert_eq!((conversation_state.pending, conversation_state.rounds), (vec![2], 1));
         messages.push(user(3, &[&["charge"]]));
-        let standing = Standing::of(&messages);
-        assert_eq!((standing.pending, standing.rounds), (vec![2, 3], 0), "the newest wish counts");
+        let conversation_state = ConversationState::of(&messages);
+        assert_eq!(
+            (conversation_state.pending, conversation_state.rounds),
+            (vec![2, 3], 0),
+            "the script of the newest message counts"
+        );
     }
 
     #[test]
-    fn what_providers_refuse_is_seen() {
-        let fine = [user(1, &[]), asks("a", "look"), result("a"), user(2, &[])];
+    fn conversations_a_provider_would_refuse_are_found() {
+        let fine = [user(1, &[]), calls("a", "look"), result("a"), user(2, &[])];
         assert_eq!(refusal(&fine), None);
         assert!(refusal(&fine[..2]).is_some(), "a call without its result");
         assert!(refusal(&[fine[0].clone(), fine[1].clone(), fine[3].clone()]).is_some());
-        assert!(refusal(&[fine[0].clone(), fine[2].clone()]).is_some(), "a result nobody asked for");
+        assert!(refusal(&[fine[0].clone(), fine[2].clone()]).is_some(), "a result without its call");
     }
 
     #[test]
-    fn the_same_conversation_is_known_again_whatever_the_prompt() {
+    fn hash_of_a_conversation_ignores_the_system_prompt() {
         let with = |prompt: &str| {
             let mut user = user(1, &[]);
-            let said = user["content"].as_str().unwrap_or_default().to_owned();
-            user["content"] = json!(format!("{said}\n\n<system_context>\n{prompt}\n</system_context>\n"));
+            let text = user["content"].as_str().unwrap_or_default().to_owned();
+            user["content"] = json!(format!("{text}\n\n<system_context>\n{prompt}\n</system_context>\n"));
             conversation(&[json!({"role": "system", "content": prompt}), user])
         };
         assert_eq!(with("it is 10:00"), with("it is 10:01"));

@@ -1,4 +1,4 @@
-//! Makes everything go wrong that was planned, and writes down whether it did.
+//! The nemesis: injects the planned faults and logs whether each injection succeeded.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,47 +14,47 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::house::House;
-use super::model::Weather;
-use super::plan::{Act, Backends, Link, NODES, Planned};
+use super::installation::ChaosInstallation;
+use super::model::ModelFault;
+use super::plan::{Action, Backends, Link, NODES, PlannedAction};
 use houston_xtask::console::Progress;
 
 /// How long a killed process stays down.
 const DOWN: Duration = Duration::from_millis(500);
-/// The application names of Houston's connections.
+/// Conditions on `pg_stat_activity` that select Houston's connections.
 const LEASES: &str = "application_name = 'houston lease'";
 const HALF: &str = "application_name like 'houston%' and pid % 2 = 0";
 
-/// What a worker held when it was killed.
+/// A killed process and the locks it held.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Kill {
-    /// Seconds since 1970, by the database's clock.
+    /// When, in seconds since 1970 by the database's clock.
     pub(crate) now: f64,
-    /// Agentables and epochs.
+    /// Agentable and epoch of each lock.
     pub(crate) held: Vec<(String, i64)>,
 }
 
-/// What of an act the judge wants to know.
+/// What an injected fault adds to the evidence.
 #[derive(Debug)]
-enum Trace {
+enum Injected {
     Nothing,
     Kill(Kill),
-    /// Postgres could not be reached by anybody, from and to.
+    /// No process could reach Postgres: from and to, in seconds since 1970.
     Outage(f64, f64),
 }
 
-/// What was done.
+/// The injected faults.
 #[derive(Debug, Default)]
-pub(crate) struct Deeds {
-    /// By kind: planned, and injected.
+pub(crate) struct FaultLog {
+    /// By kind: how many were planned, and injected.
     pub(crate) counts: BTreeMap<&'static str, (usize, usize)>,
     pub(crate) kills: Vec<Kill>,
     pub(crate) outages: Vec<(f64, f64)>,
-    /// What could not be done, and why.
+    /// Faults that could not be injected, and why.
     pub(crate) failures: Vec<String>,
 }
 
-impl Deeds {
+impl FaultLog {
     pub(crate) fn planned(&self) -> usize {
         self.counts.values().map(|(planned, _)| planned).sum()
     }
@@ -70,48 +70,48 @@ impl Deeds {
     }
 }
 
-/// Carries out `plan`, and waits until all of it is over; ends at once when `stop` says so.
+/// Carries out `plan` and waits until every fault is over; returns at once when `stop` is cancelled.
 pub(crate) async fn carry_out(
-    house: &Arc<House>,
-    plan: Vec<Planned>,
+    installation: &Arc<ChaosInstallation>,
+    plan: Vec<PlannedAction>,
     progress: &mut Progress,
     stop: &CancellationToken,
-) -> Deeds {
+) -> FaultLog {
     let began = Instant::now();
-    let mut deeds = Deeds::default();
-    let mut acts = JoinSet::new();
+    let mut fault_log = FaultLog::default();
+    let mut actions = JoinSet::new();
     for planned in plan {
         tokio::select! {
             () = sleep_until(began + planned.at) => {}
             () = stop.cancelled() => break,
         }
         progress.reach(planned.at.as_secs());
-        progress.tell(&format!("{:6.1} s  {}", planned.at.as_secs_f64(), planned.act));
-        let house = Arc::clone(house);
-        acts.spawn(async move { (planned.act, inject(&house, planned.act).await) });
+        progress.print_status(&format!("{:6.1} s  {}", planned.at.as_secs_f64(), planned.action));
+        let installation = Arc::clone(installation);
+        actions.spawn(async move { (planned.action, inject(&installation, planned.action).await) });
     }
-    while !acts.is_empty() {
+    while !actions.is_empty() {
         let done = tokio::select! {
-            done = acts.join_next() => done,
+            done = actions.join_next() => done,
             () = stop.cancelled() => break,
         };
-        let Some(Ok((act, done))) = done else { continue };
-        deeds.count(act.kind(), done.is_ok());
+        let Some(Ok((action, done))) = done else { continue };
+        fault_log.count(action.kind(), done.is_ok());
         match done {
-            Ok(Trace::Nothing) => {}
-            Ok(Trace::Kill(kill)) => deeds.kills.push(kill),
-            Ok(Trace::Outage(from, to)) => deeds.outages.push((from, to)),
-            Err(error) => deeds.failures.push(format!("{act}: {error:#}")),
+            Ok(Injected::Nothing) => {}
+            Ok(Injected::Kill(kill)) => fault_log.kills.push(kill),
+            Ok(Injected::Outage(from, to)) => fault_log.outages.push((from, to)),
+            Err(error) => fault_log.failures.push(format!("{action}: {error:#}")),
         }
     }
-    house.be_kind();
-    deeds
+    installation.clear_faults();
+    fault_log
 }
 
-impl House {
-    /// Ends every fault that has a length.
-    pub(crate) fn be_kind(&self) {
-        self.mind.set(Weather::Fair);
+impl ChaosInstallation {
+    /// Ends every fault that lasts.
+    pub(crate) fn clear_faults(&self) {
+        self.scripted_model.set(ModelFault::None);
         let _ = self.servers().resume_redis();
         for node in &self.nodes {
             for link in [Link::Postgres, Link::Redis, Link::Model] {
@@ -124,78 +124,78 @@ impl House {
     }
 }
 
-/// Does it from its beginning to its end.
-async fn inject(house: &Arc<House>, act: Act) -> Result<Trace> {
-    let is_outage = matches!(act, Act::RestartPostgres | Act::CrashPostgres)
-        || matches!(act, Act::Network { link: Link::Postgres, node: None, .. });
+/// Injects one fault and waits until it is over.
+async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
+    let is_outage = matches!(action, Action::RestartPostgres | Action::CrashPostgres)
+        || matches!(action, Action::Network { link: Link::Postgres, node: None, .. });
     if !is_outage {
-        return harm(house, act).await;
+        return apply(installation, action).await;
     }
-    let from = now(house).await;
-    harm(house, act).await?;
-    let to = now(house).await;
+    let from = now(installation).await;
+    apply(installation, action).await?;
+    let to = now(installation).await;
     Ok(match (from, to) {
-        (Ok(from), Ok(to)) => Trace::Outage(from, to),
-        _ => Trace::Nothing,
+        (Ok(from), Ok(to)) => Injected::Outage(from, to),
+        _ => Injected::Nothing,
     })
 }
 
 /// Seconds since 1970, by the database's clock.
-async fn now(house: &Arc<House>) -> Result<f64> {
-    let house = Arc::clone(house);
-    let now = move || house.psql.ask("select extract(epoch from clock_timestamp())");
+async fn now(installation: &Arc<ChaosInstallation>) -> Result<f64> {
+    let installation = Arc::clone(installation);
+    let now = move || installation.psql.ask("select extract(epoch from clock_timestamp())");
     Ok(spawn_blocking(now).await??.parse()?)
 }
 
-async fn harm(house: &Arc<House>, act: Act) -> Result<Trace> {
-    match act {
-        Act::Kill { node } => {
-            let house = Arc::clone(house);
-            let kill = spawn_blocking(move || kill(&house, node)).await??;
-            return Ok(kill.map_or(Trace::Nothing, Trace::Kill));
+async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
+    match action {
+        Action::Kill { node } => {
+            let installation = Arc::clone(installation);
+            let kill = spawn_blocking(move || kill(&installation, node)).await??;
+            return Ok(kill.map_or(Injected::Nothing, Injected::Kill));
         }
-        Act::Pause { node, time } => {
-            let pid = house.nodes[node].pause()?;
+        Action::Pause { node, time } => {
+            let pid = installation.nodes[node].pause()?;
             sleep(time).await;
-            house.nodes[node].resume(pid);
+            installation.nodes[node].resume(pid);
         }
-        Act::StallRedis { time } => {
-            blocking(house, act).await?;
+        Action::StallRedis { time } => {
+            blocking(installation, action).await?;
             sleep(time).await;
-            let house = Arc::clone(house);
-            spawn_blocking(move || house.servers().resume_redis()).await??;
+            let installation = Arc::clone(installation);
+            spawn_blocking(move || installation.servers().resume_redis()).await??;
         }
-        Act::Network { link, node, fault, time } => {
+        Action::Network { link, node, fault, time } => {
             let nodes = node.map_or(0..NODES, |node| node..node + 1);
-            house.nodes[nodes.clone()].iter().for_each(|node| node.set(link, fault));
+            installation.nodes[nodes.clone()].iter().for_each(|node| node.set(link, fault));
             sleep(time).await;
-            house.nodes[nodes].iter().for_each(|node| node.set(link, Fault::None));
+            installation.nodes[nodes].iter().for_each(|node| node.set(link, Fault::None));
         }
-        Act::Model { weather, time } => {
-            house.mind.set(weather);
+        Action::Model { fault, time } => {
+            installation.scripted_model.set(fault);
             sleep(time).await;
-            house.mind.set(Weather::Fair);
+            installation.scripted_model.set(ModelFault::None);
         }
-        Act::FlushRedis
-        | Act::RestartRedis
-        | Act::RestartPostgres
-        | Act::CrashPostgres
-        | Act::Terminate(_)
-        | Act::Misjudge { .. } => blocking(house, act).await?,
+        Action::FlushRedis
+        | Action::RestartRedis
+        | Action::RestartPostgres
+        | Action::CrashPostgres
+        | Action::Terminate(_)
+        | Action::DeleteWorkerRow { .. } => blocking(installation, action).await?,
     }
-    Ok(Trace::Nothing)
+    Ok(Injected::Nothing)
 }
 
-async fn blocking(house: &Arc<House>, act: Act) -> Result<()> {
-    let house = Arc::clone(house);
-    spawn_blocking(move || harm_servers(&house, act)).await?
+async fn blocking(installation: &Arc<ChaosInstallation>, action: Action) -> Result<()> {
+    let installation = Arc::clone(installation);
+    spawn_blocking(move || apply_blocking(&installation, action)).await?
 }
 
-fn kill(house: &House, node: usize) -> Result<Option<Kill>> {
-    let node = &house.nodes[node];
-    let pid = node.pid().context("it is down already")?;
-    // Postgres may be down, too: then the recovery of these runs is not timed.
-    let held = house.psql.ask(&format!(
+fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
+    let node = &installation.nodes[node];
+    let pid = node.pid().context("the process is down already")?;
+    // Postgres may be down at the same time: then the recovery of these runs is not timed.
+    let held = installation.psql.ask(&format!(
         "select json_build_object('now', extract(epoch from clock_timestamp()),
                 'held', coalesce(json_agg(json_build_array(replace(l.agentable_id::text, '-', ''), l.epoch)), '[]'))
            from houston.run_locks l join houston.workers w on w.id = l.holder
@@ -205,32 +205,32 @@ fn kill(house: &House, node: usize) -> Result<Option<Kill>> {
     Ok(held.ok().and_then(|held| serde_json::from_str(&held).ok()))
 }
 
-fn harm_servers(house: &House, act: Act) -> Result<()> {
-    match act {
-        Act::FlushRedis => flush(&house.redis)?,
-        Act::StallRedis { .. } => house.servers().stall_redis()?,
-        Act::RestartRedis => {
-            let mut servers = house.servers();
-            // One that is stalled does not hear that it should stop.
+fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()> {
+    match action {
+        Action::FlushRedis => flush(&installation.redis)?,
+        Action::StallRedis { .. } => installation.servers().stall_redis()?,
+        Action::RestartRedis => {
+            let mut servers = installation.servers();
+            // A stalled Redis does not react to a shutdown request.
             servers.resume_redis()?;
             servers.restart_redis()?;
         }
-        Act::RestartPostgres => house.servers().restart_postgres()?,
-        Act::CrashPostgres => {
-            let mut servers = house.servers();
+        Action::RestartPostgres => installation.servers().restart_postgres()?,
+        Action::CrashPostgres => {
+            let mut servers = installation.servers();
             servers.kill_postgres()?;
             servers.restart_postgres()?;
         }
-        Act::Terminate(backends) => {
+        Action::Terminate(backends) => {
             let which = if backends == Backends::Leases { LEASES } else { HALF };
             let sql = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where {which}");
-            ensure!(house.psql.ask(&sql)? != "0", "there was no such backend");
+            ensure!(installation.psql.ask(&sql)? != "0", "no such backend is connected");
         }
-        Act::Misjudge { node } => {
-            let pid = house.nodes[node].pid().context("it is down already")?;
-            house.psql.ask(&format!("delete from houston.workers where name like '%-{pid}'"))?;
+        Action::DeleteWorkerRow { node } => {
+            let pid = installation.nodes[node].pid().context("the process is down already")?;
+            installation.psql.ask(&format!("delete from houston.workers where name like '%-{pid}'"))?;
         }
-        Act::Kill { .. } | Act::Pause { .. } | Act::Network { .. } | Act::Model { .. } => {}
+        Action::Kill { .. } | Action::Pause { .. } | Action::Network { .. } | Action::Model { .. } => {}
     }
     Ok(())
 }
@@ -241,6 +241,6 @@ fn flush(socket: &Path) -> Result<()> {
     redis.write_all(b"FLUSHALL\r\n")?;
     let mut answer = [0; 3];
     redis.read_exact(&mut answer)?;
-    ensure!(&answer == b"+OK", "Redis said {}", String::from_utf8_lossy(&answer));
+    ensure!(&answer == b"+OK", "Redis answered {}", String::from_utf8_lossy(&answer));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A process of the service: behind proxies of its own, started again whenever it ends.
+//! A process of the service: behind its own fault proxies, restarted whenever it ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,7 +15,7 @@ use houston_testkit::process::Process;
 use super::plan::Link;
 use crate::installation::without_settings;
 
-/// Where the servers really are.
+/// Addresses of the servers behind the proxies.
 #[derive(Debug, Clone)]
 pub(crate) struct Servers {
     pub(crate) postgres: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Start {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: Vec<(String, String)>,
-    /// The library that lies about the time, for a process whose clock is wrong.
+    /// Path of `libfaketime`, for the process whose clock is an hour off.
     pub(crate) wrong_clock: Option<PathBuf>,
     pub(crate) log: PathBuf,
 }
@@ -37,12 +37,14 @@ pub(crate) struct Start {
 #[derive(Debug)]
 struct State {
     process: Option<Process>,
+    /// When to start the next process.
     due: Instant,
     starts: u32,
-    /// How often it ended without having been killed.
+    /// How often the process ended without having been killed.
     ends: u32,
 }
 
+/// An API or worker process with its proxies.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -73,14 +75,14 @@ impl Node {
         }
     }
 
-    /// Starts the process if there is none and it is time to; notices when it has ended.
-    pub(crate) fn tend(&self) -> Result<()> {
+    /// Notices when the process has ended, and starts a new one when that is due.
+    pub(crate) fn restart_if_ended(&self) -> Result<()> {
         let mut state = self.state();
         if let Some(process) = &mut state.process
             && process.ended()?.is_some()
         {
             state.ends += 1;
-            self.put_away(&mut state)?;
+            self.collect_log(&mut state)?;
             state.due = Instant::now() + Duration::from_millis(200);
         }
         if state.process.is_none() && Instant::now() >= state.due {
@@ -91,29 +93,29 @@ impl Node {
         Ok(())
     }
 
-    /// `kill -9`; it is started again after `pause`.
+    /// `kill -9`; the process is restarted after `pause`.
     pub(crate) fn kill(&self, pause: Duration) -> Result<()> {
         let mut state = self.state();
-        state.process.as_mut().context("it is down already")?.kill()?;
-        self.put_away(&mut state)?;
+        state.process.as_mut().context("the process is down already")?.kill()?;
+        self.collect_log(&mut state)?;
         state.due = Instant::now() + pause;
         Ok(())
     }
 
-    /// SIGSTOP. Returns what [`Self::resume`] wants to know.
+    /// SIGSTOP. Returns the process id, for [`Self::resume`].
     pub(crate) fn pause(&self) -> Result<u32> {
         let mut state = self.state();
-        let process = state.process.as_mut().context("it is down already")?;
+        let process = state.process.as_mut().context("the process is down already")?;
         process.pause()?;
         Ok(process.pid())
     }
 
-    /// SIGCONT, if it is still the process with this id.
+    /// SIGCONT, if the process with this id still runs.
     pub(crate) fn resume(&self, pid: u32) {
         if let Some(process) = &mut self.state().process
             && process.pid() == pid
         {
-            // Dead meanwhile: then there is nothing to resume.
+            // It may have died meanwhile: then there is nothing to resume.
             let _ = process.resume();
         }
     }
@@ -122,21 +124,21 @@ impl Node {
         self.state().process.as_ref().map(Process::pid)
     }
 
-    /// How often it was started, and how often it had ended by itself.
+    /// How often a process was started, and how often one ended without having been killed.
     pub(crate) fn counts(&self) -> (u32, u32) {
         let state = self.state();
         (state.starts, state.ends)
     }
 
-    /// Writes down what the running process has said so far.
+    /// Appends the output of the running process to the log file.
     pub(crate) fn save_log(&self) {
         if let Some(process) = &self.state().process {
             let _ = append(&self.start.log, &process.log());
         }
     }
 
-    /// Keeps what the process said.
-    fn put_away(&self, state: &mut State) -> Result<()> {
+    /// Appends the output of the ended process to the log file.
+    fn collect_log(&self, state: &mut State) -> Result<()> {
         if let Some(process) = state.process.take() {
             append(&self.start.log, &process.log())?;
         }
@@ -154,7 +156,7 @@ impl Node {
             .env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()))
             .envs(self.start.variables.iter().map(|(name, value)| (name, value)));
         if let Some(library) = &self.start.wrong_clock {
-            // Before and after, in turn; time itself goes on as it does.
+            // An hour behind or ahead, in turn; the monotonic clock is unchanged.
             command
                 .env("LD_PRELOAD", library)
                 .env("FAKETIME", if nth.is_multiple_of(2) { "-1h" } else { "+1h" })

@@ -1,19 +1,19 @@
-//! What will go wrong, and when: the same for the same seed and time.
+//! The plan of faults: which, and when. The same seed and duration give the same plan.
 
 use std::fmt;
 use std::time::Duration;
 
 use houston_testkit::fault_proxy::Fault;
 
-use super::model::Weather;
+use super::model::ModelFault;
 use super::seed::Seed;
 
-/// Processes of the API, which come first, and of workers.
+/// API processes; nodes `0..APIS`. The workers are the nodes after them.
 pub(crate) const APIS: usize = 2;
 pub(crate) const WORKERS: usize = 4;
 pub(crate) const NODES: usize = APIS + WORKERS;
 
-/// The network between a process and something it needs.
+/// The network between a process and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     Postgres,
@@ -21,18 +21,18 @@ pub(crate) enum Link {
     Model,
 }
 
-/// Connections that are ended by Postgres.
+/// Connections that Postgres terminates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backends {
-    /// Those that keep the leases of workers.
+    /// Those that renew the leases of workers.
     Leases,
-    /// Half of all.
+    /// Those of Houston with an even process id.
     Half,
 }
 
-/// One thing that goes wrong.
+/// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum Action {
     Kill {
         node: usize,
     },
@@ -48,11 +48,11 @@ pub(crate) enum Act {
     RestartPostgres,
     CrashPostgres,
     Terminate(Backends),
-    /// Its worker row is taken away while it lives and works: it is a zombie until it notices.
-    Misjudge {
+    /// Deletes the row of a living worker: it is a zombie until it notices.
+    DeleteWorkerRow {
         node: usize,
     },
-    /// Between one process, or all, and what is at the other end of the link.
+    /// A fault on the link of one process, or of all (`None`).
     Network {
         link: Link,
         node: Option<usize>,
@@ -60,20 +60,20 @@ pub(crate) enum Act {
         time: Duration,
     },
     Model {
-        weather: Weather,
+        fault: ModelFault,
         time: Duration,
     },
 }
 
-/// It, and when.
+/// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedAction {
     pub(crate) at: Duration,
-    pub(crate) act: Act,
+    pub(crate) action: Action,
 }
 
-impl Act {
-    /// What it counts as.
+impl Action {
+    /// The name under which it is counted.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Kill { node } if *node < APIS => "kill -9 API",
@@ -85,7 +85,7 @@ impl Act {
             Self::RestartPostgres => "Postgres restarted",
             Self::CrashPostgres => "Postgres killed",
             Self::Terminate(_) => "backends terminated",
-            Self::Misjudge { .. } => "living taken for dead",
+            Self::DeleteWorkerRow { .. } => "worker row deleted",
             Self::Network { fault, .. } => match fault {
                 Fault::Latency(_) => "network slow",
                 Fault::Throttle(_) => "network throttled",
@@ -95,66 +95,66 @@ impl Act {
                 Fault::CutAfter(_) => "network cut",
                 Fault::None => "network",
             },
-            Self::Model { weather, .. } => match weather {
-                Weather::Fair => "model",
-                Weather::RateLimited => "model 429",
-                Weather::Overloaded => "model 529",
-                Weather::Hangs => "model hangs",
-                Weather::Garbage => "model garbage",
-                Weather::Truncates => "model truncates",
+            Self::Model { fault, .. } => match fault {
+                ModelFault::None => "model",
+                ModelFault::RateLimited => "model 429",
+                ModelFault::Overloaded => "model 529",
+                ModelFault::Hangs => "model hangs",
+                ModelFault::Garbage => "model garbage",
+                ModelFault::Truncates => "model truncates",
             },
         }
     }
 }
 
-/// The name of a process.
+/// The name of a process: `api 1`, `worker 3`.
 pub(crate) fn name(node: usize) -> String {
     if node < APIS { format!("api {}", node + 1) } else { format!("worker {}", node - APIS + 1) }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind();
         match self {
             Self::Kill { node } => write!(f, "kill -9 {}", name(*node)),
             Self::Pause { node, time } => write!(f, "SIGSTOP {} for {time:.1?}", name(*node)),
             Self::StallRedis { time } | Self::Model { time, .. } => write!(f, "{kind} for {time:.1?}"),
-            Self::Misjudge { node } => write!(f, "{} is taken for dead and lives", name(*node)),
+            Self::DeleteWorkerRow { node } => write!(f, "row of {} deleted while it runs", name(*node)),
             Self::Terminate(backends) => write!(f, "{kind}: {backends:?}"),
             Self::Network { link, node, fault, time } => {
-                let who = node.map_or_else(|| "all".to_owned(), name);
-                write!(f, "{fault:?} between {who} and {link:?} for {time:.1?}")
+                let process = node.map_or_else(|| "all".to_owned(), name);
+                write!(f, "{fault:?} between {process} and {link:?} for {time:.1?}")
             }
             _ => f.write_str(kind),
         }
     }
 }
 
-/// Draws the act of a kind, given how much time is left.
-type Draw = fn(&mut Seed, Duration) -> Act;
+/// Draws a fault of one kind, given the time that is left.
+type Draw = fn(&mut Seed, Duration) -> Action;
 
-/// Each kind, with the least and the most seconds between two of it.
+/// Each kind of fault, with the least and the most seconds between two of them.
 const KINDS: [(u64, u64, Draw); 9] = [
     (2, 15, kill),
     (15, 40, pause),
-    (8, 25, |_, _| Act::FlushRedis),
+    (8, 25, |_, _| Action::FlushRedis),
     (15, 40, redis),
     (5, 40, postgres),
-    (6, 20, |seed, _| Act::Terminate(seed.one_of(&[Backends::Leases, Backends::Half]))),
+    (6, 20, |seed, _| Action::Terminate(seed.one_of(&[Backends::Leases, Backends::Half]))),
     (5, 15, network),
     (6, 18, model),
-    (6, 20, |seed, _| Act::Misjudge { node: worker(seed) }),
+    (6, 20, |seed, _| Action::DeleteWorkerRow { node: worker(seed) }),
 ];
 
-/// Everything that goes wrong within `time`, in order. `haste` is 1, or how many times as often.
-pub(crate) fn plan(seed: u64, time: Duration, haste: u64) -> Vec<Planned> {
+/// All faults within `time`, in order. `fault_rate` multiplies their number.
+pub(crate) fn plan(seed: u64, time: Duration, fault_rate: u64) -> Vec<PlannedAction> {
     let mut planned = Vec::new();
     for (number, (least, most, draw)) in (1..).zip(KINDS) {
         let mut seed = Seed::of(seed, number);
-        let pause = |seed: &mut Seed| seed.millis(least * 1000 / haste, most * 1000 / haste);
+        let pause = |seed: &mut Seed| seed.millis(least * 1000 / fault_rate, most * 1000 / fault_rate);
         let mut at = pause(&mut seed);
         while at < time {
-            planned.push(Planned { at, act: draw(&mut seed, time.saturating_sub(at)) });
+            planned.push(PlannedAction { at, action: draw(&mut seed, time.saturating_sub(at)) });
             at += pause(&mut seed);
         }
     }
@@ -166,26 +166,30 @@ fn worker(seed: &mut Seed) -> usize {
     APIS + seed.below(WORKERS)
 }
 
-fn kill(seed: &mut Seed, _: Duration) -> Act {
+fn kill(seed: &mut Seed, _: Duration) -> Action {
     let node = if seed.permille(250) { seed.below(APIS) } else { worker(seed) };
-    Act::Kill { node }
+    Action::Kill { node }
 }
 
-/// Mostly beyond the 30 s of a lease: a sleeper that comes back within them is no zombie.
-fn pause(seed: &mut Seed, left: Duration) -> Act {
+/// Mostly longer than the 30 s of a lease: a process that resumes earlier is no zombie.
+fn pause(seed: &mut Seed, left: Duration) -> Action {
     let node = if seed.permille(150) { seed.below(APIS) } else { worker(seed) };
-    Act::Pause { node, time: seed.millis(5_000, 60_000).min(left) }
+    Action::Pause { node, time: seed.millis(5_000, 60_000).min(left) }
 }
 
-fn redis(seed: &mut Seed, _: Duration) -> Act {
-    if seed.permille(500) { Act::RestartRedis } else { Act::StallRedis { time: seed.millis(1_000, 5_000) } }
+fn redis(seed: &mut Seed, _: Duration) -> Action {
+    if seed.permille(500) {
+        Action::RestartRedis
+    } else {
+        Action::StallRedis { time: seed.millis(1_000, 5_000) }
+    }
 }
 
-fn postgres(seed: &mut Seed, _: Duration) -> Act {
-    if seed.permille(700) { Act::RestartPostgres } else { Act::CrashPostgres }
+fn postgres(seed: &mut Seed, _: Duration) -> Action {
+    if seed.permille(700) { Action::RestartPostgres } else { Action::CrashPostgres }
 }
 
-fn network(seed: &mut Seed, left: Duration) -> Act {
+fn network(seed: &mut Seed, left: Duration) -> Action {
     let link = seed.one_of(&[Link::Postgres, Link::Postgres, Link::Redis, Link::Model]);
     let node = if seed.permille(700) { Some(seed.below(NODES)) } else { None };
     let (fault, time) = match seed.below(6) {
@@ -196,18 +200,18 @@ fn network(seed: &mut Seed, left: Duration) -> Act {
         4 => (Fault::CutAfter(usize::try_from(seed.between(1, 4_000)).unwrap_or(1)), seed.millis(500, 3_000)),
         _ => (Fault::Throttle(20_000), seed.millis(2_000, 6_000)),
     };
-    Act::Network { link, node, fault, time: time.min(left) }
+    Action::Network { link, node, fault, time: time.min(left) }
 }
 
-fn model(seed: &mut Seed, left: Duration) -> Act {
-    let weather = seed.one_of(&[
-        Weather::RateLimited,
-        Weather::Overloaded,
-        Weather::Hangs,
-        Weather::Garbage,
-        Weather::Truncates,
+fn model(seed: &mut Seed, left: Duration) -> Action {
+    let fault = seed.one_of(&[
+        ModelFault::RateLimited,
+        ModelFault::Overloaded,
+        ModelFault::Hangs,
+        ModelFault::Garbage,
+        ModelFault::Truncates,
     ]);
-    Act::Model { weather, time: seed.millis(1_000, 4_000).min(left) }
+    Action::Model { fault, time: seed.millis(1_000, 4_000).min(left) }
 }
 
 #[cfg(test)]
@@ -217,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plan_follows_from_the_seed() {
+    fn seed_determines_the_plan() {
         let time = Duration::from_secs(600);
         assert_eq!(plan(1, time, 1), plan(1, time, 1));
         assert_ne!(plan(1, time, 1), plan(2, time, 1));
@@ -225,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_have_more_than_two_hundred_faults_of_every_kind() {
+    fn ten_minutes_have_more_than_230_faults_of_every_kind() {
         for seed in 0..20 {
             let plan = plan(seed, Duration::from_secs(600), 1);
             assert!(plan.len() > 230, "{}", plan.len());
             assert!(plan.is_sorted_by_key(|planned| planned.at));
-            let kinds: BTreeSet<&str> = plan.iter().map(|planned| planned.act.kind()).collect();
+            let kinds: BTreeSet<&str> = plan.iter().map(|planned| planned.action.kind()).collect();
             assert!(kinds.len() >= 18, "{kinds:?}");
         }
     }

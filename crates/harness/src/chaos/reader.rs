@@ -1,5 +1,5 @@
-//! A client of a goal's stream, for as long as there is something to read: it drops its connection at arbitrary
-//! bytes, comes back with the last id it has, and keeps what a client keeps.
+//! A client that reads a goal's stream to its end: it drops its connection at arbitrary bytes, reconnects with the last
+//! event id it has, and records what it received.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,50 +18,51 @@ use tokio::time::{sleep, timeout};
 use super::seed::Seed;
 use crate::http::Connection;
 
-/// A stream whose heartbeat, every 8 s, is overdue is dead.
+/// The server sends a heartbeat every 8 s: a stream that is silent for longer than this is dead.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long an answer may take to begin.
+/// How long a response may take to begin.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// What a client has after all it has read.
+/// What one client received over all its connections.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// What happened, in order: `posted <id>`, `said <id>`, `called <id>`, `returned <id>`, `queued <run>`, `ended`.
+pub(crate) struct ReceivedStream {
+    /// The events in order: `posted <id>`, `sent <id>`, `called <id>`, `returned <id>`, `queued <run>`, `ended`.
     pub(crate) log: Vec<String>,
-    /// Texts of the agent's messages.
+    /// Texts of the agent's messages, by message id.
     pub(crate) texts: HashMap<String, String>,
-    /// What no client should see.
+    /// Violations of the stream's contract.
     pub(crate) faults: Vec<String>,
     pub(crate) events: usize,
     pub(crate) connections: usize,
     last_id: String,
+    /// Id and text of the message whose end has not come yet.
     open: Option<(String, String)>,
     step: Option<String>,
 }
 
-/// A client.
+/// A client of one goal's stream.
 pub(crate) struct Reader {
     pub(crate) apis: Vec<SocketAddr>,
     pub(crate) key: String,
     pub(crate) goal: String,
-    /// Where every byte goes.
+    /// The file that every received byte is written to.
     pub(crate) record: PathBuf,
-    /// Once everything is quiet: the last position of each goal.
+    /// The last position of each goal, once all runs have ended.
     pub(crate) end: watch::Receiver<Option<Arc<HashMap<String, i64>>>>,
 }
 
 impl Reader {
-    /// Reads until everything was read, or nobody wants to know any more.
-    pub(crate) async fn read(mut self, mut seed: Seed) -> Seen {
-        let mut seen = Seen::default();
+    /// Reads until the last position, or until the sender of `end` is dropped.
+    pub(crate) async fn read(mut self, mut seed: Seed) -> ReceivedStream {
+        let mut received = ReceivedStream::default();
         let mut record = File::create(&self.record).ok();
-        while !self.has_all(&seen) {
+        while !self.has_all(&received) {
             let api = seed.one_of(&self.apis);
-            // Half of the connections are dropped soon, the others when somebody else drops them.
+            // Half of the connections are dropped after at most 30 kB, the others by the server or a fault.
             let most = if seed.permille(500) { seed.below(30_000) } else { usize::MAX };
             let mut end = self.end.clone();
             tokio::select! {
-                read = self.connection(api, most, &mut seen, record.as_mut()) => {
+                read = self.connection(api, most, &mut received, record.as_mut()) => {
                     if read.is_err() {
                         sleep(seed.millis(50, 500)).await;
                     }
@@ -69,40 +70,42 @@ impl Reader {
                 changed = end.changed() => if changed.is_err() { break },
             }
         }
-        seen
+        received
     }
 
-    fn has_all(&mut self, seen: &Seen) -> bool {
+    fn has_all(&mut self, received: &ReceivedStream) -> bool {
         let end = self.end.borrow_and_update();
-        let Some(last) = end.as_ref().and_then(|end| end.get(&plain(&self.goal))) else { return false };
-        seen.last_id.parse::<i64>().is_ok_and(|id| id >= *last)
+        let Some(last) = end.as_ref().and_then(|end| end.get(&bare_id(&self.goal))) else { return false };
+        received.last_id.parse::<i64>().is_ok_and(|id| id >= *last)
     }
 
     async fn connection(
         &self,
         api: SocketAddr,
         most: usize,
-        seen: &mut Seen,
+        received: &mut ReceivedStream,
         mut record: Option<&mut File>,
     ) -> Result<()> {
         let path = format!("/v1/goals/{}/events?after=0&follow=true", self.goal);
         let begin = async {
             let mut connection = Connection::open(api, &self.key).await?;
-            let status = connection.resume(&path, &seen.last_id).await?;
+            let status = connection.resume(&path, &received.last_id).await?;
             anyhow::Ok((connection, status))
         };
         let (mut connection, status) = timeout(PATIENCE, begin).await??;
         if status != 200 {
             bail!("status {status}");
         }
-        seen.connections += 1;
+        received.connections += 1;
         if let Some(record) = &mut record {
-            writeln!(record, "\n--- from {:?}", seen.last_id)?;
+            writeln!(record, "\n--- from {:?}", received.last_id)?;
         }
         let (mut decoder, mut bytes) = (SseDecoder::default(), 0);
         loop {
             let Some(chunk) = timeout(SILENCE, connection.chunk()).await?? else {
-                seen.faults.push(format!("a stream was closed as if it were over, at {}", seen.last_id));
+                received
+                    .faults
+                    .push(format!("the server ended a stream that was not over, at {}", received.last_id));
                 return Ok(());
             };
             let take = chunk.len().min(most - bytes);
@@ -111,19 +114,19 @@ impl Reader {
                 record.write_all(&chunk[..take])?;
             }
             for event in decoder.push(&chunk[..take])? {
-                seen.take(event);
+                received.receive(event);
             }
-            if bytes == most || seen.last_id_is_last(&self.end, &self.goal) {
+            if bytes == most || received.last_id_is_last(&self.end, &self.goal) {
                 return Ok(());
             }
         }
     }
 }
 
-impl Seen {
+impl ReceivedStream {
     fn last_id_is_last(&self, end: &watch::Receiver<Option<Arc<HashMap<String, i64>>>>, goal: &str) -> bool {
         let end = end.borrow();
-        let last = end.as_ref().and_then(|end| end.get(&plain(goal)));
+        let last = end.as_ref().and_then(|end| end.get(&bare_id(goal)));
         last.is_some_and(|last| self.last_id.parse::<i64>().is_ok_and(|id| id >= *last))
     }
 
@@ -132,8 +135,8 @@ impl Seen {
         self.faults.push(format!("at {at}: {what}"));
     }
 
-    /// One event, whole.
-    pub(crate) fn take(&mut self, event: SseEvent) {
+    /// Records one complete event.
+    pub(crate) fn receive(&mut self, event: SseEvent) {
         if let Some(id) = event.id {
             let seq = |id: &str| id.split(':').next().and_then(|seq| seq.parse::<i64>().ok()).unwrap_or(0);
             if seq(&id) < seq(&self.last_id) {
@@ -143,25 +146,25 @@ impl Seen {
         }
         match serde_json::from_str(&event.data) {
             Ok(event) => self.event(&event),
-            Err(error) => self.fault(format!("no JSON: {error}")),
+            Err(error) => self.fault(format!("not JSON: {error}")),
         }
     }
 
     fn event(&mut self, event: &Value) {
         self.events += 1;
-        let id = |name: &str| event[name].as_str().map(plain).unwrap_or_default();
+        let id = |name: &str| event[name].as_str().map(bare_id).unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
-            "RUN_STARTED" => self.note(format!("queued {}", id("runId"))),
+            "RUN_STARTED" => self.append(format!("queued {}", id("runId"))),
             "RUN_FINISHED" | "RUN_ERROR" => {
                 if let Some((open, _)) = &self.open {
                     self.fault(format!("the run ended while {open} was open"));
                 }
-                self.note("ended".to_owned());
+                self.append("ended".to_owned());
             }
             "CUSTOM" if event["name"] == "houston.message.posted" => {
-                self.note(format!(
+                self.append(format!(
                     "posted {}",
-                    plain(event["value"]["message"]["id"].as_str().unwrap_or(""))
+                    bare_id(event["value"]["message"]["id"].as_str().unwrap_or(""))
                 ));
             }
             "TEXT_MESSAGE_START" => {
@@ -177,13 +180,13 @@ impl Seen {
             },
             "TEXT_MESSAGE_END" => match self.open.take() {
                 Some((open, text)) if open == id("messageId") => {
-                    self.note(format!("said {open}"));
+                    self.append(format!("sent {open}"));
                     self.texts.insert(open, text);
                 }
                 _ => self.fault(format!("the end of {}, which is not open", id("messageId"))),
             },
-            "TOOL_CALL_START" => self.note(format!("called {}", id("toolCallId"))),
-            "TOOL_CALL_RESULT" => self.note(format!("returned {}", id("toolCallId"))),
+            "TOOL_CALL_START" => self.append(format!("called {}", id("toolCallId"))),
+            "TOOL_CALL_RESULT" => self.append(format!("returned {}", id("toolCallId"))),
             "STEP_STARTED" => {
                 let step = event["stepName"].as_str().map(str::to_owned);
                 if let Some(open) = std::mem::replace(&mut self.step, step) {
@@ -198,26 +201,26 @@ impl Seen {
         }
     }
 
-    fn note(&mut self, what: String) {
-        // Whatever comes twice comes soon after, on the next connection.
-        if what != "ended" && self.log.iter().rev().take(200).any(|known| *known == what) {
-            self.fault(format!("{what}, twice"));
+    fn append(&mut self, what: String) {
+        // A repetition comes soon after the first one, on the next connection.
+        if what != "ended" && self.log.iter().rev().take(200).any(|earlier| *earlier == what) {
+            self.fault(format!("received twice: {what}"));
         }
         self.log.push(what);
     }
 
-    /// The thread as it is: what it does not have is taken back, and its texts are the right ones.
+    /// Applies a snapshot: messages that are not in it are removed, texts are replaced.
     fn snapshot(&mut self, messages: &[Value]) {
-        let there: HashMap<String, &str> = messages
+        let snapshot: HashMap<String, &str> = messages
             .iter()
             .map(|message| {
                 let text = message["content"].as_str().unwrap_or_default();
-                (plain(message["id"].as_str().unwrap_or_default()), text)
+                (bare_id(message["id"].as_str().unwrap_or_default()), text)
             })
             .collect();
-        self.log.retain(|what| what.strip_prefix("said ").is_none_or(|id| there.contains_key(id)));
+        self.log.retain(|what| what.strip_prefix("sent ").is_none_or(|id| snapshot.contains_key(id)));
         self.texts.retain(|id, text| {
-            there.get(id.as_str()).is_some_and(|right| {
+            snapshot.get(id.as_str()).is_some_and(|right| {
                 (*right).clone_into(text);
                 true
             })
@@ -225,8 +228,8 @@ impl Seen {
     }
 }
 
-/// An id without what it is an id of.
-pub(crate) fn plain(id: &str) -> String {
+/// An id without its prefix and hyphens: `msg_00-aa` is `00aa`.
+pub(crate) fn bare_id(id: &str) -> String {
     id.split('_').next_back().unwrap_or_default().replace('-', "")
 }
 
@@ -234,12 +237,16 @@ pub(crate) fn plain(id: &str) -> String {
 mod tests {
     use super::*;
 
-    fn seen(frames: &[(&str, &str)]) -> Seen {
-        let mut seen = Seen::default();
+    fn received(frames: &[(&str, &str)]) -> ReceivedStream {
+        let mut received = ReceivedStream::default();
         for (id, data) in frames {
-            seen.take(SseEvent { id: Some((*id).to_owned()), data: (*data).to_owned(), retry_ms: None });
+            received.receive(SseEvent {
+                id: Some((*id).to_owned()),
+                data: (*data).to_owned(),
+                retry_ms: None,
+            });
         }
-        seen
+        received
     }
 
     const START: (&str, &str) = ("3:0", r#"{"type":"TEXT_MESSAGE_START","messageId":"msg_a"}"#);
@@ -249,23 +256,26 @@ mod tests {
     const END: (&str, &str) = ("4", r#"{"type":"TEXT_MESSAGE_END","messageId":"msg_a"}"#);
 
     #[test]
-    fn a_text_is_put_together() {
-        let seen = seen(&[START, HALF, REST, END]);
-        assert_eq!((seen.texts["a"].as_str(), seen.log.as_slice()), ("half", &["said a".to_owned()][..]));
-        assert!(seen.faults.is_empty(), "{:?}", seen.faults);
+    fn pieces_of_a_text_are_joined() {
+        let received = received(&[START, HALF, REST, END]);
+        assert_eq!(
+            (received.texts["a"].as_str(), received.log.as_slice()),
+            ("half", &["sent a".to_owned()][..])
+        );
+        assert!(received.faults.is_empty(), "{:?}", received.faults);
     }
 
     #[test]
-    fn a_snapshot_takes_a_text_back() {
+    fn snapshot_removes_a_text() {
         let snapshot = ("5", r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#);
-        let seen = seen(&[START, HALF, END, snapshot]);
-        assert!(seen.texts.is_empty() && seen.log.is_empty() && seen.faults.is_empty());
+        let received = received(&[START, HALF, END, snapshot]);
+        assert!(received.texts.is_empty() && received.log.is_empty() && received.faults.is_empty());
     }
 
     #[test]
-    fn what_no_client_should_see_is_seen() {
+    fn violations_of_the_stream_contract_are_reported() {
         for wrong in [&[START, START][..], &[HALF], &[END], &[START, END, START, END], &[END, START]] {
-            assert!(!seen(wrong).faults.is_empty(), "{wrong:?}");
+            assert!(!received(wrong).faults.is_empty(), "{wrong:?}");
         }
     }
 }

@@ -1,25 +1,24 @@
-//! R7: how long the runs of a killed worker waited for another.
+//! R7: how long the runs of a killed worker waited until another worker claimed them.
 
 use super::checker::Finding;
-use super::witness::{EventRow, Evidence};
+use super::evidence::{EventRow, Evidence};
 
-/// Seconds within which half of them, 99 of 100 and all must be taken again. The second is for kills alone: while
-/// Postgres cannot be reached, or has just come back, nothing can be taken, and that is another fault.
+/// Seconds within which 50 %, 99 % and 100 % of the runs must be claimed again. The second one counts only kills
+/// without an outage of Postgres: while Postgres is unreachable no run can be claimed, and that is another fault.
 const TARGETS: (f64, f64, f64) = (5.0, 10.0, 35.0);
-/// What ends a hold without a crash.
-const LET_GO: [&str; 3] = ["run_finished", "retry_scheduled", "handed_over"];
+/// Events that release a lock without a crash.
+const RELEASING_EVENTS: [&str; 3] = ["run_finished", "retry_scheduled", "handed_over"];
 
-/// A run that was held by a victim.
+/// A run that the killed worker held.
 #[derive(Debug)]
 struct Wait {
     seconds: f64,
-    /// Whether Postgres could be reached all the time.
+    /// Whether Postgres was reachable all the time.
     undisturbed: bool,
     what: String,
 }
 
-/// From each kill to the next claim of what the victim held, the shortest first; of what was over by then there are
-/// none.
+/// From each kill to the next claim of each run the worker held, shortest first. Runs that had ended are left out.
 fn waits(evidence: &Evidence) -> Vec<Wait> {
     let events = &evidence.rows.events;
     let mut waits = Vec::new();
@@ -39,21 +38,23 @@ fn waits(evidence: &Evidence) -> Vec<Wait> {
 }
 
 fn wait(events: &[EventRow], epoch: i64, killed: f64) -> Option<f64> {
-    let let_go = events.iter().any(|event| event.epoch == epoch && LET_GO.contains(&event.kind.as_str()));
-    if let_go {
+    let released =
+        events.iter().any(|event| event.epoch == epoch && RELEASING_EVENTS.contains(&event.kind.as_str()));
+    if released {
         return None;
     }
     let next = events.iter().find(|event| event.epoch > epoch)?;
-    // Taken away before it was killed, by a worker that thought it dead.
+    // `None` if another worker had claimed the run before the kill.
     (next.at >= killed).then_some(next.at - killed)
 }
 
-/// The wait that this share of them is not longer than.
+/// The percentile `share` (0 to 1) of sorted waits.
 fn within(waits: &[f64], share: f64) -> f64 {
     let index = (waits.len() as f64 * share).ceil() as usize;
     waits.get(index.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
+/// R7: recovery times within their targets.
 pub(crate) fn times(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R7", "recovery after kill -9 beyond its targets");
     let waits = waits(evidence);
@@ -70,7 +71,7 @@ pub(crate) fn times(evidence: &Evidence) -> Finding {
         [(half, TARGETS.0, "p50"), (most, TARGETS.1, "p99 without an outage"), (max, TARGETS.2, "max")]
     {
         if time > target {
-            finding.add(|| format!("{what} is {time:.1} s, at most {target} s are right"));
+            finding.add(|| format!("{what} is {time:.1} s, the target is {target} s"));
         }
     }
     if finding.count > 0 {
@@ -98,11 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_was_over_has_no_recovery() {
+    fn released_run_has_no_recovery_time() {
         let held = [event(1, 1, "attempt_started", 10.0), event(2, 2, "attempt_started", 14.0)];
         assert_eq!(wait(&held, 1, 12.0), Some(2.0));
-        assert_eq!(wait(&held, 1, 15.0), None, "it was taken away before");
-        assert_eq!(wait(&held[..1], 1, 12.0), None, "nobody came: that is for R9");
+        assert_eq!(wait(&held, 1, 15.0), None, "it was claimed before the kill");
+        assert_eq!(wait(&held[..1], 1, 12.0), None, "not claimed again: R9 reports that");
         let over = [event(1, 1, "run_finished", 11.0), event(2, 2, "attempt_started", 14.0)];
         assert_eq!(wait(&over, 1, 12.0), None);
     }

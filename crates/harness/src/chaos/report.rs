@@ -1,23 +1,23 @@
-//! What came of it: one table for people, one object for machines.
+//! The report: a table for people and a JSON object for programs.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
 use super::checker::Finding;
-use super::nemesis::Deeds;
-use super::witness::Evidence;
+use super::evidence::Evidence;
+use super::nemesis::FaultLog;
 
-/// Of planned faults, so many of a hundred must have happened: else nothing was shown.
-const ENOUGH: usize = 90;
+/// A run counts only if at least this share of the planned faults was injected.
+const MIN_INJECTED_PERCENT: usize = 90;
 
-/// How it ended.
+/// The result of a chaos run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Clean,
-    /// Something that must not happen did.
+    /// An invariant was violated.
     Violated,
-    /// Too little went wrong for the counts to mean anything.
+    /// Too few faults were injected for the counts to mean anything.
     Invalid,
 }
 
@@ -43,29 +43,29 @@ impl Verdict {
 pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
-    /// How long it took until nothing was open any more.
+    /// From the last fault until no run was open.
     pub(crate) quiet_seconds: f64,
     pub(crate) mutation: Option<String>,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) deeds: Deeds,
+    pub(crate) fault_log: FaultLog,
     pub(crate) posted: usize,
     pub(crate) accepted: usize,
     pub(crate) retried: usize,
     pub(crate) cancels: usize,
     pub(crate) events_read: usize,
     pub(crate) connections: usize,
-    /// Processes started, and ended by themselves.
+    /// Processes started, and processes that ended without having been killed.
     pub(crate) starts: u32,
     pub(crate) ends: u32,
 }
 
 impl Report {
-    /// `times`: how long it took, and of that until nothing was open any more, in seconds.
+    /// `times`: the duration of the run, and of its quiet phase, in seconds.
     pub(crate) fn new(
         (seed, mutation): (u64, Option<String>),
         times: (f64, f64),
         findings: Vec<Finding>,
-        deeds: Deeds,
+        fault_log: FaultLog,
         evidence: &Evidence,
     ) -> Self {
         let posts = &evidence.posts;
@@ -75,12 +75,12 @@ impl Report {
             seconds: times.0,
             quiet_seconds: times.1,
             findings,
-            deeds,
+            fault_log,
             posted: posts.len(),
             accepted: posts.iter().filter(|post| post.accepted.is_some()).count(),
             retried: posts.iter().filter(|post| post.tries > 1).count(),
-            events_read: evidence.seen.iter().map(|(_, seen)| seen.events).sum(),
-            connections: evidence.seen.iter().map(|(_, seen)| seen.connections).sum(),
+            events_read: evidence.streams.iter().map(|(_, received)| received.events).sum(),
+            connections: evidence.streams.iter().map(|(_, received)| received.connections).sum(),
             cancels: 0,
             starts: 0,
             ends: 0,
@@ -94,7 +94,9 @@ impl Report {
     pub(crate) fn verdict(&self) -> Verdict {
         if self.violations() > 0 {
             Verdict::Violated
-        } else if self.deeds.injected() * 100 < self.deeds.planned() * ENOUGH || self.accepted == 0 {
+        } else if self.fault_log.injected() * 100 < self.fault_log.planned() * MIN_INJECTED_PERCENT
+            || self.accepted == 0
+        {
             Verdict::Invalid
         } else {
             Verdict::Clean
@@ -116,10 +118,10 @@ impl Report {
             }
         }
         let _ = writeln!(table, "\n{:<24} {:>8} {:>8}", "fault", "planned", "injected");
-        for (kind, (planned, injected)) in &self.deeds.counts {
+        for (kind, (planned, injected)) in &self.fault_log.counts {
             let _ = writeln!(table, "{kind:<24} {planned:>8} {injected:>8}");
         }
-        for failure in self.deeds.failures.iter().take(10) {
+        for failure in self.fault_log.failures.iter().take(10) {
             let _ = writeln!(table, "  not injected: {failure}");
         }
         let _ = writeln!(
@@ -139,15 +141,15 @@ impl Report {
         table + &self.line()
     }
 
-    /// The closing line.
+    /// The closing line: verdict, violations, messages, faults, duration, seed.
     pub(crate) fn line(&self) -> String {
         format!(
             "chaos: {} — {} violations, {} messages, {} of {} faults, {:.0} s, seed {}",
             self.verdict().as_str(),
             self.violations(),
             self.accepted,
-            self.deeds.injected(),
-            self.deeds.planned(),
+            self.fault_log.injected(),
+            self.fault_log.planned(),
             self.seconds,
             self.seed
         )
@@ -160,7 +162,7 @@ impl Report {
                 "note": finding.note, "examples": finding.examples,
             })
         });
-        let faults = self.deeds.counts.iter().map(|(kind, (planned, injected))| {
+        let faults = self.fault_log.counts.iter().map(|(kind, (planned, injected))| {
             ((*kind).to_owned(), json!({"planned": planned, "injected": injected}))
         });
         json!({
@@ -168,8 +170,8 @@ impl Report {
             "quiet_seconds": self.quiet_seconds, "mutation": self.mutation,
             "invariants": findings.collect::<Vec<_>>(),
             "faults": faults.collect::<serde_json::Map<_, _>>(),
-            "faults_planned": self.deeds.planned(), "faults_injected": self.deeds.injected(),
-            "not_injected": self.deeds.failures,
+            "faults_planned": self.fault_log.planned(), "faults_injected": self.fault_log.injected(),
+            "not_injected": self.fault_log.failures,
             "messages_posted": self.posted, "messages_accepted": self.accepted, "posts_retried": self.retried,
             "cancels": self.cancels, "events_read": self.events_read, "connections": self.connections,
             "processes_started": self.starts, "processes_ended_by_themselves": self.ends,

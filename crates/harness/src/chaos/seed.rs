@@ -1,13 +1,13 @@
-//! Chance that is the same on every machine and with every version of every library: SplitMix64.
+//! SplitMix64: random numbers that are the same on every machine and with every library version.
 
 use std::time::Duration;
 
-/// A source of chance.
+/// A random number generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Seed(u64);
 
 impl Seed {
-    /// Another source for something else, so that the one does not change with what the other is asked.
+    /// The generator number `what` of a seed. Each user takes its own, so that its numbers do not depend on the others.
     pub(crate) fn of(seed: u64, what: u64) -> Self {
         let mut source = Self(seed ^ what.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Self(source.next())
@@ -21,22 +21,22 @@ impl Seed {
         bits ^ (bits >> 31)
     }
 
-    /// From 0 to `end`, without it.
+    /// A number in `0..end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 16).unwrap_or(0) % end.max(1)
     }
 
-    /// From `least` to `most`, both included, in whatever unit they are.
+    /// A number from `least` to `most`, both included.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + (self.next() >> 16) % (most - least + 1)
     }
 
-    /// A time between two, in ms.
+    /// A duration from `least` to `most` ms.
     pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.between(least, most))
     }
 
-    /// Whether something happens that happens so often of a thousand.
+    /// `true` with a probability of `often` in a thousand.
     pub(crate) fn permille(&mut self, often: u64) -> bool {
         self.between(1, 1000) <= often
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_brings_the_same_chance() {
+    fn same_seed_gives_the_same_numbers() {
         let draw = |mut seed: Seed| (0..5).map(|_| seed.between(1, 1000)).collect::<Vec<_>>();
         assert_eq!(draw(Seed::of(7, 1)), draw(Seed::of(7, 1)));
         assert_ne!(draw(Seed::of(7, 1)), draw(Seed::of(7, 2)));

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what Houston costs, measured.
+//! `cargo xtask bench`: measures latency, throughput, memory and storage.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -9,7 +9,7 @@ use clap::Args;
 use crate::bench::report::{conversation_table, scale_table};
 use crate::bench::{Size, cancel, conversation, history, measure, scale, tokens};
 use crate::installation;
-use houston_xtask::console::{print, tell};
+use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, programs};
 
 /// Measure latency, throughput, memory and storage on real servers.
@@ -18,22 +18,22 @@ pub(crate) struct Bench {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Measure briefly: to see that it works, not for numbers
+    /// Measure briefly: to see that the measurements work, not for figures
     #[arg(long)]
     quick: bool,
-    /// Measure only how fast a cancelled run lets go of its model
+    /// Measure only how fast a cancelled run closes its connection to the model
     #[arg(long)]
     cancel: bool,
-    /// Measure only what a streamed token costs
+    /// Measure only the latency and processor time of a streamed token
     #[arg(long)]
     tokens: bool,
-    /// Measure only what a conversation of 500 turns costs, and one of 10,000 turns its steps
+    /// Measure only the cost of a conversation of 500 turns, and the turn latency after 10,000 turns
     #[arg(long)]
     conversation: bool,
-    /// Measure the sweep and a claim among 100,000 idle agentables, and nothing else
+    /// Measure only the sweep and a claim among 100,000 idle agentables
     #[arg(long)]
     scale: bool,
-    /// Measure the search in 10,000 closed sessions with 1,000,000 entries, and closing one, and nothing else
+    /// Measure only the search in 10,000 closed sessions with 1,000,000 entries, and closing a session
     #[arg(long)]
     history: bool,
     /// The binary to measure, instead of building it
@@ -43,7 +43,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        ensure!(cfg!(target_os = "linux"), "the bench reads /proc, which only Linux has");
+        ensure!(cfg!(target_os = "linux"), "`cargo xtask bench` reads /proc and runs on Linux only");
         if self.scale {
             return self.scale().await;
         }
@@ -53,7 +53,7 @@ impl Bench {
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
             None => {
-                tell("building the release binary");
+                print_status("building the release binary");
                 installation::build("houston-cli", "houston").await?
             }
         };
@@ -66,11 +66,11 @@ impl Bench {
         if self.conversation {
             return self.conversation(&binary).await;
         }
-        // The load shares the cores with what it measures: unoptimised, it would be half of what is measured.
+        // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
         if cfg!(debug_assertions) {
-            tell("building the load");
+            print_status("building the load generator");
             let optimised = installation::build("houston-harness", "houston-harness").await?;
-            return self.again(&optimised, &binary).await;
+            return self.run_optimised(&optimised, &binary).await;
         }
         let servers = programs::servers(|config| config.fsync = true)?;
         let size = if self.quick { Size::QUICK } else { Size::FULL };
@@ -83,7 +83,7 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// One client that waits most of the time: it may be unoptimised.
+    /// Needs no optimised harness: one client that waits most of the time.
     async fn cancel(&self, binary: &Path) -> Result<ExitCode> {
         let servers = programs::servers(|config| config.fsync = true)?;
         let size = if self.quick { Size::QUICK } else { Size::FULL };
@@ -92,7 +92,7 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The load does little: it may be unoptimised.
+    /// Needs no optimised harness: the load is small.
     async fn tokens(&self, binary: &Path) -> Result<ExitCode> {
         let servers = programs::servers(|config| config.fsync = true)?;
         let size = if self.quick { Size::QUICK } else { Size::FULL };
@@ -101,23 +101,27 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The model answers at once, and the client waits: it may be unoptimised.
+    /// Needs no optimised harness: the client waits most of the time.
     async fn conversation(&self, binary: &Path) -> Result<ExitCode> {
         let servers = || programs::servers(|config| config.fsync = true);
         let size = if self.quick { Size::QUICK } else { Size::FULL };
-        let told = Box::pin(conversation::measure(binary, servers, size.turns, size.long)).await?;
-        print(&if self.json { serde_json::to_string(&told)? } else { conversation_table(&told) })?;
+        let conversation = Box::pin(conversation::measure(binary, servers, size.turns, size.long)).await?;
+        print(&if self.json {
+            serde_json::to_string(&conversation)?
+        } else {
+            conversation_table(&conversation)
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Postgres does all of the work there: nothing of Houston need be built.
+    /// Needs no build of Houston: only Postgres is measured.
     async fn scale(&self) -> Result<ExitCode> {
         let scale = scale::measure().await?.context("`pgbench` is not installed beside Postgres")?;
         print(&if self.json { serde_json::to_string(&scale)? } else { scale_table(scale) })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Postgres does all of the work there, too.
+    /// Needs no build of Houston: only Postgres is measured.
     async fn history(&self) -> Result<ExitCode> {
         let history =
             history::measure(self.quick).await?.context("`pgbench` is not installed beside Postgres")?;
@@ -125,7 +129,7 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn again(&self, optimised: &Path, binary: &Path) -> Result<ExitCode> {
+    async fn run_optimised(&self, optimised: &Path, binary: &Path) -> Result<ExitCode> {
         let mut command = Command::new(optimised);
         command.arg("bench").arg("--binary").arg(binary);
         command.args(self.json.then_some("--json")).args(self.quick.then_some("--quick"));

@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: the promises of Houston, while everything goes wrong.
+//! `cargo xtask chaos`: checks Houston's invariants while faults are injected.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,42 +9,42 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::chaos::{self, Options, Report, Verdict};
-use houston_xtask::console::{print, tell};
+use houston_xtask::console::{print, print_status};
 use houston_xtask::{child, repository};
 
-/// The program with tools that write down what they do.
+/// The example with tools that record their executions.
 const EXAMPLE: &str = "chaos_tools";
-/// A weakened service is under fire for so long; most are found out within seconds. Without a sweep the harm shows
-/// only in the quiet after it.
+/// How long faults are injected into a mutated service; most violations are found within seconds.
 const MUTATED: Duration = Duration::from_secs(75);
+/// The same without the sweep, whose violations show only in the quiet phase afterwards.
 const WITHOUT_SWEEP: Duration = Duration::from_secs(40);
 
-/// Make everything go wrong at once, and count what was lost, doubled or out of order.
+/// Inject faults under load, and count messages, effects and events that are lost, doubled or out of order.
 ///
-/// Exit codes: 0 clean, 1 violated, 3 invalid (fewer than 90 % of the planned faults happened).
+/// Exit codes: 0 clean, 1 violated, 3 invalid (fewer than 90 % of the planned faults were injected).
 #[derive(Debug, Args)]
 pub(crate) struct Chaos {
-    /// How long things go wrong
+    /// How long faults are injected
     #[arg(long, default_value_t = 3.0)]
     minutes: f64,
-    /// The plan of faults, and what clients do, follow from it
+    /// Determines the plan of faults and the actions of the clients
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the report as JSON into this file, too
+    /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Take a part out of the protocol: then a violation must be found
+    /// Switch off a part of the protocol: then a violation must be found
     #[arg(long, value_name = "NAME")]
     mutation: Option<Mutation>,
     /// The program to run, instead of building it: `target/debug/examples/chaos_tools`
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Take each part out in turn; succeeds if each is found out
+    /// Switch off each part in turn; succeeds if each causes a violation
     #[arg(long, conflicts_with = "mutation")]
     mutations: bool,
 }
 
-/// As `houston_faults::mutation` knows them.
+/// The mutations of `houston_faults::mutation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Mutation {
@@ -52,9 +52,9 @@ enum Mutation {
     Fence,
     /// Epoch and token are checked before the row is locked
     RowLock,
-    /// Nobody looks for what lost hints forgot
+    /// There is no sweep for work whose hint was lost
     Sweep,
-    /// Calls of tools are not written down before they execute
+    /// Tools execute without a committed intent
     Intent,
 }
 
@@ -89,25 +89,26 @@ impl Chaos {
             folder: chaos::folder(&repository::target(), &name),
             seed: self.seed,
             time,
-            haste: if mutation.is_some() { 2 } else { 1 },
+            fault_rate: if mutation.is_some() { 2 } else { 1 },
             mutation: mutation.map(Mutation::name),
         }
     }
 
-    /// The harness itself is tested: what it does not notice, it cannot promise.
+    /// Tests the chaos test itself: each mutation must be detected.
     async fn all_mutations(&self) -> Result<ExitCode> {
         let program = build(self.program.as_deref()).await?;
         let (mut table, mut reports, mut caught) = (String::new(), Vec::new(), 0);
         let all = Mutation::value_variants();
         for mutation in all {
-            tell(&format!("without {}", mutation.name()));
+            print_status(&format!("without {}", mutation.name()));
             let began = Instant::now();
             let report = Box::pin(chaos::run(&self.options(&program, Some(*mutation)))).await?;
             let is_caught = report.verdict() == Verdict::Violated;
             caught += usize::from(is_caught);
             let verdict = if is_caught { "caught" } else { "NOT caught" };
             let seconds = began.elapsed().as_secs();
-            table += &format!("{:<10} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), shown(&report));
+            table +=
+                &format!("{:<10} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), violations(&report));
             reports.push(report.json());
         }
         print(&format!("{table}chaos: {caught} of {} mutations caught, seed {}", all.len(), self.seed))?;
@@ -123,8 +124,8 @@ impl Chaos {
     }
 }
 
-/// The violations in one line.
-fn shown(report: &Report) -> String {
+/// The violations, in one line.
+fn violations(report: &Report) -> String {
     let found = report.findings.iter().filter(|finding| finding.count > 0);
     let found: Vec<String> = found
         .map(|finding| {
@@ -135,25 +136,25 @@ fn shown(report: &Report) -> String {
     found.join("; ")
 }
 
-/// The service with tools that are witnesses, `built` already or built here.
+/// The service with recording tools: `built`, or built here.
 async fn build(built: Option<&Path>) -> Result<Program> {
     let built = match built {
         Some(built) => built.canonicalize()?,
         None => {
-            tell("building the service");
+            print_status("building the service");
             child::succeed(repository::cargo_build_like_tests(&["--example", EXAMPLE])).await?;
             repository::target().join("debug/examples").join(EXAMPLE)
         }
     };
-    // Under a name of its own: the next build would put its program in its place while processes are started from it.
-    let kept = chaos::folder(&repository::target(), "program");
-    std::fs::create_dir_all(&kept)?;
-    let program = kept.join(std::process::id().to_string());
+    // A copy: another build would replace the binary while processes are started from it.
+    let folder = chaos::folder(&repository::target(), "program");
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join(std::process::id().to_string());
     std::fs::hard_link(&built, &program).or_else(|_| std::fs::copy(&built, &program).map(|_| ()))?;
     Ok(Program(program))
 }
 
-/// A built program; removed when this is dropped.
+/// The copy of the binary; removed when this is dropped.
 #[derive(Debug)]
 struct Program(PathBuf);
 

@@ -1,4 +1,4 @@
-//! `cargo xtask evidence`: everything that takes long, one part after the other, and one table of what it found.
+//! `cargo xtask evidence`: runs the long tests and measurements one after the other and writes a table of results.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -7,21 +7,21 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use clap::Args;
 use houston_xtask::child::{self, quietly};
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::repository;
 
 use crate::evidence::{Evidence, Outcome, PARTS, Part};
 
-/// Run everything that takes long, and write what it found into one table.
+/// Run the long tests and measurements, and write a table of their results.
 ///
-/// The table is written anew after each part. That of a whole run goes to `crates/harness/EVIDENCE.md`; that of
-/// `--only` or `--quick` to `target/evidence/`, beside what each part has printed.
+/// The table is updated after each part. A full run writes `crates/harness/EVIDENCE.md`; with `--only` or `--quick` the
+/// table goes to `target/evidence/`. The output of each part is in that folder too.
 #[derive(Debug, Args)]
 pub(crate) struct EvidenceOf {
     /// Run these parts only, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PARTS")]
     only: Vec<String>,
-    /// Run each part briefly: to see that it works, not for figures
+    /// Run each part briefly: to see that the parts work, not for figures
     #[arg(long)]
     quick: bool,
     /// Write the table here instead
@@ -35,7 +35,7 @@ impl EvidenceOf {
             let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
             ensure!(
                 names.contains(&name.as_str()),
-                "no part is called `{name}`; there are {}",
+                "there is no part `{name}`; the parts are {}",
                 names.join(", ")
             );
         }
@@ -49,22 +49,22 @@ impl EvidenceOf {
             }
             evidence.set(at, Outcome::Unfinished);
             std::fs::write(&output, evidence.table())?;
-            tell(&format!("── {} ({} of {}): {}", part.name, at + 1, PARTS.len(), part.what));
+            print_status(&format!("── {} ({} of {}): {}", part.name, at + 1, PARTS.len(), part.what));
             evidence.set(at, self.measure(part, &folder).await?);
             std::fs::write(&output, evidence.table())?;
         }
-        tell(&format!("── written to {}", output.display()));
+        print_status(&format!("── written to {}", output.display()));
         Ok(if evidence.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// Only a whole run replaces the table that is kept.
+    /// The file of the table: only a full run replaces the committed one.
     fn output(&self, folder: &std::path::Path) -> PathBuf {
         let is_whole = self.only.is_empty() && !self.quick;
-        let kept = || repository::root().join("crates/harness/EVIDENCE.md");
-        self.output.clone().unwrap_or_else(|| if is_whole { kept() } else { folder.join("EVIDENCE.md") })
+        let committed = || repository::root().join("crates/harness/EVIDENCE.md");
+        self.output.clone().unwrap_or_else(|| if is_whole { committed() } else { folder.join("EVIDENCE.md") })
     }
 
-    /// Runs one part as a process; what it prints goes to a file, what it says is passed on.
+    /// Runs one part as a process; its stdout goes to a file, its stderr to the terminal.
     async fn measure(&self, part: &Part, folder: &std::path::Path) -> Result<Outcome> {
         let log = folder.join(format!("{}.txt", part.name));
         let mut command = part.command(self.quick, &std::env::current_exe()?);
@@ -72,7 +72,7 @@ impl EvidenceOf {
         let began = Instant::now();
         let status = child::run(command).await?;
         let printed = std::fs::read_to_string(&log)?;
-        tell(printed.trim_end());
+        print_status(printed.trim_end());
         let closing = printed.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("printed nothing");
         Ok(Outcome::Ended {
             passed: status.success(),
@@ -83,13 +83,13 @@ impl EvidenceOf {
     }
 }
 
-/// The commit that is measured, and whether something is not in it.
+/// The commit that is measured, and whether there are uncommitted changes.
 fn commit() -> Result<String> {
     let git =
         |arguments: &[&str]| quietly(Command::new("git").args(arguments).current_dir(repository::root()));
     let head = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changes = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    let with = if changes.trim().is_empty() { "" } else { ", with changes that are not committed" };
+    let with = if changes.trim().is_empty() { "" } else { ", with uncommitted changes" };
     Ok(format!("{}{with}", head.trim()))
 }
 

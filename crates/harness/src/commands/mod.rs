@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands of the harness, one file each.
 
 mod bench;
 mod chaos;
@@ -15,26 +15,26 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// What the harness can do.
+/// A command of the harness.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Fetch prices, limits and capabilities of models anew
+    /// Update prices, limits and capabilities of models
     Prices(prices::Prices),
-    /// Compare costs with those of genai-prices' Python package
+    /// Compare computed costs with those of the Python package genai-prices
     PricesTest(prices_test::PricesTest),
     /// Measure latency, throughput, memory and storage on real servers
     Bench(bench::Bench),
-    /// Make everything go wrong at once, and count what was lost, doubled or out of order
+    /// Inject faults under load, and count violations of Houston's invariants
     Chaos(chaos::Chaos),
-    /// Lint the OpenAPI document, and fuzz a Houston with what it allows and what it does not
+    /// Lint the OpenAPI document, and fuzz Houston with valid and invalid requests
     Contract(contract::Contract),
-    /// Let two independent fake providers judge Houston
+    /// Test Houston against two independent fake providers
     ProvidersTest(providers_test::ProvidersTest),
-    /// Talk with a small real model over three wires
+    /// Run conversations with a small real model over three wires
     RealModel(real_model::RealModel),
-    /// Kill and stop workers with runs in flight, and measure how soon others go on
+    /// Kill and stop workers with runs in flight, and measure how soon others take over
     Recovery(recovery::Recovery),
-    /// Run everything that takes long, and write what it found into one table
+    /// Run the long tests and measurements, and write a table of their results
     Evidence(evidence::EvidenceOf),
 }
 

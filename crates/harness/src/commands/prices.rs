@@ -1,4 +1,4 @@
-//! `cargo xtask prices`: prices, limits and capabilities of models, fetched anew.
+//! `cargo xtask prices`: updates prices, limits and capabilities of models.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -9,10 +9,10 @@ use serde_json::json;
 
 use crate::price_data::{PriceData, environment, folder, script};
 use houston_xtask::child;
-use houston_xtask::console::{print, tell};
+use houston_xtask::console::{print, print_status};
 use houston_xtask::scratch::Scratch;
 
-/// Fetch prices (genai-prices) and limits (litellm) of models anew, write crates/llm/data, and tell what changed.
+/// Fetch prices (genai-prices) and limits (litellm) of models, write crates/llm/data, and print what changed.
 #[derive(Debug, Args)]
 pub(crate) struct Prices {
     /// Print one JSON object instead of lines
@@ -20,13 +20,13 @@ pub(crate) struct Prices {
     json: bool,
 }
 
-/// The vendored files, and what of a model is compared.
+/// The vendored files, and the field of a model that is compared; `None` compares all fields.
 const FILES: [(&str, Option<&str>); 2] = [("prices.json", Some("prices")), ("models.json", None)];
 
 impl Prices {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let scratch = Scratch::new()?;
-        tell("fetching genai-prices and litellm with pip (41 MB)");
+        print_status("fetching genai-prices and litellm with pip (41 MB)");
         let python = environment("prices", &["genai-prices"]).await?;
         let wheel = download(&python, "litellm", scratch.path()).await?;
         let mut dump = Command::new(python.join("bin/python"));
@@ -51,7 +51,7 @@ impl Prices {
     }
 }
 
-/// The wheel of a package, which is not installed: of a large one a single file is wanted.
+/// Downloads the wheel of a package without installing it: only one file of it is needed.
 async fn download(python: &Path, package: &str, into: &Path) -> Result<PathBuf> {
     let mut pip = Command::new(python.join("bin/pip"));
     pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]);
@@ -60,5 +60,5 @@ async fn download(python: &Path, package: &str, into: &Path) -> Result<PathBuf> 
     let mut files = std::fs::read_dir(into)?.flatten().map(|file| file.path());
     files
         .find(|file| file.extension().is_some_and(|extension| extension == "whl"))
-        .with_context(|| format!("pip has downloaded no wheel of {package}"))
+        .with_context(|| format!("pip downloaded no wheel of {package}"))
 }

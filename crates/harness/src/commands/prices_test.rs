@@ -1,4 +1,4 @@
-//! `cargo xtask prices-test`: the cost of the same calls, here and by the package the prices come from.
+//! `cargo xtask prices-test`: compares costs computed by Houston with those of the package the prices come from.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -7,17 +7,17 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::price_data::{PriceData, environment, folder, script};
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, repository};
 
-/// Compare costs with those of genai-prices' Python package, of the version that is vendored.
+/// Compare computed costs with those of the Python package genai-prices, in the vendored version.
 #[derive(Debug, Args)]
 pub(crate) struct PricesTest {
-    /// More bodies: a file in the form of genai-prices' tests/dataset/usages.json
+    /// Further response bodies: a file in the format of genai-prices' tests/dataset/usages.json
     #[arg(long)]
     dataset: Option<PathBuf>,
-    /// Succeed, saying so, if the package cannot be installed
+    /// Print a line and succeed if the package cannot be installed
     #[arg(long)]
     if_possible: bool,
 }
@@ -27,7 +27,7 @@ impl PricesTest {
         match install().await {
             Ok(python) => compare(&python, self.dataset.as_deref()).await,
             Err(error) if self.if_possible => {
-                tell(&format!("costs are not compared with genai-prices: {error:#}"));
+                print_status(&format!("costs are not compared with genai-prices: {error:#}"));
                 Ok(ExitCode::SUCCESS)
             }
             Err(error) => Err(error),
@@ -35,7 +35,7 @@ impl PricesTest {
     }
 }
 
-/// The package in the vendored version, in an environment of its own.
+/// Installs the package in the vendored version; returns the virtual environment.
 async fn install() -> Result<PathBuf> {
     let data = PriceData::read(&folder().join("prices.json"))?;
     data.warn_of_age();
@@ -56,7 +56,7 @@ async fn compare(python: &Path, dataset: Option<&Path>) -> Result<ExitCode> {
         write.arg("--dataset").arg(dataset);
     }
     child::succeed(write).await?;
-    tell("comparing costs with those of genai-prices");
+    print_status("comparing costs with those of genai-prices");
     let mut cargo = repository::cargo();
     cargo.args(["test", "--quiet", "--package", "houston-llm", "--lib", "--", "--ignored", "--nocapture"]);
     cargo.arg("price::oracle::").env("HOUSTON_PRICE_CASES", &cases);

@@ -1,4 +1,4 @@
-//! `cargo xtask providers-test`: providers that others wrote, talking with Houston.
+//! `cargo xtask providers-test`: tests Houston against fake providers written by others.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::Args;
 use crate::providers;
 use houston_xtask::console::print;
 
-/// Let two independent fake providers judge Houston: one breaks every call, one speaks five protocols.
+/// Test Houston against two independent fake providers: one injects faults into calls, one speaks five protocols.
 #[derive(Debug, Args)]
 pub(crate) struct ProvidersTest {
     /// Print one JSON object instead of the table

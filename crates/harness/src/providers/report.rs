@@ -1,51 +1,52 @@
-//! What came of it.
+//! The results of the conversations.
 
 use anyhow::Result;
 use serde::Serialize;
 
-/// One conversation.
+/// The result of one case with one provider.
 #[derive(Debug, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct CaseResult {
     pub(crate) judge: &'static str,
     pub(crate) provider: &'static str,
     pub(crate) case: &'static str,
-    /// What is wrong; nothing, when all is well.
+    /// What went wrong; empty if the case passed.
     pub(crate) faults: Vec<String>,
 }
 
-/// All of them.
+/// The results of all cases.
 #[derive(Debug, Default)]
-pub(crate) struct Report(Vec<Line>);
+pub(crate) struct Report(Vec<CaseResult>);
 
 impl Report {
-    pub(crate) fn extend(&mut self, lines: Vec<Line>) {
-        self.0.extend(lines);
+    pub(crate) fn extend(&mut self, results: Vec<CaseResult>) {
+        self.0.extend(results);
     }
 
     pub(crate) fn failed(&self) -> usize {
-        self.0.iter().filter(|line| !line.faults.is_empty()).count()
+        self.0.iter().filter(|result| !result.faults.is_empty()).count()
     }
 
     pub(crate) fn json(&self) -> Result<String> {
         Ok(serde_json::to_string(&self.0)?)
     }
 
-    /// A row for each provider, and below it what is wrong.
+    /// A row per provider, followed by its faults.
     pub(crate) fn table(&self) -> String {
         let mut table = String::new();
         let mut rows: Vec<(&str, &str)> = Vec::new();
-        for line in &self.0 {
-            if !rows.contains(&(line.judge, line.provider)) {
-                rows.push((line.judge, line.provider));
+        for result in &self.0 {
+            if !rows.contains(&(result.judge, result.provider)) {
+                rows.push((result.judge, result.provider));
             }
         }
         for (judge, provider) in rows {
-            let of_row = || self.0.iter().filter(|line| (line.judge, line.provider) == (judge, provider));
-            let clean = of_row().filter(|line| line.faults.is_empty()).count();
+            let of_row =
+                || self.0.iter().filter(|result| (result.judge, result.provider) == (judge, provider));
+            let clean = of_row().filter(|result| result.faults.is_empty()).count();
             table += &format!("{judge:<8} {provider:<18} {clean:>2} of {} clean\n", of_row().count());
-            for line in of_row() {
-                for fault in &line.faults {
-                    table += &format!("           {}: {fault}\n", line.case);
+            for result in of_row() {
+                for fault in &result.faults {
+                    table += &format!("           {}: {fault}\n", result.case);
                 }
             }
         }

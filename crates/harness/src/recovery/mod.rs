@@ -1,8 +1,8 @@
-//! Recovery: workers of a real installation die, or are asked to go, with runs in flight all the time, under the
-//! settings Houston comes with. Measured is, by the database's clock, the time from just before the signal to the
-//! first fenced write of another worker for each of the runs the first one held.
+//! Recovery times: workers of a real installation are killed or stopped while runs are in flight, with the default
+//! settings. For each run of such a worker, the time from just before the signal to the first fenced write of another
+//! worker is measured by the database's clock.
 
-mod crew;
+mod installation;
 mod report;
 
 use std::path::Path;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use houston_testkit::servers::TestServers;
 
-use crew::{Crew, Held};
 use houston_xtask::console::Progress;
+use installation::{HeldRuns, RecoveryInstallation};
 use report::Times;
 
 pub(crate) use report::Report;
 
-/// How long a run may take to be taken up again before the measurement is given up: far past every aim.
+/// How long to wait for another worker before the measurement fails: far beyond every target.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often Postgres is asked. It says when things happened, so this costs no precision.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often Postgres is queried. Times come from Postgres, so this costs no precision.
+const POLL: Duration = Duration::from_millis(250);
 
-/// How much is measured.
+/// The size of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) kills: usize,
@@ -31,64 +31,74 @@ pub(crate) struct Plan {
     pub(crate) runs: usize,
 }
 
-/// How a worker goes.
+/// The signal that ends a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Goes {
-    Killed,
-    Asked,
+enum Signal {
+    /// SIGKILL.
+    Kill,
+    /// SIGTERM.
+    Terminate,
 }
 
-/// Measures everything.
+/// Measures recovery after kills, then hand-over after stops.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, plan: Plan) -> Result<Report> {
-    let mut crew = Crew::assemble(program, servers, plan).await?;
-    let kills = cycles(&mut crew, Goes::Killed, plan.kills, "killing workers").await?;
-    let stops = cycles(&mut crew, Goes::Asked, plan.stops, "stopping workers").await?;
+    let mut installation = RecoveryInstallation::start(program, servers, plan).await?;
+    let kills = cycles(&mut installation, Signal::Kill, plan.kills, "killing workers").await?;
+    let stops = cycles(&mut installation, Signal::Terminate, plan.stops, "stopping workers").await?;
     Ok(Report::of(plan, kills, stops))
 }
 
-/// Lets one worker after the other go, and takes on a new one each time.
-async fn cycles(crew: &mut Crew<'_>, goes: Goes, count: usize, label: &str) -> Result<Times> {
+/// Ends `count` workers, one after the other, and starts a new one each time.
+async fn cycles(
+    installation: &mut RecoveryInstallation<'_>,
+    signal: Signal,
+    count: usize,
+    label: &str,
+) -> Result<Times> {
     let mut progress = Progress::new(label, count as u64);
     let mut times = Times::default();
     for cycle in 0..count {
-        let held = until_held(crew, cycle).await?;
-        match goes {
-            Goes::Killed => crew.kill(&held)?,
-            Goes::Asked => crew.ask_to_go(&held)?,
+        let held = wait_until_in_flight(installation, cycle).await?;
+        match signal {
+            Signal::Kill => installation.kill(&held)?,
+            Signal::Terminate => installation.terminate(&held)?,
         }
-        times.add(&until_recovered(crew, &held).await?);
-        if goes == Goes::Asked {
-            times.exits.push(crew.wait_for_exit(&held)?);
+        times.add(&wait_until_recovered(installation, &held).await?);
+        if signal == Signal::Terminate {
+            times.exits.push(installation.wait_for_exit(&held)?);
         }
-        crew.take_on()?;
-        crew.begin_anew().await?;
+        installation.start_worker()?;
+        installation.restart_runs().await?;
         progress.step();
     }
     Ok(times)
 }
 
-/// Waits until every run is in the middle of its model call, and chooses a worker that holds some.
-async fn until_held(crew: &Crew<'_>, cycle: usize) -> Result<Held> {
+/// Waits until every run is in its model call, then chooses a worker that holds runs.
+async fn wait_until_in_flight(installation: &RecoveryInstallation<'_>, cycle: usize) -> Result<HeldRuns> {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(held) = crew.held(cycle)? {
+        if let Some(held) = installation.find_holder(cycle)? {
             return Ok(held);
         }
-        ensure!(Instant::now() < end, "the runs were never all in flight:\n{}", crew.log());
-        tokio::time::sleep(LOOK).await;
+        ensure!(Instant::now() < end, "the runs were never all in flight:\n{}", installation.log());
+        tokio::time::sleep(POLL).await;
     }
 }
 
-/// Waits until all its runs go on elsewhere; returns after how long each did.
-async fn until_recovered(crew: &Crew<'_>, held: &Held) -> Result<Vec<Duration>> {
+/// Waits until other workers have claimed all runs in `held`; returns how long each claim took.
+async fn wait_until_recovered(
+    installation: &RecoveryInstallation<'_>,
+    held: &HeldRuns,
+) -> Result<Vec<Duration>> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let times = crew.recovered(held)?;
+        let times = installation.recovered(held)?;
         if times.len() == held.runs.len() {
             return Ok(times);
         }
         let (found, wanted) = (times.len(), held.runs.len());
-        ensure!(Instant::now() < end, "{found} of {wanted} runs were taken up again:\n{}", crew.log());
-        tokio::time::sleep(LOOK).await;
+        ensure!(Instant::now() < end, "{found} of {wanted} runs were claimed again:\n{}", installation.log());
+        tokio::time::sleep(POLL).await;
     }
 }

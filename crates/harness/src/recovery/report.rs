@@ -1,4 +1,4 @@
-//! What came out, beside what is aimed at.
+//! The measured times, compared with their targets.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use serde::Serialize;
 use super::Plan;
 use crate::bench::spread::round;
 
-/// What was measured, for one way to go.
+/// The measured times for one signal.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// Of each worker that went, when the last of its runs went on.
+    /// Per ended worker: the time until the last of its runs was claimed.
     slowest: Vec<Duration>,
-    /// How many runs that were.
+    /// Number of these runs.
     runs: usize,
-    /// How long those took to exit that were asked to.
+    /// Time to exit, of terminated workers.
     pub(crate) exits: Vec<Duration>,
 }
 
 impl Times {
-    /// One worker went; its runs went on after so long.
+    /// Adds one worker with the recovery times of its runs.
     pub(crate) fn add(&mut self, runs: &[Duration]) {
         self.runs += runs.len();
         self.slowest.extend(runs.iter().max());
     }
 }
 
-/// Seconds: the middle, the end, the worst.
+/// Percentiles, in seconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Figures {
     count: usize,
@@ -41,7 +41,7 @@ impl Figures {
     fn of(times: &[Duration], runs: usize) -> Self {
         let mut times = times.to_vec();
         times.sort_unstable();
-        // The nearest rank: an actual measurement, never an average of two.
+        // Nearest rank: always an actual measurement.
         let at = |percent: usize| {
             let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
             round(times.get(rank).map_or(0.0, Duration::as_secs_f64))
@@ -54,22 +54,22 @@ impl Figures {
     }
 }
 
-/// The whole report.
+/// The report; also the JSON of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     workers: usize,
     runs_in_flight: usize,
-    /// From a kill until the last of the worker's runs was claimed by another.
+    /// From SIGKILL until the last of the worker's runs was claimed by another worker.
     recovery: Figures,
-    /// The same from SIGTERM.
+    /// From SIGTERM until the last of the worker's runs was claimed by another worker.
     hand_over: Figures,
     /// From SIGTERM to the end of the process.
     exit: Figures,
-    /// Whether every aim was met.
+    /// Whether every target was met.
     pub(crate) met: bool,
 }
 
-/// The aims of the design (R7), in seconds.
+/// Targets (R7), in seconds: p50, p99 and maximum.
 const RECOVERY: [f64; 3] = [5.0, 10.0, 35.0];
 const HAND_OVER: f64 = 2.0;
 const EXIT: f64 = 25.0;
@@ -87,7 +87,7 @@ impl Report {
 
     pub(crate) fn table(&self) -> String {
         let mut text =
-            format!("{:<34}{:>6}{:>7}{:>8}{:>8}{:>8}   aim\n", "", "count", "runs", "p50", "p99", "max");
+            format!("{:<34}{:>6}{:>7}{:>8}{:>8}{:>8}   target\n", "", "count", "runs", "p50", "p99", "max");
         let rows = [
             ("kill -9 to the next claim, s", &self.recovery, "p50 ≤ 5, p99 ≤ 10, max ≤ 35"),
             ("SIGTERM to the next claim, s", &self.hand_over, "max ≤ 2"),
@@ -98,10 +98,10 @@ impl Report {
             let _ =
                 writeln!(text, "{what:<34}{count:>6}{runs:>7}{p50_s:>8.2}{p99_s:>8.2}{max_s:>8.2}   {aim}");
         }
-        let met = if self.met { "every aim was met" } else { "AN AIM WAS MISSED" };
+        let met = if self.met { "every target was met" } else { "A TARGET WAS MISSED" };
         let _ = write!(
             text,
-            "{met}; {} workers, {} runs in flight; of each worker, the run that waited longest",
+            "{met}; {} workers, {} runs in flight; per worker, the run that waited longest",
             self.workers, self.runs_in_flight
         );
         text
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_aim_that_is_missed_shows() {
+    fn missed_target_is_reported() {
         let plan = Plan { kills: 100, stops: 1, workers: 2, runs: 1 };
         let report = |slow: u64, hand_over: u64| {
             let mut kills = Times::default();

@@ -1,21 +1,21 @@
 //! Sessions: closing, summarising, finding.
 
-use houston_testkit::crowd::Crowd;
+use houston_testkit::seed_data::SeedData;
 
 use crate::case::{Case, IDLE, USERS, WAITING, case, id};
 
-/// What nobody's session is called.
-const NONE: u32 = Crowd::LARGE.agentables;
+/// An id that no session has.
+const NONE: u32 = SeedData::LARGE.agentables;
 
 pub(crate) fn closed() -> Vec<Case> {
     let (idle, due, waiting) =
-        (id("goal", IDLE), id("goal", Crowd::LARGE.agentables - 1), id("goal", WAITING));
+        (id("goal", IDLE), id("goal", SeedData::LARGE.agentables - 1), id("goal", WAITING));
     let (none, kinds) = (id("session", NONE), "array['goal']");
     let quiet = "store::session::close_quiet";
     vec![
         case("store::session::due", "200 of 100,000", &["500"], &["session_states_due"], [250, 60]),
         case(quiet, "it is over", &[&due, kinds, "0", &none], &[], [40, 150]),
-        case(quiet, "nobody need look", &[&idle, kinds, "1800", &none], &[], [10, 30]),
+        case(quiet, "nothing is due", &[&idle, kinds, "1800", &none], &[], [10, 30]),
         case(quiet, "a run is open", &[&waiting, kinds, "1800", &none], &[], [10, 30]),
         case("store::session::close", "", &[&idle, "'reset'", &none, kinds], &["run_locks_pkey"], [40, 150]),
     ]
@@ -25,7 +25,7 @@ pub(crate) fn found() -> Vec<Case> {
     let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
     let (session, list) = (id("session", IDLE), &["sessions_agentable_id_number_key"]);
     let written = [&session, "'A journey.'", "2", "20", "'Where shall we go?'", "null"];
-    // As if it were to be summarised.
+    // As if its summary were pending.
     let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
     let given_back = format!("array[{session}::uuid]");
     let (find, read) = ("store::session_search::find", "store::session_search::read");
@@ -42,7 +42,7 @@ pub(crate) fn found() -> Vec<Case> {
         case(write, "", &written, &["sessions_pkey"], [10, 600]).after(waits.clone()),
         case(back, "200 wait", &[&given_back], &[], [250, 350]).after(waits),
         case(late, "200 wait", &["900", "5000"], &["sessions_unsummarised"], [250, 250]),
-        case(settle, "nobody has begun", &["6", "500"], &["sessions_unsummarised"], [250, 250]),
+        case(settle, "no summary was attempted", &["6", "500"], &["sessions_unsummarised"], [250, 250]),
         case(find, "words that all sessions have", &common, by_time, [80, 400]),
         case(find, "a slip of the pen", &slip, by_both, [30, 600]),
         case(read, "", &[&tenant, &idle, &session, "0", "20"], &["history_pkey"], [30, 60]),

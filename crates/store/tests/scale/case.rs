@@ -1,41 +1,41 @@
-//! The hot queries, and what they may touch.
+//! The hot queries, and how many rows and blocks each may touch.
 
-use houston_testkit::crowd::Crowd;
+use houston_testkit::seed_data::SeedData;
 
 use crate::{archived, begun, long};
 
 /// A query in a situation.
 pub(crate) struct Case {
-    /// As its text begins.
+    /// The name at the beginning of its text: `store::<file>::<function>`.
     pub(crate) name: &'static str,
     pub(crate) when: &'static str,
-    /// What happens before, in the same transaction.
+    /// SQL to execute first, in the same transaction.
     pub(crate) before: String,
     pub(crate) arguments: Vec<String>,
-    /// Indexes that must be among those it uses.
+    /// Indexes that its plan must use.
     pub(crate) uses: &'static [&'static str],
-    /// Rows and blocks it may touch at most.
+    /// The maximum numbers of rows and blocks it may touch.
     pub(crate) rows: u64,
     pub(crate) blocks: u64,
 }
 
-/// An agentable that waits for a worker, one that worker 5 drives, and one with nothing to do.
+/// Agentables: one that waits for a worker, one that worker 5 drives, and an idle one.
 pub(crate) const WAITING: u32 = 5;
 pub(crate) const DRIVEN: u32 = 2_005;
-/// Driven, too: one that an agent answers, and one that a team does.
+/// Two more that are driven: one answered by an agent, one by a team.
 const OF_AGENT: u32 = 2_011;
 const OF_TEAM: u32 = 2_012;
 pub(crate) const IDLE: u32 = 50_000;
-/// The driver's.
+/// The worker that drives them.
 const WORKER: u32 = 5;
 /// Users: each has ten agentables.
-pub(crate) const USERS: u32 = Crowd::LARGE.agentables / 10;
-/// The number of the first open run, and of the latest one of the idle.
-pub(crate) const OPEN_RUNS: u32 = Crowd::LARGE.agentables * Crowd::LARGE.runs;
-pub(crate) const LAST_RUNS: u32 = OPEN_RUNS - Crowd::LARGE.agentables;
-/// Where every thread stands after its completed runs.
-pub(crate) const SEQ: u32 = 5 * Crowd::LARGE.runs;
-/// Runs of a user, messages and bytes of a reading.
+pub(crate) const USERS: u32 = SeedData::LARGE.agentables / 10;
+/// The number of the first open run, and of the latest run of the idle agentable.
+pub(crate) const OPEN_RUNS: u32 = SeedData::LARGE.agentables * SeedData::LARGE.runs;
+pub(crate) const LAST_RUNS: u32 = OPEN_RUNS - SeedData::LARGE.agentables;
+/// The last `seq` of every thread after its completed runs.
+pub(crate) const SEQ: u32 = 5 * SeedData::LARGE.runs;
+/// The fairness limits: runs of a user, messages and bytes per read.
 const SHARES: [&str; 3] = ["10", "100", "262144"];
 /// A model call that was answered.
 pub(crate) const CALL: &str = r#"{"provider": "fake", "model": "model", "iteration": 1, "reported": true, "usage": {
@@ -44,7 +44,7 @@ pub(crate) const CALL: &str = r#"{"provider": "fake", "model": "model", "iterati
 const TOKEN: &str = "'77777777-7777-7777-7777-777777777777'";
 
 pub(crate) fn id(kind: &str, number: u32) -> String {
-    format!("'{}'", Crowd::id(kind, number))
+    format!("'{}'", SeedData::id(kind, number))
 }
 
 pub(crate) fn case(
@@ -74,7 +74,7 @@ fn claimed(goal: u32) -> String {
     )
 }
 
-/// Posts once more.
+/// Posts another message.
 fn posted(goal: u32) -> String {
     format!(
         "select houston.post_message({}, {}, gen_random_uuid(), gen_random_uuid(), 'hi', null, null, null, false, 'enqueue', 10, 10000);",
@@ -196,7 +196,7 @@ fn writes() -> Vec<Case> {
     ]
 }
 
-/// What a turn of the goal that waits is made of: all of it, once each.
+/// All statements of one run of the waiting goal, once each.
 pub(crate) fn turn_of_one_that_waits(rows: u64, blocks: u64) -> Vec<Case> {
     let waiting = id("goal", WAITING);
     let context = context("of one that waits", WAITING, &[], [0, 0]);
@@ -204,7 +204,7 @@ pub(crate) fn turn_of_one_that_waits(rows: u64, blocks: u64) -> Vec<Case> {
     writes.chain([context]).map(|case| Case { rows, blocks, ..case }).collect()
 }
 
-/// What every worker asks again and again.
+/// The queries that every worker repeats.
 fn watching() -> Vec<Case> {
     let worker = id("worker", WORKER);
     let none = "'00000000-0000-0000-0000-000000000000'";
@@ -231,7 +231,7 @@ fn watching() -> Vec<Case> {
     ]
 }
 
-/// What a run reads, who answers it included.
+/// The context of a run, with the agent that answers.
 fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]) -> Case {
     let (driven, run) = (id("goal", goal), id("run", OPEN_RUNS + goal));
     let limits = ["20", "500", "10", "200", "20", "1000", "10", "200"];
@@ -253,7 +253,7 @@ fn context(when: &'static str, goal: u32, who: &[&'static str], bounds: [u64; 2]
         "tool_results_by_agentable",
     ];
     let uses: Vec<&'static str> = indexes.into_iter().chain(who.iter().copied()).collect();
-    // For as long as the test runs.
+    // Longer than the test runs.
     case("store::history::context", when, &arguments, uses.leak(), bounds)
 }
 
@@ -266,7 +266,7 @@ fn picked(goal: u32) -> String {
         SEQ + 3,
         id("tenant", 0),
         id("run", OPEN_RUNS + goal),
-        Crowd::id("agent", 7).replace('-', "")
+        SeedData::id("agent", 7).replace('-', "")
     )
 }
 
@@ -276,17 +276,17 @@ fn agents() -> Vec<Case> {
     let few = format!("array[{agent}]::uuid[]");
     vec![
         case("store::agent::list", "", &[&tenant, "null", "21"], &["agents_by_tenant"], [30, 50]),
-        // At most all of a tenant's, which are a thousand.
+        // At most all agents of a tenant, which are a thousand.
         case("store::agent::among", "", &[&tenant, &few], &[], [1_010, 200]),
         case(
             "store::agent::users",
             "",
             &[&tenant, &agent, "5"],
             &["team_agents_by_agent", "agentables_by_agent"],
-            // Where a plan knows no agent, all teams of the tenant, which are two hundred.
+            // A generic plan, which does not use the agent, reads all two hundred teams of the tenant.
             [450, 700],
         ),
-        // At most all of a tenant's, and of a page the agents.
+        // At most all teams of a tenant, and the agents of a page.
         case("store::team::list", "", &[&tenant, "null", "null", "21"], &["teams_by_tenant"], [700, 300]),
         case("store::team::list", "one", &[&tenant, &team, "null", "1"], &["teams_by_tenant"], [230, 60]),
         case("store::team::users", "", &[&tenant, &team], &["agentables_by_team"], [20, 30]),
@@ -300,7 +300,7 @@ fn agents() -> Vec<Case> {
     ]
 }
 
-/// Streams, and what a run reads.
+/// Queries of event streams and of runs.
 fn followed() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
     let run = id("run", LAST_RUNS + IDLE);
@@ -319,13 +319,13 @@ fn followed() -> Vec<Case> {
         context("a team is to pick", OF_TEAM, &["agents_pkey", "teams_pkey"], [75, 165]),
         context("a team has picked", OF_TEAM, &["agents_pkey", "events_pkey"], [50, 115])
             .after(picked(OF_TEAM)),
-        case("store::history::known_calls", "", &[&run], &["tool_calls_pkey"], [10, 10]),
+        case("store::history::committed_intents", "", &[&run], &["tool_calls_pkey"], [10, 10]),
         case("store::record::is_held", "", &[&driven, "6", TOKEN], &["run_locks_pkey"], [5, 10]),
         case("store::record::abandon", "", &[&driven, TOKEN, "false"], &["run_locks_pkey"], [5, 20]),
     ]
 }
 
-/// What clients ask.
+/// Queries of REST requests.
 fn asked() -> Vec<Case> {
     let (tenant, idle, user) = (id("tenant", 0), id("goal", IDLE), id("user", IDLE % USERS));
     let (run, message) = (id("run", LAST_RUNS + IDLE), id("message", IDLE));

@@ -2,16 +2,16 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use houston_store::{Config, Store};
-use houston_testkit::crowd::Crowd;
 use houston_testkit::database::TestDatabase;
+use houston_testkit::seed_data::SeedData;
 
 use crate::case;
 use crate::plan::{execute, psql, queries};
 
-/// An index that finds the same rows as another: the planner takes either.
+/// Indexes that find the same rows: the planner may use either.
 const SAME: [(&str, &str); 1] = [("agentables_pkey", "agentables_id_depth")];
 
-/// A server with a migrated database that `script` has filled.
+/// A server of its own with a migrated database, filled by `script`.
 fn filled(script: &str) -> TestDatabase {
     let database = TestDatabase::on_own_server(migrate).unwrap();
     let began = Instant::now();
@@ -28,8 +28,8 @@ async fn migrate(url: String) {
 }
 
 #[test]
-fn no_hot_query_touches_more_because_there_is_more() {
-    let database = filled(&Crowd::LARGE.script());
+fn cost_of_hot_queries_does_not_grow_with_the_data() {
+    let database = filled(&SeedData::LARGE.script());
     let queries = queries();
     let mut wrong = Vec::new();
     let mut table = format!("{:<34}{:<38}{:>7}{:>8}  indexes\n", "query", "when", "rows", "blocks");
@@ -73,8 +73,7 @@ fn no_hot_query_touches_more_because_there_is_more() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// One agentable that is nearly all there is: every guess of the planner about its share of a table is a guess about
-/// the whole table.
+/// One agentable has nearly all rows: the planner's estimate for it is an estimate for the whole table.
 const OLD: &str = "
     insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
     select h.agentable_id, -n, h.tenant_id, h.run_id, 1, h.role, h.content
@@ -100,13 +99,13 @@ const OLD: &str = "
 ";
 
 #[test]
-fn a_turn_of_an_old_agentable_touches_no_more_than_one_of_a_new_one() {
-    let crowd = Crowd { agentables: 100, runs: 5, waiting: 10, driven: 5, workers: 8 };
+fn run_of_an_old_agentable_reads_no_more_than_of_a_new_one() {
+    let seed = SeedData { agentables: 100, runs: 5, waiting: 10, driven: 5, workers: 8 };
     let old = OLD.replace("{goal}", &case::id("goal", case::WAITING));
-    let database = filled(&format!("{}{old}", crowd.script()));
+    let database = filled(&format!("{}{old}", seed.script()));
     let queries = queries();
     let mut wrong = Vec::new();
-    // Its own are 200,000; the others' hundred may be read whole.
+    // The agentable has 200,000 rows; the hundred of the others may be read whole.
     for case in case::turn_of_one_that_waits(1_000, 500) {
         for mode in ["force_custom_plan", "force_generic_plan"] {
             let touched = execute(database.url(), &queries[case.name], &case, mode);

@@ -1,11 +1,11 @@
-//! An answer as Anthropic's messages stream it.
+//! Renders answers in the format of Anthropic's messages stream.
 
 use serde_json::{Value, json};
 
 use super::plan::Rendered;
 use super::reply::{Answer, Part, cut};
 
-/// The events of `answer` to the call `number`.
+/// Renders `answer` to call `number`.
 pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
     let (mut pieces, mut calls) = (Vec::new(), 0);
     for (index, part) in answer.parts.iter().enumerate() {
@@ -58,7 +58,7 @@ fn deltas(text: &str, pieces: usize, delta: impl Fn(&str) -> Value) -> Vec<Value
     cut(text, pieces).into_iter().map(delta).collect()
 }
 
-/// A block's events, one piece per delta: its start goes with the first, its end with the last.
+/// The events of a block, one piece per delta: the start event goes with the first piece, the end event with the last.
 fn block_events(
     index: usize,
     block: &Value,
@@ -91,8 +91,8 @@ pub(crate) fn error_event() -> String {
     event(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}))
 }
 
-/// The body of a refusal.
-pub(crate) fn refusal(status: u16) -> String {
+/// The body of an error response.
+pub(crate) fn error_body(status: u16) -> String {
     let (kind, message) = match status {
         401 => ("authentication_error", "invalid x-api-key"),
         404 => ("not_found_error", "model: scripted"),

@@ -1,4 +1,4 @@
-//! A request, as a script reads it.
+//! A model call, as a script reads it.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Which wire a request came over.
+/// The wire of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// OpenAI's chat completions.
@@ -15,62 +15,62 @@ pub enum Wire {
     Anthropic,
 }
 
-/// One request to the model. Its body is parsed when it is first looked into.
+/// One request to the model. Its body is parsed at the first access.
 #[derive(Debug)]
 pub struct Call {
-    /// Which call it is for this server, from 0.
+    /// Number of the call on this server, from 0.
     pub number: usize,
-    /// Over which connection it came, from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
-    /// Which wire it speaks.
+    /// The wire, from the request's path.
     pub wire: Wire,
-    /// When its last byte had arrived.
+    /// When its last byte arrived.
     pub at: Instant,
-    /// The body as it came.
+    /// The unparsed body.
     pub body: Bytes,
     pub(crate) json: OnceLock<Value>,
 }
 
-/// What a tool answered, as the model is told.
+/// A tool result in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The call it belongs to.
+    /// Id of the tool call.
     pub id: String,
-    /// What it says.
+    /// Text of the result.
     pub content: String,
 }
 
 impl Call {
-    /// The body; null when it is no JSON.
+    /// The body; null if it is not JSON.
     pub fn json(&self) -> &Value {
         self.json.get_or_init(|| serde_json::from_slice(&self.body).unwrap_or_default())
     }
 
-    /// The model it is for.
+    /// The requested model; empty if missing.
     #[must_use]
     pub fn model(&self) -> &str {
         self.json()["model"].as_str().unwrap_or_default()
     }
 
-    /// What the user said, message by message, oldest first. Tool results are not among them, nor is the system context.
+    /// The texts of the user's messages, oldest first, without tool results and system context.
     #[must_use]
     pub fn user_texts(&self) -> Vec<String> {
         self.messages()
             .iter()
             .filter(|message| message["role"] == "user")
             .flat_map(|message| texts(&message["content"]))
-            .map(|text| said(&text).to_owned())
+            .map(|text| without_system_context(&text).to_owned())
             .filter(|text| !text.is_empty())
             .collect()
     }
 
-    /// What the user said last; empty when nothing.
+    /// The text of the user's last message; empty without one.
     #[must_use]
     pub fn last_user_text(&self) -> String {
         self.user_texts().pop().unwrap_or_default()
     }
 
-    /// The system prompt, and after it the system context.
+    /// The system prompt, followed by the system context.
     #[must_use]
     pub fn system(&self) -> String {
         let mut system = match self.wire {
@@ -84,15 +84,16 @@ impl Call {
         system.join("\n")
     }
 
-    /// What Houston sends after the history: the element `<system_context>` at the end of the last message.
+    /// The system context, which Houston sends after the history: the element `<system_context>` at the end of the last
+    /// message.
     #[must_use]
     pub fn system_context(&self) -> Option<String> {
         let last = self.messages().last()?;
         let text = texts(&last["content"]).pop()?;
-        Some(text[said_until(&text)..].to_owned()).filter(|context| !context.is_empty())
+        Some(text[system_context_start(&text)..].to_owned()).filter(|context| !context.is_empty())
     }
 
-    /// The names of the tools it offers.
+    /// The names of the offered tools.
     #[must_use]
     pub fn tools(&self) -> Vec<String> {
         let tools = self.json()["tools"].as_array().map_or(&[][..], Vec::as_slice);
@@ -103,7 +104,7 @@ impl Call {
         tools.iter().filter_map(name).collect()
     }
 
-    /// The results of the tools the model asked for last, in order: those after its last message.
+    /// The tool results after the model's last message, in order.
     #[must_use]
     pub fn tool_results(&self) -> Vec<ToolResult> {
         let messages = self.messages();
@@ -112,7 +113,7 @@ impl Call {
         messages[after..].iter().flat_map(results).collect()
     }
 
-    /// Whether the last thing that happened is that tools answered.
+    /// Whether there are tool results after the model's last message.
     #[must_use]
     pub fn has_tool_results(&self) -> bool {
         !self.tool_results().is_empty()
@@ -123,21 +124,21 @@ impl Call {
     }
 }
 
-/// Where the system context begins in a text that ends with it; else its end.
-fn said_until(text: &str) -> usize {
+/// The byte position at which the system context begins; the length of the text without one.
+fn system_context_start(text: &str) -> usize {
     let ends = text.trim_end().ends_with("</system_context>");
-    // Its start tag carries the mark of Houston's frames.
+    // The start tag has an attribute, the mark of Houston's frames.
     text.rfind("<system_context").filter(|_| ends).unwrap_or(text.len())
 }
 
-/// A text without the system context at its end.
+/// `text` without a system context at its end.
 #[must_use]
-pub fn said(text: &str) -> &str {
-    let until = said_until(text);
+pub fn without_system_context(text: &str) -> &str {
+    let until = system_context_start(text);
     if until == text.len() { text } else { text[..until].trim_end_matches('\n') }
 }
 
-/// The texts of a content: a string, or the text blocks of a list.
+/// The texts of a content field: a string, or the text blocks of a list.
 fn texts(content: &Value) -> Vec<String> {
     match content {
         Value::String(text) => vec![text.clone()],
@@ -149,11 +150,11 @@ fn texts(content: &Value) -> Vec<String> {
     }
 }
 
-/// The results in a message: OpenAI's is one, Anthropic's has them among its blocks.
+/// The tool results in a message: an OpenAI message is one result, an Anthropic message has them among its blocks.
 fn results(message: &Value) -> Vec<ToolResult> {
     let result = |id: &Value, content: &Value| ToolResult {
         id: id.as_str().unwrap_or_default().to_owned(),
-        content: said(&texts(content).join("\n")).to_owned(),
+        content: without_system_context(&texts(content).join("\n")).to_owned(),
     };
     if message["role"] == "tool" {
         return vec![result(&message["tool_call_id"], &message["content"])];
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_context_is_nothing_that_somebody_said() {
+    fn system_context_is_not_a_user_text() {
         let context = "<system_context mark=\"0123456789abcdef\">\nnow\n</system_context>\n";
         let text = |text: &str| json!({"type": "text", "text": text});
         let result = json!({"type": "tool_result", "tool_use_id": "a", "content": "12"});

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a client of a model needs: requests with a length, one after the other.
+//! The part of HTTP/1.1 that clients of models use: requests with a content length, one after the other.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// Longer than any head.
-const LONGEST_HEAD: usize = 64 << 10;
-/// Longer than any request to a model.
-const LONGEST_BODY: usize = 64 << 20;
+/// Maximum size of a head, in bytes.
+const MAX_HEAD: usize = 64 << 10;
+/// Maximum size of a body, in bytes.
+const MAX_BODY: usize = 64 << 20;
 
-/// A request as it came.
+/// A request, unparsed.
 #[derive(Debug)]
 pub(crate) struct Request {
     head: Bytes,
@@ -19,7 +19,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// `POST`, and the path without its query.
+    /// The method, and the path without its query.
     pub(crate) fn method_and_path(&self) -> (&str, &str) {
         let line = std::str::from_utf8(&self.head).unwrap_or_default().lines().next().unwrap_or_default();
         let mut words = line.split(' ');
@@ -27,7 +27,7 @@ impl Request {
         (method, target.split('?').next().unwrap_or_default())
     }
 
-    /// A header's value.
+    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(std::str::from_utf8(&self.head).ok()?, name)
     }
@@ -40,13 +40,13 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     })
 }
 
-/// The next request of a connection; `None` when the client has closed it.
+/// Reads the next request of a connection; `None` if the client has closed it.
 pub(crate) async fn read(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Option<Request>> {
     let head = loop {
         if let Some(end) = find(buffer, b"\r\n\r\n") {
             break buffer.split_to(end + 4).freeze();
         }
-        if buffer.len() > LONGEST_HEAD {
+        if buffer.len() > MAX_HEAD {
             return Err(io::ErrorKind::InvalidData.into());
         }
         if socket.read_buf(buffer).await? == 0 {
@@ -55,7 +55,7 @@ pub(crate) async fn read(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::R
     };
     let text = std::str::from_utf8(&head).map_err(io::Error::other)?;
     let length = header(text, "content-length").map_or(Ok(0), str::parse).map_err(io::Error::other)?;
-    if length > LONGEST_BODY || header(text, "transfer-encoding").is_some() {
+    if length > MAX_BODY || header(text, "transfer-encoding").is_some() {
         return Err(io::ErrorKind::Unsupported.into());
     }
     buffer.reserve(length.saturating_sub(buffer.len()));

@@ -1,4 +1,4 @@
-//! What came and how it ended: the outside witness of a test.
+//! The journal: every request and how it ended, independent of the service under test.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,59 +11,59 @@ use super::call::{Call, Wire};
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It has not.
+    /// It has not ended.
     Open,
-    /// Everything the script wanted was written.
+    /// The whole reply was written.
     Answered,
-    /// The script cut the connection.
+    /// The reply's fault cut the connection, or the server stopped.
     Cut,
-    /// The client closed before that.
+    /// The client closed the connection before the end of the reply.
     ClientLeft,
 }
 
-/// One request and what became of it.
+/// One request and its outcome.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// Which call it is for this server, from 0.
+    /// Number of the call on this server, from 0.
     pub number: usize,
-    /// Over which connection it came, from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
-    /// Which wire it spoke.
+    /// The wire, from the request's path.
     pub wire: Wire,
-    /// When its last byte had arrived.
+    /// When its last byte arrived.
     pub at: Instant,
-    /// Its body as it came; empty when bodies are not kept.
+    /// The unparsed body; empty if bodies are not recorded.
     pub body: Bytes,
     /// The `authorization` or `x-api-key` header.
     pub key: Option<String>,
-    /// How it ended.
+    /// The outcome.
     pub ending: Ending,
     /// When it ended.
     pub ended: Option<Instant>,
 }
 
-/// How much is kept.
+/// How much the journal records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keep {
-    /// Every request with its body.
+pub enum JournalDetail {
+    /// Requests with body and key.
     #[default]
     Everything,
-    /// Every request, without body and key.
+    /// Requests without body and key.
     Times,
-    /// Only the counts: for long measurements.
+    /// Only counts, for long measurements.
     Counts,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    keep: Keep,
+    detail: JournalDetail,
     exchanges: Vec<Exchange>,
     calls: usize,
     open: usize,
     peak: usize,
 }
 
-/// All exchanges of a server.
+/// The exchanges of a server.
 #[derive(Debug, Default)]
 pub struct Journal {
     state: Mutex<State>,
@@ -71,55 +71,55 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// What has come so far, in the order of arrival.
+    /// The recorded exchanges, in order of arrival.
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.state().exchanges.clone()
     }
 
-    /// The latest one.
+    /// The latest recorded exchange.
     #[must_use]
     pub fn last(&self) -> Option<Exchange> {
         self.state().exchanges.last().cloned()
     }
 
-    /// How many calls came, kept or not.
+    /// Number of calls, recorded or not.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.state().calls
     }
 
-    /// How many are not ended.
+    /// Number of calls that have not ended.
     #[must_use]
     pub fn open(&self) -> usize {
         self.state().open
     }
 
-    /// How many were open at once, at most, since the last [`Self::clear`].
+    /// Maximum number of concurrent calls since the last [`Self::clear`].
     #[must_use]
     pub fn peak(&self) -> usize {
         self.state().peak
     }
 
-    /// From now on keeps so much.
-    pub fn keep(&self, keep: Keep) {
-        self.state().keep = keep;
+    /// Sets how much is recorded from now on.
+    pub fn set_detail(&self, detail: JournalDetail) {
+        self.state().detail = detail;
     }
 
-    /// Forgets what was kept; numbers go on.
+    /// Deletes the recorded exchanges; the numbering continues.
     pub fn clear(&self) {
         let mut state = self.state();
         state.exchanges.clear();
         state.peak = state.open;
     }
 
-    /// Waits until `is_so`, at most for `patience`; returns whether it came so.
+    /// Waits until `is_so` holds, at most for `patience`; returns whether it does.
     pub async fn wait_until(&self, patience: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
         let end = tokio::time::Instant::now() + patience;
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Before looking, so that no change between looking and waiting is missed.
+            // Registered before the check, so that no change between check and wait is missed.
             changed.as_mut().enable();
             if is_so(self) {
                 return true;
@@ -130,7 +130,7 @@ impl Journal {
         }
     }
 
-    /// The number of the next call, which is open from now on.
+    /// Opens a call; returns its number.
     pub(crate) fn begin(&self) -> usize {
         let mut state = self.state();
         state.calls += 1;
@@ -139,11 +139,11 @@ impl Journal {
         state.calls - 1
     }
 
-    /// Writes it down.
+    /// Records a call.
     pub(crate) fn note(&self, call: &Call, key: Option<&str>) {
         let mut state = self.state();
-        let everything = state.keep == Keep::Everything;
-        if state.keep != Keep::Counts {
+        let everything = state.detail == JournalDetail::Everything;
+        if state.detail != JournalDetail::Counts {
             state.exchanges.push(Exchange {
                 number: call.number,
                 connection: call.connection,
@@ -159,7 +159,7 @@ impl Journal {
         self.changed.notify_waiters();
     }
 
-    /// It ended, now.
+    /// Marks a call as ended.
     pub(crate) fn end(&self, number: usize, ending: Ending) {
         let mut state = self.state();
         state.open -= 1;

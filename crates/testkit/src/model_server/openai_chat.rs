@@ -1,11 +1,11 @@
-//! An answer as OpenAI's chat completions stream it.
+//! Renders answers in the format of OpenAI's chat completions stream.
 
 use serde_json::{Value, json};
 
 use super::plan::Rendered;
 use super::reply::{Answer, Part, cut};
 
-/// The events of `answer` to the call `number`.
+/// Renders `answer` to call `number`.
 pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
     let id = format!("chatcmpl-{number}");
     let event = |delta: Value| {
@@ -73,8 +73,8 @@ pub(crate) fn error_event() -> String {
     format!("data: {error}\n\n")
 }
 
-/// The body of a refusal.
-pub(crate) fn refusal(status: u16) -> String {
+/// The body of an error response.
+pub(crate) fn error_body(status: u16) -> String {
     let (kind, code, message) = match status {
         401 => ("invalid_request_error", "invalid_api_key", "Incorrect API key provided"),
         404 => ("invalid_request_error", "model_not_found", "The model does not exist"),

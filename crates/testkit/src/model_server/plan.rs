@@ -1,4 +1,4 @@
-//! From an answer to what is done on the socket: few writes, the pauses between them, and an end.
+//! Turns a reply into actions on the socket: as few writes as possible, pauses, and an end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::call::Wire;
-use super::reply::{Answer, Fault, Gate, Kind, Refusal, Reply};
+use super::reply::{Answer, ErrorResponse, Fault, Gate, Kind, Reply};
 use super::{anthropic, openai_chat};
 
-/// The events of an answer, as text: what comes first, the pieces of content, the end mark.
+/// The events of an answer as text: the opening, the pieces of content, the end mark.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) opening: String,
@@ -17,26 +17,26 @@ pub(crate) struct Rendered {
     pub(crate) ending: String,
 }
 
-/// One thing to do on the socket.
+/// An action on the socket.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Write(Bytes),
     Pause(Duration),
     Wait(Gate),
-    /// Until the client gives up.
+    /// Waits until the client closes the connection.
     Hang,
     /// Closes the connection in mid-answer.
     Cut,
 }
 
-/// Everything to be done for one answer.
+/// All actions of one reply.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) actions: Vec<Action>,
     pending: BytesMut,
 }
 
-/// A reply rendered once, for one wire, and sent as often as wanted. Ids in it are the same each time.
+/// A reply rendered once for one wire and sent any number of times, with the same ids each time.
 #[derive(Debug)]
 pub struct Prepared(pub(crate) Plan);
 
@@ -47,7 +47,7 @@ impl Prepared {
         match &reply.0 {
             Kind::Prepared(prepared) => prepared.clone(),
             Kind::Answer(answer) => Arc::new(Self(Plan::of(answer, wire, 0))),
-            Kind::Refusal(refusal) => Arc::new(Self(Plan::of_refusal(refusal, wire))),
+            Kind::Error(error) => Arc::new(Self(Plan::of_error(error, wire))),
         }
     }
 }
@@ -56,7 +56,7 @@ const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; c
                            cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
 
 impl Plan {
-    /// What `answer` to the call `number` means on the socket.
+    /// The actions for `answer` to call `number`.
     pub(crate) fn of(answer: &Answer, wire: Wire, number: usize) -> Self {
         let mut plan = Self::default();
         plan.pause(answer.delay);
@@ -90,7 +90,7 @@ impl Plan {
             plan.chunk(piece);
         }
         plan.hold(answer, rendered.pieces.len());
-        // A fault that lies beyond the last chunk happens after it.
+        // A fault beyond the last chunk happens after it.
         if !plan.fail(answer, wire, usize::MAX) {
             plan.chunk(&rendered.ending);
             plan.end();
@@ -98,20 +98,20 @@ impl Plan {
         plan
     }
 
-    /// What a refusal means on the socket.
-    pub(crate) fn of_refusal(refusal: &Refusal, wire: Wire) -> Self {
-        let body = match (refusal.body.as_str(), wire) {
-            ("", Wire::OpenAiChat) => openai_chat::refusal(refusal.status),
-            ("", Wire::Anthropic) => anthropic::refusal(refusal.status),
+    /// The actions for an error response.
+    pub(crate) fn of_error(error: &ErrorResponse, wire: Wire) -> Self {
+        let body = match (error.body.as_str(), wire) {
+            ("", Wire::OpenAiChat) => openai_chat::error_body(error.status),
+            ("", Wire::Anthropic) => anthropic::error_body(error.status),
             (body, _) => body.to_owned(),
         };
         let headers: String =
-            refusal.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            error.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let mut plan = Self::default();
         plan.pending.extend_from_slice(
             format!(
                 "HTTP/1.1 {} Scripted\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
-                refusal.status,
+                error.status,
                 body.len()
             )
             .as_bytes(),
@@ -128,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// Does what the answer's fault says if it is due after `chunks` pieces; returns whether that is the end.
+    /// Applies the answer's fault if it is due after `chunks` pieces; returns whether it ends the answer.
     fn fail(&mut self, answer: &Answer, wire: Wire, chunks: usize) -> bool {
         let is_due = |after: usize| after == chunks || chunks == usize::MAX;
         match answer.fault {
@@ -152,12 +152,12 @@ impl Plan {
         true
     }
 
-    /// Adds one HTTP chunk to what is written next.
+    /// Adds an HTTP chunk to the next write.
     fn chunk(&mut self, text: &str) {
         self.pending.extend_from_slice(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());
     }
 
-    /// Ends the body as it should be.
+    /// Ends the body properly.
     fn end(&mut self) {
         self.pending.extend_from_slice(b"0\r\n\r\n");
         self.flush();

@@ -1,4 +1,4 @@
-//! What the model answers, and what goes wrong with it.
+//! Replies of the model and their faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use tokio_util::sync::CancellationToken;
 
 use super::plan::Prepared;
 
-/// What goes wrong. "Chunks" are pieces of content; the opening and the end mark do not count.
+/// A fault of a reply. "Chunks" are pieces of content; opening and end mark do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Not one byte, until the client gives up.
+    /// Sends nothing until the client gives up.
     Hang,
-    /// Nothing more after so many chunks, until the client gives up.
+    /// Sends nothing after this many chunks, until the client gives up.
     Stall(usize),
-    /// The connection is cut after so many chunks.
+    /// Closes the connection after this many chunks.
     CutAfterChunks(usize),
-    /// The connection is cut after so many bytes of the stream, in the middle of whatever that is.
+    /// Closes the connection after this many bytes of the stream, also in the middle of an event.
     CutAfterBytes(usize),
-    /// The stream ends as if all were well after so many chunks, without its end mark.
+    /// Ends the HTTP body properly after this many chunks, without the end mark.
     EndEarly(usize),
-    /// After so many chunks comes something that is no JSON.
+    /// Sends an event that is not JSON after this many chunks, then ends the body.
     Garbage(usize),
-    /// After so many chunks the provider says, inside the stream, that it is overloaded.
+    /// Sends the provider's "overloaded" error event after this many chunks, then ends the body.
     ErrorEvent(usize),
 }
 
-/// Holds answers back until it is opened. Clones are the same gate.
+/// Holds answers until it is opened. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(CancellationToken);
 
@@ -38,7 +38,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets go everything it holds, now and later.
+    /// Releases all current and later answers.
     pub fn open(&self) {
         self.0.cancel();
     }
@@ -48,7 +48,7 @@ impl Gate {
     }
 }
 
-/// A piece of an answer.
+/// A content block of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Part {
     Thinking(String),
@@ -56,7 +56,7 @@ pub(crate) enum Part {
     Tool { name: String, arguments: Value },
 }
 
-/// An answer that streams.
+/// A streamed answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) parts: Vec<Part>,
@@ -67,13 +67,13 @@ pub(crate) struct Answer {
     pub(crate) fault: Option<Fault>,
     pub(crate) cut_short: bool,
     pub(crate) usage: (u64, u64),
-    /// Of the input: read from the provider's cache, and written to it.
+    /// Input tokens read from the provider's cache, and written to it.
     pub(crate) cached: (u64, u64),
 }
 
-/// A refusal: a status and a body.
+/// A response with an error status.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
@@ -82,22 +82,22 @@ pub(crate) struct Refusal {
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Answer(Answer),
-    Refusal(Refusal),
+    Error(ErrorResponse),
     Prepared(Arc<Prepared>),
 }
 
-/// What the model answers.
+/// A reply of the model: `Reply::text("Hello!").in_pieces(3)`, `Reply::status(429).header("retry-after", "1")`.
 #[derive(Debug, Clone)]
 pub struct Reply(pub(crate) Kind);
 
 impl Reply {
-    /// A text, in one piece and at once.
+    /// A text, in one piece and without delay.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::of(Part::Text(text.into()))
     }
 
-    /// Reasoning; something should follow it.
+    /// Reasoning; add a text or tool call after it.
     #[must_use]
     pub fn thinking(text: impl Into<String>) -> Self {
         Self::of(Part::Thinking(text.into()))
@@ -109,111 +109,111 @@ impl Reply {
         Self::of(Part::Tool { name: name.into(), arguments })
     }
 
-    /// An answer without anything in it, properly ended.
+    /// An answer without content, properly ended.
     #[must_use]
     pub fn empty() -> Self {
         Self(Kind::Answer(Answer { pieces: 1, usage: (10, 5), ..Answer::default() }))
     }
 
-    /// A refusal with a body as the wire's provider writes it, for instance 429, 529 or 500.
+    /// An error response such as 429, 500 or 529, with the body the wire's provider sends.
     #[must_use]
     pub fn status(status: u16) -> Self {
-        Self(Kind::Refusal(Refusal { status, headers: Vec::new(), body: String::new() }))
+        Self(Kind::Error(ErrorResponse { status, headers: Vec::new(), body: String::new() }))
     }
 
-    /// A reply that was rendered before: the cheapest.
+    /// A prepared reply: costs the least processor time.
     #[must_use]
     pub fn prepared(prepared: &Arc<Prepared>) -> Self {
         Self(Kind::Prepared(prepared.clone()))
     }
 
-    /// Never an answer.
+    /// No answer, until the client gives up.
     #[must_use]
     pub fn hang() -> Self {
         Self::empty().fault(Fault::Hang)
     }
 
-    /// One more text.
+    /// Adds a text.
     #[must_use]
     pub fn then_text(self, text: impl Into<String>) -> Self {
         self.then(Part::Text(text.into()))
     }
 
-    /// One more tool call: several in one answer may run at once.
+    /// Adds a tool call; several calls of one answer may run in parallel.
     #[must_use]
     pub fn then_tool(self, name: impl Into<String>, arguments: Value) -> Self {
         self.then(Part::Tool { name: name.into(), arguments })
     }
 
-    /// Cuts every part into so many pieces (fewer if it has fewer characters). Arguments are cut anywhere.
+    /// Streams every part in this many pieces (fewer if it has fewer characters). Arguments are cut at any character.
     #[must_use]
     pub fn in_pieces(self, pieces: usize) -> Self {
         self.change(|answer| answer.pieces = pieces.max(1))
     }
 
-    /// Waits so long before each piece.
+    /// Waits this long before each piece.
     #[must_use]
     pub fn every(self, pace: Duration) -> Self {
         self.change(|answer| answer.pace = pace)
     }
 
-    /// Waits so long before the first byte.
+    /// Waits this long before the first byte.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         self.change(|answer| answer.delay = delay)
     }
 
-    /// Is not begun before `gate` opens.
+    /// Sends nothing until `gate` opens.
     #[must_use]
     pub fn held_by(self, gate: &Gate) -> Self {
         self.change(|answer| answer.gate = Some((None, gate.clone())))
     }
 
-    /// Is not continued after `chunks` pieces before `gate` opens.
+    /// Stops after `chunks` pieces until `gate` opens.
     #[must_use]
     pub fn held_after(self, chunks: usize, gate: &Gate) -> Self {
         self.change(|answer| answer.gate = Some((Some(chunks), gate.clone())))
     }
 
-    /// Goes wrong.
+    /// Adds a fault.
     #[must_use]
     pub fn fault(self, fault: Fault) -> Self {
         self.change(|answer| answer.fault = Some(fault))
     }
 
-    /// Ends because it reached the limit of tokens.
+    /// Ends with the reason that the token limit was reached.
     #[must_use]
     pub fn cut_short(self) -> Self {
         self.change(|answer| answer.cut_short = true)
     }
 
-    /// Reports these tokens; 10 and 5 otherwise.
+    /// Sets the reported token counts (default: 10 and 5).
     #[must_use]
     pub fn usage(self, input: u64, output: u64) -> Self {
         self.change(|answer| answer.usage = (input, output))
     }
 
-    /// Reports that the provider's cache served `read` tokens, and took `written`. Anthropic counts neither among the
-    /// input; elsewhere nothing is told of what was written.
+    /// Sets the reported numbers of tokens read from the provider's cache and written to it. Anthropic's wire does not
+    /// include them in the input tokens; OpenAI's reports no written tokens.
     #[must_use]
     pub fn cached(self, read: u64, written: u64) -> Self {
         self.change(|answer| answer.cached = (read, written))
     }
 
-    /// Adds a header to a refusal: `retry-after` and its kin.
+    /// Adds a header to an error response, such as `retry-after`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        if let Kind::Refusal(refusal) = &mut self.0 {
-            refusal.headers.push((name.into(), value.into()));
+        if let Kind::Error(error) = &mut self.0 {
+            error.headers.push((name.into(), value.into()));
         }
         self
     }
 
-    /// Replaces the body of a refusal.
+    /// Replaces the body of an error response.
     #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
-        if let Kind::Refusal(refusal) = &mut self.0 {
-            refusal.body = body.into();
+        if let Kind::Error(error) = &mut self.0 {
+            error.body = body.into();
         }
         self
     }
@@ -234,8 +234,8 @@ impl Reply {
     }
 }
 
-/// Cuts a text into `pieces` nearly equal pieces, between characters; at least one, none of them empty unless
-/// the text is.
+/// Cuts a text into `pieces` pieces of nearly equal size at character boundaries. Returns at least one piece; no piece
+/// is empty unless the text is.
 pub(crate) fn cut(text: &str, pieces: usize) -> Vec<&str> {
     let mut cuts: Vec<&str> = Vec::new();
     let mut rest = text;
@@ -261,7 +261,7 @@ mod tests {
     use super::cut;
 
     #[test]
-    fn cuts_are_whole_characters_and_add_up() {
+    fn cuts_are_at_character_boundaries_and_complete() {
         for (text, pieces, count) in
             [("häuser", 3, 3), ("", 4, 1), ("ab", 5, 2), ("ääää", 4, 4), ("abc", 0, 1)]
         {

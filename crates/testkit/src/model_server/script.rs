@@ -1,16 +1,16 @@
-//! Scripts that tests write most often. Any closure `Fn(&Call) -> Reply` is one too.
+//! Common scripts. Any closure `Fn(&Call) -> Reply` is a script.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use super::{Call, Reply};
 
-/// Always the same.
+/// The same reply to every call.
 pub fn always(reply: Reply) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     move |_| reply.clone()
 }
 
-/// One after the other, in the order of the calls; the last one for ever.
+/// One reply after the other, in the order of the calls; the last one for all further calls.
 pub fn in_turn(replies: impl IntoIterator<Item = Reply>) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let replies: Vec<Reply> = replies.into_iter().collect();
     move |call| {
@@ -19,12 +19,12 @@ pub fn in_turn(replies: impl IntoIterator<Item = Reply>) -> impl Fn(&Call) -> Re
     }
 }
 
-/// `ask` when the user spoke last, `answer` once tools have answered.
+/// `ask` (a tool call) after a user message, `answer` after tool results.
 pub fn react(ask: Reply, answer: Reply) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     move |call| if call.has_tool_results() { answer.clone() } else { ask.clone() }
 }
 
-/// The first `count` calls get `fault`, the others what `script` says.
+/// `fault` for the first `count` calls, then the replies of `script`.
 pub fn after_faults(
     count: usize,
     fault: Reply,
@@ -41,7 +41,7 @@ pub fn after_faults(
     }
 }
 
-/// Says back what the user said last.
+/// Repeats the user's last message: `You said: …`.
 pub fn echo() -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     |call| Reply::text(format!("You said: {}", call.last_user_text())).in_pieces(4)
 }

@@ -1,4 +1,4 @@
-//! Connections: read a request, ask the script, do what the plan says.
+//! Serves connections: reads a request, gets the script's reply, carries out its plan.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use super::journal::{Ending, Journal};
 use super::plan::{Action, Plan};
 use super::reply::{Kind, Reply};
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) script: Arc<dyn Fn(&Call) -> Reply + Send + Sync>,
@@ -24,7 +24,7 @@ pub(crate) struct Server {
     pub(crate) stop: CancellationToken,
 }
 
-/// Accepts until it is told to stop.
+/// Accepts connections until the server stops.
 pub(crate) async fn accept(listener: TcpListener, server: Server, tasks: TaskTracker) {
     let mut connection = 0;
     loop {
@@ -32,7 +32,7 @@ pub(crate) async fn accept(listener: TcpListener, server: Server, tasks: TaskTra
             () = server.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        // Out of descriptors, for instance: the next moment may be better.
+        // For example out of file descriptors: retry.
         let Ok((socket, _)) = accepted else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -42,7 +42,7 @@ pub(crate) async fn accept(listener: TcpListener, server: Server, tasks: TaskTra
             let stop = server.stop.clone();
             tokio::select! {
                 () = stop.cancelled() => {}
-                // A connection that breaks is the client's affair; the journal says how its exchange ended.
+                // Errors of a connection are ignored; the journal records how its exchange ended.
                 _ = server.connection(socket, connection) => {}
             }
         });
@@ -59,12 +59,12 @@ impl Server {
                 ("POST", path) if path.ends_with("/chat/completions") => Wire::OpenAiChat,
                 ("POST", path) if path.ends_with("/messages") => Wire::Anthropic,
                 other => {
-                    let answer = aside(other);
+                    let answer = other_response(other);
                     socket.write_all(answer.as_bytes()).await?;
                     continue;
                 }
             };
-            // An answer may be held for long: give back what the request took.
+            // An answer may be held for long: release the memory of the request.
             buffer = BytesMut::from(&buffer[..]);
             if self.exchange(&mut socket, request, wire, connection).await != Ending::Answered {
                 return Ok(());
@@ -73,7 +73,7 @@ impl Server {
         Ok(())
     }
 
-    /// One call from its arrival to its end.
+    /// Handles one call.
     async fn exchange(
         &self,
         socket: &mut TcpStream,
@@ -83,7 +83,7 @@ impl Server {
     ) -> Ending {
         let at = Instant::now();
         let number = self.journal.begin();
-        // Dropped in mid-answer when the server stops: it ends all the same.
+        // If the server stops in mid-answer, dropping this records the end.
         let mut open = Open { journal: &self.journal, number, ending: Ending::Cut };
         let key = request.header("authorization").or_else(|| request.header("x-api-key")).map(str::to_owned);
         let call = Call { number, connection, wire, at, body: request.body, json: OnceLock::new() };
@@ -91,7 +91,7 @@ impl Server {
         let plan = match (self.script)(&call).0 {
             Kind::Prepared(prepared) => prepared.0.clone(),
             Kind::Answer(answer) => Plan::of(&answer, wire, number),
-            Kind::Refusal(refusal) => Plan::of_refusal(&refusal, wire),
+            Kind::Error(error) => Plan::of_error(&error, wire),
         };
         drop(call);
         open.ending = carry_out(socket, &plan).await;
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// An exchange that ends when this is dropped.
+/// An open exchange; dropping this records its end.
 struct Open<'j> {
     journal: &'j Journal,
     number: usize,
@@ -142,15 +142,16 @@ async fn carry_out(socket: &mut TcpStream, plan: &Plan) -> Ending {
     Ending::Answered
 }
 
-/// Waits until the client closes. One that sends its next request before the answer is not noticed.
+/// Waits until the client closes the connection. If the client sends another request before the answer, this waits
+/// forever.
 async fn client_left(socket: &TcpStream) {
     if let Ok(1..) = socket.peek(&mut [0]).await {
         std::future::pending::<()>().await;
     }
 }
 
-/// What else clients ask a model server.
-fn aside((method, path): (&str, &str)) -> String {
+/// The response to requests that are not model calls: the list of models, health, 404.
+fn other_response((method, path): (&str, &str)) -> String {
     let (status, body) = match (method, path.rsplit('/').next().unwrap_or_default()) {
         ("GET", "models") => ("200 OK", r#"{"object":"list","data":[{"id":"scripted","object":"model"}]}"#),
         ("GET", "health") => ("200 OK", r#"{"status":"ok"}"#),

@@ -1,4 +1,4 @@
-//! Answers, as both wires' clients read them.
+//! Answers in the format of both wires.
 
 use houston_testkit::model_server::{ModelServer, Prepared, Reply, Wire, script};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ async fn twenty_chunks_without_a_pause_are_one_write() {
         socket.send(Wire::OpenAiChat, "hi").await;
         let mut bytes = Vec::with_capacity(1 << 16);
         socket.0.read_buf(&mut bytes).await.unwrap();
-        assert!(bytes.ends_with(b"0\r\n\r\n"), "all of it at once");
+        assert!(bytes.ends_with(b"0\r\n\r\n"), "the whole answer in one read");
         assert_eq!(String::from_utf8(bytes).unwrap().matches("\"content\":\"word \"").count(), 20);
     }
     assert_eq!(server.journal().calls(), 3);

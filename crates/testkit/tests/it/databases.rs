@@ -1,4 +1,4 @@
-//! Databases on the server that the tests of a run share.
+//! Test databases on the shared server and on an own one.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use houston_testkit::database::TestDatabase;
 use houston_testkit::installation::TestInstallation;
 
-/// Stands for the migrations.
+/// In place of migrations.
 async fn migrate(url: String) {
     let status = Command::new("psql").args([&url, "-qc", "create table t (n int)"]).status().unwrap();
     assert!(status.success());
 }
 
-/// A template of another name than the one other crates fill, for a run of all of them.
+/// Uses its own template, since other crates of the same run fill `template_houston`.
 fn database() -> TestDatabase {
     TestDatabase::shared_from("template_of_testkit", migrate).unwrap()
 }
@@ -23,31 +23,31 @@ fn databases(database: &TestDatabase) -> String {
     database.sql("select string_agg(datname, ' ') from pg_database").unwrap()
 }
 
-/// The process id of its server.
+/// Backend process id and data directory, separated by `|`.
 fn server(database: &TestDatabase) -> String {
     database.sql("select pg_backend_pid(), setting from pg_settings where name = 'data_directory'").unwrap()
 }
 
 #[test]
-fn each_test_has_the_schema_and_rows_of_its_own() {
+fn databases_have_the_schema_and_separate_rows() {
     let (one, other) = (database(), database());
     one.sql("insert into t values (1)").unwrap();
     assert_eq!(one.sql("select count(*) from t").unwrap(), "1");
     assert_eq!(other.sql("select count(*) from t").unwrap(), "0");
     let folder = |database| server(database).split_once('|').unwrap().1.to_owned();
-    assert_eq!(folder(&one), folder(&other), "one server");
+    assert_eq!(folder(&one), folder(&other), "both are on one server");
     let name = other.sql("select current_database()").unwrap();
     assert!(databases(&one).contains(&name));
-    // Also while something is connected.
+    // The database is dropped although a client is connected.
     let mut sleeper = other.psql("select pg_sleep(600)").spawn().unwrap();
     drop(other);
     assert!(!databases(&one).contains(&name));
     assert!(!sleeper.wait().unwrap().success());
-    assert!(one.server().is_err(), "others use it, too");
+    assert!(one.server().is_err(), "the server is shared");
 }
 
 #[test]
-fn a_test_that_panics_leaves_no_database_behind() {
+fn panicking_test_leaves_no_database() {
     let watching = database();
     let panicking = std::thread::spawn(|| {
         let database = self::database();
@@ -58,7 +58,7 @@ fn a_test_that_panics_leaves_no_database_behind() {
 }
 
 #[test]
-fn an_installation_of_its_own_is_killed_and_restarted() {
+fn own_installation_is_killed_and_restarted() {
     let mut own = TestInstallation::start_with_own_postgres(migrate).unwrap();
     own.sql("insert into t values (1)").unwrap();
     own.kill_postgres().unwrap();
@@ -68,14 +68,11 @@ fn an_installation_of_its_own_is_killed_and_restarted() {
     assert!(own.postgres_log().unwrap().contains("ready to accept connections"));
 }
 
-/// The runner is a shell here, which runs one test of this program as `cargo` would, and is killed afterwards.
+/// The runner is a shell that runs one test of this program as `cargo` would, and is then killed.
 #[test]
-fn the_shared_server_ends_with_its_runner() {
+fn shared_server_ends_with_its_runner() {
     let mut runner = Command::new("/bin/sh")
-        .args([
-            "-c",
-            "\"$0\" --exact databases::each_test_has_the_schema_and_rows_of_its_own && read -r line",
-        ])
+        .args(["-c", "\"$0\" --exact databases::databases_have_the_schema_and_separate_rows && read -r line"])
         .arg(std::env::current_exe().unwrap())
         .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::piped())
@@ -86,7 +83,7 @@ fn the_shared_server_ends_with_its_runner() {
     let until = |what: &str, is_so: &dyn Fn() -> bool| {
         let end = Instant::now() + Duration::from_secs(60);
         while !is_so() {
-            assert!(Instant::now() < end, "it never happened: {what}");
+            assert!(Instant::now() < end, "timeout: {what}");
             std::thread::sleep(Duration::from_millis(10));
         }
     };

@@ -1,4 +1,4 @@
-//! Faults happen as told, on both wires.
+//! Faults of replies, on both wires.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ async fn start(reply: Reply) -> ModelServer {
 }
 
 #[tokio::test]
-async fn refusals_have_a_status_headers_and_a_body() {
+async fn error_responses_have_status_headers_and_body() {
     for (status, openai, anthropic) in
         [(429, "rate_limit_exceeded", "rate_limit_error"), (529, "server_error", "overloaded_error")]
     {
@@ -49,7 +49,7 @@ async fn connections_are_cut_after_chunks_and_bytes() {
 }
 
 #[tokio::test]
-async fn streams_end_early_or_with_an_error_or_with_garbage() {
+async fn streams_end_early_with_an_error_or_with_garbage() {
     for wire in WIRES {
         let server = start(broken(Fault::EndEarly(3))).await;
         let answer = ask(&server, wire, "hi").await;
@@ -83,7 +83,7 @@ async fn silence_lasts_until_the_client_gives_up() {
         let mut socket = Socket::connect(server.address()).await;
         socket.send(wire, "hi").await;
         assert!(server.journal().wait_until(PATIENCE, |journal| journal.open() == 1).await);
-        assert!(socket.0.try_read(&mut [0]).is_err(), "not one byte");
+        assert!(socket.0.try_read(&mut [0]).is_err(), "no byte was sent");
         let left = Instant::now();
         drop(socket);
         assert!(server.journal().wait_until(PATIENCE, |journal| journal.open() == 0).await);
@@ -92,7 +92,7 @@ async fn silence_lasts_until_the_client_gives_up() {
 }
 
 #[tokio::test]
-async fn the_first_calls_fail_and_the_next_succeed() {
+async fn first_calls_fail_and_later_ones_succeed() {
     let script = script::after_faults(2, Reply::status(529), script::always(Reply::text("fine")));
     let server = ModelServer::start(script).await.unwrap();
     let mut socket = Socket::connect(server.address()).await;

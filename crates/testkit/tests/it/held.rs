@@ -1,13 +1,13 @@
-//! Answers that are held, and many of them at once.
+//! Held answers, one and hundreds at once.
 
 use std::time::{Duration, Instant};
 
-use houston_testkit::model_server::{Gate, Keep, ModelServer, Reply, Wire, script};
+use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Reply, Wire, script};
 
 use crate::socket::{PATIENCE, Socket};
 
 #[tokio::test]
-async fn a_gate_holds_answers_before_and_within() {
+async fn gate_holds_answers_before_and_within() {
     for chunks in [None, Some(1)] {
         let gate = Gate::new();
         let reply = Reply::text("one two").in_pieces(2);
@@ -24,7 +24,7 @@ async fn a_gate_holds_answers_before_and_within() {
 }
 
 #[tokio::test]
-async fn pieces_come_at_their_pace() {
+async fn pieces_are_sent_with_pauses() {
     let reply =
         Reply::text("abcd").in_pieces(4).every(Duration::from_millis(20)).after(Duration::from_millis(20));
     let server = ModelServer::start(script::always(reply)).await.unwrap();
@@ -36,10 +36,10 @@ async fn pieces_come_at_their_pace() {
 }
 
 #[tokio::test]
-async fn hundreds_are_held_and_let_go() {
+async fn hundreds_of_answers_are_held_and_released() {
     let gate = Gate::new();
     let server = ModelServer::start(script::always(Reply::text("there").held_by(&gate))).await.unwrap();
-    server.journal().keep(Keep::Counts);
+    server.journal().set_detail(JournalDetail::Counts);
     let mut sockets = Vec::new();
     for _ in 0..400 {
         let mut socket = Socket::connect(server.address()).await;

@@ -1,11 +1,11 @@
-//! The journal says what came, in what order, over which connection.
+//! The journal records requests, their order and their connection.
 
-use houston_testkit::model_server::{Ending, Keep, ModelServer, Reply, Wire, script};
+use houston_testkit::model_server::{Ending, JournalDetail, ModelServer, Reply, Wire, script};
 
 use crate::socket::{PATIENCE, Socket, ask};
 
 #[tokio::test]
-async fn requests_are_written_down_as_they_came() {
+async fn requests_are_recorded_in_order() {
     let server = ModelServer::start(script::always(Reply::text("hi"))).await.unwrap();
     let mut socket = Socket::connect(server.address()).await;
     for text in ["one", "two"] {
@@ -30,14 +30,14 @@ async fn requests_are_written_down_as_they_came() {
     assert!(exchanges[0].ended.unwrap() <= exchanges[1].at);
 
     server.journal().clear();
-    server.journal().keep(Keep::Times);
+    server.journal().set_detail(JournalDetail::Times);
     ask(&server, Wire::Anthropic, "four").await;
     let last = server.journal().last().unwrap();
     assert_eq!((last.number, last.body.len(), server.journal().calls()), (3, 0, 4));
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_answered_and_not_written_down() {
+async fn other_requests_are_answered_and_not_recorded() {
     use tokio::io::AsyncWriteExt;
     let server = ModelServer::start(script::always(Reply::empty())).await.unwrap();
     let mut socket = Socket::connect(server.address()).await;

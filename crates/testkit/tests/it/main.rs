@@ -1,4 +1,4 @@
-//! The fakes, seen from outside: bytes on sockets, and a child that is killed; and the servers tests run on.
+//! Tests of the fakes at the level of bytes on sockets, of child processes, and of the test servers.
 
 houston_testkit::shared_postgres!();
 

@@ -1,4 +1,4 @@
-//! A child is killed, stopped, read, and never left behind.
+//! Child processes: signals, output, readiness, and cleanup on drop.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ fn shell(script: &str) -> Process {
         .unwrap()
 }
 
-/// Runs, stands still or is dead, as the system sees it.
+/// The state in `/proc/<pid>/stat`: `R`, `S`, `T`, …; `None` if there is no such process.
 fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
@@ -29,7 +29,7 @@ fn lines_are_read_and_waited_for() {
     assert_eq!(process.wait(PATIENCE).unwrap().code(), Some(3));
     let error = process.wait_for_line(PATIENCE, |line| line == "nothing").unwrap_err().to_string();
     assert!(error.contains("in vain") && error.contains("hello"), "{error}");
-    assert!(process.terminate().is_err(), "it has ended");
+    assert!(process.terminate().is_err(), "the process has ended");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn signals_arrive() {
     process.pause().unwrap();
     let end = std::time::Instant::now() + PATIENCE;
     while state(process.pid()) != Some('T') {
-        assert!(std::time::Instant::now() < end, "it does not stand still");
+        assert!(std::time::Instant::now() < end, "the process is not stopped");
     }
     process.resume().unwrap();
     process.terminate().unwrap();
@@ -49,7 +49,7 @@ fn signals_arrive() {
 }
 
 #[test]
-fn kill_is_at_once_and_drop_leaves_nothing() {
+fn kill_is_immediate_and_drop_leaves_no_process() {
     let mut process = shell("trap '' TERM INT; echo ready; while :; do sleep 0.01; done");
     process.wait_for_line(PATIENCE, |line| line == "ready").unwrap();
     process.interrupt().unwrap();
@@ -69,7 +69,7 @@ fn readiness_is_waited_for_over_http() {
         for status in ["503 Service Unavailable", "200 OK"] {
             let mut socket = listener.accept().unwrap().0;
             assert!(socket.read(&mut [0; 512]).unwrap() > 0);
-            // In one piece: who has read the status hangs up on the rest.
+            // In one write: the client closes the connection once it has read the status.
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
             socket.write_all(answer.as_bytes()).unwrap();
         }

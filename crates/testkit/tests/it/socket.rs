@@ -1,4 +1,4 @@
-//! A client that sees every byte.
+//! A model client at the level of bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything takes here.
+/// Timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection to a model.
+/// A connection to a model server.
 pub(crate) struct Socket(pub(crate) TcpStream);
 
-/// What came back: the head, and the body with its chunks joined.
+/// A response: the head, and the body with its chunks joined.
 pub(crate) struct Answer {
     pub(crate) head: String,
     pub(crate) body: String,
-    /// Whether the body ended as it should.
+    /// Whether the body ended properly.
     pub(crate) whole: bool,
 }
 
 impl Answer {
-    /// The data of the events, parsed; what is no JSON is a string.
+    /// The data of the events, parsed; data that is not JSON is a string.
     pub(crate) fn events(&self) -> Vec<Value> {
         let data =
             self.body.split("\n\n").filter_map(|event| event.lines().find_map(|l| l.strip_prefix("data: ")));
@@ -51,7 +51,7 @@ impl Socket {
         self.0.write_all(request.as_bytes()).await.unwrap();
     }
 
-    /// Reads one answer: to its end, or as far as it comes.
+    /// Reads one answer to its end, or to the end of the connection.
     pub(crate) async fn receive(&mut self) -> Answer {
         let mut bytes = Vec::new();
         loop {
@@ -76,7 +76,7 @@ impl Socket {
     }
 }
 
-/// The answer in `bytes`, if it is whole or nothing more will come.
+/// The answer in `bytes`, if it is complete or the connection is closed.
 fn parse(bytes: &[u8], closed: bool) -> Option<Answer> {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, mut rest)) = text.split_once("\r\n\r\n") else {
@@ -100,7 +100,7 @@ fn parse(bytes: &[u8], closed: bool) -> Option<Answer> {
     closed.then(|| answer(&body, false))
 }
 
-/// Asks once over a fresh connection.
+/// Sends one request over a new connection.
 pub(crate) async fn ask(server: &ModelServer, wire: Wire, user: &str) -> Answer {
     let mut socket = Socket::connect(server.address()).await;
     socket.send(wire, user).await;

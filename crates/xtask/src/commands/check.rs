@@ -1,11 +1,11 @@
-//! `cargo xtask check`: everything that must hold before tests are worth running.
+//! `cargo xtask check`: all static checks.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::Args;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::{child, repository};
 
 use super::steps::Steps;
@@ -17,16 +17,18 @@ pub(crate) struct Check {}
 impl Check {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let mut steps = Steps::default();
-        steps.take("format", format()).await;
-        steps.take("lints and prepared queries", super::prepare::lint()).await;
-        steps.take("architecture", architecture()).await;
-        steps.take("documentation", document()).await;
+        steps.run("format", format()).await;
+        steps.run("lints and prepared queries", super::prepare::lint()).await;
+        steps.run("architecture", architecture()).await;
+        steps.run("documentation", document()).await;
         match super::advisories::deny().await {
             Some(deny) => {
-                steps.take("dependencies", dependencies(deny.clone())).await;
-                steps.take("advisories", super::advisories::check(&deny)).await;
+                steps.run("dependencies", dependencies(deny.clone())).await;
+                steps.run("advisories", super::advisories::check(&deny)).await;
             }
-            None => tell("── dependencies: left out, cargo-deny is not here and could not be installed"),
+            None => {
+                print_status("── dependencies: skipped, cargo-deny is missing and could not be installed")
+            }
         }
         Ok(steps.end("all checks passed"))
     }
@@ -44,7 +46,7 @@ async fn architecture() -> Result<()> {
     child::succeed(cargo).await
 }
 
-/// With examples among the targets, so that the crates behind it have the features that clippy has checked them with.
+/// Builds the documentation. Examples are among the targets so that dependencies have the same features as for clippy.
 async fn document() -> Result<()> {
     let mut cargo = repository::cargo();
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--examples"]);

@@ -1,4 +1,4 @@
-//! `cargo xtask clients`: the npm packages that the client tests use.
+//! `cargo xtask clients`: installs the npm packages of the client tests.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Args;
 
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::{child, programs, repository};
 
 /// Install the npm packages of the client tests.
@@ -16,13 +16,13 @@ pub(crate) struct Clients {}
 impl Clients {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         if install().await?.is_none() {
-            tell("there are no client tests: crates/cli/tests/clients/package.json is missing");
+            print_status("there are no client tests: crates/cli/tests/clients/package.json is missing");
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Installs what `package-lock.json` says, unless it is there already. Returns the folder, if there is one.
+/// Installs the packages of `package-lock.json`, unless they are installed. Returns the folder, if it exists.
 pub(crate) async fn install() -> Result<Option<PathBuf>> {
     let folder = repository::root().join("crates/cli/tests/clients");
     if !folder.join("package.json").is_file() {
@@ -35,7 +35,7 @@ pub(crate) async fn install() -> Result<Option<PathBuf>> {
     if wanted.is_some() && std::fs::read(&mark).ok() == wanted {
         return Ok(Some(folder));
     }
-    tell("installing the npm packages of the client tests");
+    print_status("installing the npm packages of the client tests");
     let mut npm = Command::new("npm");
     npm.args(if wanted.is_some() { &["ci"][..] } else { &["install", "--no-package-lock"] });
     npm.args(["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]).current_dir(&folder);

@@ -1,4 +1,4 @@
-//! Commands of `houston-harness`, built and started as a process: `cargo xtask check` and `test` do not wait for it.
+//! Forwards commands to `houston-harness`, which is built on demand: `cargo xtask check` and `test` do not wait for that.
 
 use std::process::{Command, ExitCode};
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use houston_xtask::{child, repository};
 
-/// What follows the name of the command, passed on unchanged.
+/// The arguments of the command, passed on unchanged.
 #[derive(Debug, Args)]
 pub(crate) struct Forwarded {
-    /// Options of the command: `--help` lists them
+    /// Options of the command; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

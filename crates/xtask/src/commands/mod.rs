@@ -1,4 +1,4 @@
-//! The commands, one file each. Those that put load or faults on Houston are `houston-harness`'s.
+//! The commands, one file each. Commands of `houston-harness` are forwarded to it.
 
 mod advisories;
 mod changed;
@@ -17,46 +17,46 @@ use clap::Subcommand;
 
 use self::harness::Forwarded;
 
-/// What xtask can do.
+/// A command of xtask.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check format, lints and the tests that need no servers, of what has changed since `main`
+    /// Check format and lints, and run the tests without servers of crates changed since `main`
     Quick(quick::Quick),
-    /// Run all tests on a Postgres and a Redis of their own, or those of some crates
+    /// Run all tests, or those of some crates, on throw-away servers
     Test(test::Test),
     /// Check format, lints, architecture, prepared queries, documentation, dependencies and advisories
     Check(check::Check),
-    /// Refresh the prepared queries in crates/store/.sqlx
+    /// Update the prepared queries in crates/store/.sqlx
     Prepare(prepare::Prepare),
-    /// Refresh the copy of RustSec's database of advisories
+    /// Update the copy of the RustSec database
     Advisories(advisories::Advisories),
     /// Install the npm packages of the client tests
     Clients(clients::Clients),
-    /// Fetch prices, limits and capabilities of models anew
+    /// Update prices, limits and capabilities of models
     #[command(disable_help_flag = true)]
     Prices(Forwarded),
-    /// Compare costs with those of genai-prices' Python package
+    /// Compare computed costs with those of the Python package genai-prices
     #[command(disable_help_flag = true)]
     PricesTest(Forwarded),
     /// Measure latency, throughput, memory and storage on real servers
     #[command(disable_help_flag = true)]
     Bench(Forwarded),
-    /// Make everything go wrong at once, and count what was lost, doubled or out of order
+    /// Inject faults under load, and count violations of Houston's invariants
     #[command(disable_help_flag = true)]
     Chaos(Forwarded),
-    /// Lint the OpenAPI document, and fuzz a Houston with what it allows and what it does not
+    /// Lint the OpenAPI document, and fuzz Houston with valid and invalid requests
     #[command(disable_help_flag = true)]
     Contract(Forwarded),
-    /// Let two independent fake providers judge Houston
+    /// Test Houston against two independent fake providers
     #[command(disable_help_flag = true)]
     ProvidersTest(Forwarded),
-    /// Talk with a small real model over three wires
+    /// Run conversations with a small real model over three wires
     #[command(disable_help_flag = true)]
     RealModel(Forwarded),
-    /// Kill and stop workers with runs in flight, and measure how soon others go on
+    /// Kill and stop workers with runs in flight, and measure how soon others take over
     #[command(disable_help_flag = true)]
     Recovery(Forwarded),
-    /// Run everything that takes long, and write what it found into one table
+    /// Run the long tests and measurements, and write a table of their results
     #[command(disable_help_flag = true)]
     Evidence(Forwarded),
 }

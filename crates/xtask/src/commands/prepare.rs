@@ -1,8 +1,8 @@
-//! `cargo xtask prepare`: the queries of `store`, described by a database and written down, so that a build needs
-//! none.
+//! `cargo xtask prepare`: writes descriptions of the queries of `store` to `crates/store/.sqlx`, so that a build needs no
+//! database.
 //!
-//! sqlx's macros write these descriptions while they compile, so clippy does both in one pass: it lints the workspace,
-//! and the queries are checked against a database with all migrations.
+//! sqlx's macros write these descriptions at compile time, while they check the queries against a migrated database. So
+//! one run of clippy both lints the workspace and describes the queries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::{child, programs, psql, repository};
 
-/// Refresh the prepared queries in crates/store/.sqlx.
+/// Update the prepared queries in crates/store/.sqlx.
 #[derive(Debug, Args)]
 pub(crate) struct Prepare {
-    /// Change nothing; fail if they are not fresh
+    /// Change nothing; fail if they are outdated
     #[arg(long)]
     check: bool,
 }
 
-/// Descriptions of queries, by the name of their file.
+/// Descriptions of queries, by file name.
 type Queries = BTreeMap<String, Vec<u8>>;
 
 impl Prepare {
@@ -35,20 +35,19 @@ impl Prepare {
         for (name, text) in &described {
             if std::fs::read(folder.join(name)).ok().as_ref() != Some(text) {
                 std::fs::write(folder.join(name), text)?;
-                tell(&format!("wrote {name}"));
+                print_status(&format!("wrote {name}"));
             }
         }
         for name in read(&folder)?.into_keys().filter(|name| !described.contains_key(name)) {
             std::fs::remove_file(folder.join(&name))?;
-            tell(&format!("removed {name}"));
+            print_status(&format!("removed {name}"));
         }
-        tell(&format!("crates/store/.sqlx: {} queries", described.len()));
+        print_status(&format!("crates/store/.sqlx: {} queries", described.len()));
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Lints the workspace; if the queries or the schema have changed since this last succeeded, it also fails if the
-/// prepared queries are not what the database says.
+/// Lints the workspace. If queries or schema have changed since the last success, also checks the prepared queries.
 pub(crate) async fn lint() -> Result<()> {
     if newest_source()? <= modified(&mark()) {
         return child::succeed(clippy()).await;
@@ -58,28 +57,28 @@ pub(crate) async fn lint() -> Result<()> {
     Ok(())
 }
 
-/// Clippy for the whole workspace. Cargo looks again only at what has changed, and what depends on it.
+/// Clippy for the whole workspace; cargo rechecks only changed crates and their dependants.
 pub(crate) fn clippy() -> Command {
     let mut cargo = repository::cargo();
     cargo.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
     cargo
 }
 
-/// Lints the workspace while the macros ask a database with all migrations, and returns what they wrote.
+/// Lints the workspace with a migrated database; returns the descriptions that sqlx's macros wrote.
 async fn describe() -> Result<Queries> {
     let servers = programs::servers(|_| {})?;
     psql::migrate(&servers)?;
     let folder = repository::target().join("sqlx");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    // Cargo does not know that the macros read a database: only a change makes it expand them again.
+    // Cargo does not know that the macros read a database: the touched file makes it expand them again.
     child::quietly(Command::new("touch").arg(store().join("src/lib.rs")))?;
     let mut clippy = clippy();
     clippy.env("SQLX_OFFLINE", "false").env("SQLX_OFFLINE_DIR", &folder);
     clippy.env("DATABASE_URL", servers.database_url());
     child::succeed(clippy).await?;
     let described = read(&folder)?;
-    ensure!(!described.is_empty(), "sqlx's macros have written nothing to {}", folder.display());
+    ensure!(!described.is_empty(), "sqlx's macros wrote no description to {}", folder.display());
     Ok(described)
 }
 
@@ -90,8 +89,8 @@ fn compare(described: &Queries) -> Result<()> {
     let (missing, outdated) = (differ(described, &prepared), differ(&prepared, described));
     ensure!(
         missing + outdated == 0,
-        "crates/store/.sqlx is not fresh: {missing} queries are missing or differ, {outdated} are no longer there or \
-         differ: run `cargo xtask prepare` and commit what changes"
+        "crates/store/.sqlx is outdated: {missing} queries are missing or differ, {outdated} no longer exist or \
+         differ: run `cargo xtask prepare` and commit the changes"
     );
     Ok(())
 }
@@ -117,19 +116,19 @@ fn prepared() -> PathBuf {
     store().join(".sqlx")
 }
 
-/// When the prepared queries were last found fresh.
+/// A file whose time is that of the last successful check.
 fn mark() -> PathBuf {
     repository::target().join("sqlx-checked")
 }
 
-/// When the last of the files was changed that decide what the prepared queries should be.
+/// The latest change of a file that the prepared queries depend on.
 fn newest_source() -> Result<SystemTime> {
     let (mut folders, mut newest) = (
         vec![store(), repository::root().join("migrations")],
         modified(&repository::root().join("Cargo.lock")),
     );
     while let Some(folder) = folders.pop() {
-        // A file that was removed changes its folder.
+        // Removing a file changes its folder.
         newest = newest.max(modified(&folder));
         for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
@@ -143,7 +142,7 @@ fn newest_source() -> Result<SystemTime> {
     Ok(newest)
 }
 
-/// When a file was last changed; the beginning of time if it is not there.
+/// When a file was last changed; the Unix epoch if it does not exist.
 fn modified(path: &Path) -> SystemTime {
     path.metadata().and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }

@@ -1,24 +1,23 @@
-//! `cargo xtask quick`: what can be known about a change within a minute.
+//! `cargo xtask quick`: checks a change within a minute.
 //!
-//! A test needs no server if it is in `src/`: the architecture tests keep servers out of there. So the tests that run
-//! are the unit tests of the crates, and the architecture tests.
+//! It runs the unit tests in `src/`, which use no servers (an architecture test checks that), and the architecture tests.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::{child, programs, repository, runner};
 
 use super::changed::{changed, package, packages};
 use super::prepare::clippy;
 use super::{check, steps::Steps};
 
-/// Check format, lints and the tests that need no servers, of what has changed since `main`.
+/// Check format and lints, and run the tests without servers of crates changed since `main`.
 #[derive(Debug, Args)]
 pub(crate) struct Quick {
-    /// Test these crates, `store` or `houston-store`, instead of those that have changed
+    /// Test these crates, `store` or `houston-store`, instead of the changed ones
     crates: Vec<String>,
 }
 
@@ -26,10 +25,10 @@ impl Quick {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let tested = self.tested()?;
         let mut steps = Steps::default();
-        steps.take("format", check::format()).await;
-        // Cargo looks again only at crates that have changed, and at those that depend on them.
-        steps.take("lints", child::succeed(clippy())).await;
-        steps.take("tests without servers", test(tested)).await;
+        steps.run("format", check::format()).await;
+        // Cargo rechecks only changed crates and their dependants.
+        steps.run("lints", child::succeed(clippy())).await;
+        steps.run("tests without servers", test(tested)).await;
         Ok(steps.end("quick: all passed"))
     }
 
@@ -37,23 +36,23 @@ impl Quick {
         if self.crates.is_empty() {
             return changed();
         }
-        let (asked, all) = (self.crates.iter().map(|name| package(name)), packages()?);
-        let asked: BTreeSet<String> = asked.collect();
-        let unknown: Vec<&String> = asked.difference(&all).collect();
-        ensure!(unknown.is_empty(), "no such crate: {unknown:?}; there are {all:?}");
-        Ok(asked)
+        let (named, all) = (self.crates.iter().map(|name| package(name)), packages()?);
+        let named: BTreeSet<String> = named.collect();
+        let unknown: Vec<&String> = named.difference(&all).collect();
+        ensure!(unknown.is_empty(), "no such crate: {unknown:?}; the crates are {all:?}");
+        Ok(named)
     }
 }
 
 async fn test(mut packages: BTreeSet<String>) -> Result<()> {
-    // The architecture tests look at all crates, and are there.
+    // The architecture tests are in xtask.
     packages.insert(package("xtask"));
-    tell(&format!("   of {}", packages.iter().cloned().collect::<Vec<_>>().join(", ")));
+    print_status(&format!("   of {}", packages.iter().cloned().collect::<Vec<_>>().join(", ")));
     let status = match programs::wheel("cargo-nextest", "0.9.148").await {
         Some(nextest) => {
             let mut nextest = repository::beside_cargo(&nextest);
-            // Built like all tests, whichever crates are asked for: a selection of its own would build the crates
-            // behind it with other features, once more.
+            // Built for the whole workspace: a selection of crates would build their dependencies again, with other
+            // features.
             nextest.args(["nextest", "run", "--workspace", "--lib", "--bins", "--test", "architecture"]);
             let names: Vec<String> = packages.iter().map(|name| format!("package({name})")).collect();
             let recorded =

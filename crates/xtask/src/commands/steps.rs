@@ -1,37 +1,37 @@
-//! Steps one after the other, each with its name and how long it took.
+//! Runs the steps of a command and prints the result and duration of each.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 
-/// A failure does not keep the later steps from saying what they find.
+/// The failed steps. Later steps run also after a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     failed: Vec<&'static str>,
 }
 
 impl Steps {
-    pub(crate) async fn take(&mut self, name: &'static str, step: impl Future<Output = Result<()>>) {
-        tell(&format!("── {name}"));
+    pub(crate) async fn run(&mut self, name: &'static str, step: impl Future<Output = Result<()>>) {
+        print_status(&format!("── {name}"));
         let began = Instant::now();
         match Box::pin(step).await {
-            Ok(()) => tell(&format!("   {name}: fine ({:.1} s)", began.elapsed().as_secs_f64())),
+            Ok(()) => print_status(&format!("   {name}: passed ({:.1} s)", began.elapsed().as_secs_f64())),
             Err(error) => {
                 self.failed.push(name);
-                tell(&format!("   {name}: {error:#}"));
+                print_status(&format!("   {name}: {error:#}"));
             }
         }
     }
 
-    /// The exit code, after a closing line: `passed`, or which steps failed.
+    /// Prints a closing line, `passed` or the failed steps; returns the exit code.
     pub(crate) fn end(&self, passed: &str) -> ExitCode {
         if self.failed.is_empty() {
-            tell(&format!("── {passed}"));
+            print_status(&format!("── {passed}"));
             return ExitCode::SUCCESS;
         }
-        tell(&format!("── failed: {}", self.failed.join(", ")));
+        print_status(&format!("── failed: {}", self.failed.join(", ")));
         ExitCode::FAILURE
     }
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask test`: every test, or those of some crates.
+//! `cargo xtask test`: runs all tests, or those of some crates.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, programs, repository, runner};
 
@@ -20,26 +20,27 @@ pub(crate) struct Test {
     /// Run each test this many times
     #[arg(long, value_name = "TIMES")]
     stress: Option<u32>,
-    /// Leave out what needs packages of npm and pip: real stream clients, and genai-prices' own costs
+    /// Skip tests that need npm or pip packages: real stream clients, and the comparison with genai-prices
     #[arg(long)]
     no_clients: bool,
-    /// Run the 80 crash points alone; then the filter names places or cases: `C7`, `C10-kill`
+    /// Run only the 80 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
-    /// Parts of the names of tests, and options of cargo-nextest: `cargo xtask test -p store step`
+    /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
 
-/// How the names of the tests begin that need npm, and that need recorded exchanges.
+/// Name prefix of tests that need npm.
 const NPM: &str = "npm::";
+/// Name prefix of tests that need recorded exchanges.
 const RECORDED: &str = "recordings::";
 
 impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        // Removed after the tests have ended.
+        // Dropped after the tests have ended.
         let scratch = Scratch::new()?;
-        // First, so that the closing line is that of all the other tests.
+        // The crash points first, so that the last lines are the summary of the other tests.
         let mut before = ExitCode::SUCCESS;
         if self.crash_points || self.is_whole() {
             before = child::code(child::run(self.crash_points(&scratch)).await?);
@@ -51,7 +52,7 @@ impl Test {
             let compared = Forwarded::new(&["--if-possible"]).run("prices-test").await?;
             before = if before == ExitCode::SUCCESS { compared } else { before };
         }
-        // Installs what is missing. The first test starts the Postgres that the tests share.
+        // Installs missing servers. The first test starts the shared Postgres.
         drop(programs::servers(|_| {})?);
         let variables = [("TMPDIR", scratch.path().display().to_string())];
         let clients = if self.needs_clients() { super::clients::install().await? } else { None };
@@ -72,28 +73,28 @@ impl Test {
         Ok(if status.success() { before } else { child::code(status) })
     }
 
-    /// Whether all tests are asked for, once.
+    /// Whether all tests are run, once.
     fn is_whole(&self) -> bool {
         self.filter.is_empty() && self.packages.is_empty() && self.stress.is_none()
     }
 
-    /// The clients of others are tests of `cli`.
+    /// Whether tests with npm clients are run: they are tests of `cli`.
     fn needs_clients(&self) -> bool {
         let is_cli = |name: &String| package(name) == "houston-cli";
         !self.no_clients && (self.packages.is_empty() || self.packages.iter().any(is_cli))
     }
 
-    /// The cases at crash points bring their own servers and their own runner.
+    /// The command for the cases at crash points, which have their own servers and runner.
     fn crash_points(&self, scratch: &Scratch) -> Command {
-        tell("the 80 crash points");
+        print_status("running the 80 cases at crash points");
         let mut cargo = repository::cargo();
         cargo.args(["test", "--quiet", "--workspace", "--test", "crash_points"]);
         cargo.env("TMPDIR", scratch.path()).env("CRASH_POINTS", self.filter.join(" "));
         cargo
     }
 
-    /// What is left out, by the beginning of its tests' names.
-    fn left_out(&self) -> Vec<&'static str> {
+    /// Name prefixes of the tests to skip.
+    fn skipped(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         if !self.needs_clients() {
             names.push(NPM);
@@ -101,15 +102,21 @@ impl Test {
         let folder = repository::recordings();
         if folder.is_dir() {
             let count = repository::recorded_exchanges();
-            tell(&format!("recorded exchanges with providers: {count} in {} are replayed", folder.display()));
+            print_status(&format!(
+                "recorded exchanges with providers: {count} in {} are replayed",
+                folder.display()
+            ));
         } else {
-            tell(&format!("recorded exchanges with providers: left out, {} is not here", folder.display()));
+            print_status(&format!(
+                "recorded exchanges with providers: skipped, {} does not exist",
+                folder.display()
+            ));
             names.push(RECORDED);
         }
         names
     }
 
-    /// `--workspace`, or the crates that were named.
+    /// `--workspace`, or the named crates.
     fn selection(&self) -> Vec<String> {
         if self.packages.is_empty() {
             return vec!["--workspace".to_owned()];
@@ -124,9 +131,9 @@ impl Test {
             ensure!(times > 0, "--stress must be at least 1");
             nextest.args(["--stress-count", &times.to_string(), "--no-fail-fast"]);
         }
-        let left_out = self.left_out();
-        if !left_out.is_empty() {
-            let not: Vec<String> = left_out.iter().map(|name| format!("not test(/^{name}/)")).collect();
+        let skipped = self.skipped();
+        if !skipped.is_empty() {
+            let not: Vec<String> = skipped.iter().map(|name| format!("not test(/^{name}/)")).collect();
             nextest.args(["--filterset", &not.join(" and ")]);
         }
         nextest.args(&self.filter);
@@ -136,13 +143,15 @@ impl Test {
     fn without_nextest(&self) -> Result<Command> {
         ensure!(
             self.stress.is_none(),
-            "--stress needs cargo-nextest, which is not here and could not be installed"
+            "--stress needs cargo-nextest, which is missing and could not be installed"
         );
-        tell("cargo-nextest is not here: cargo's own runner does, one test after the other");
+        print_status(
+            "cargo-nextest is missing and could not be installed: `cargo test` runs the tests one after the other",
+        );
         let mut cargo = repository::cargo();
         cargo.arg("test").args(self.selection());
         cargo.args(["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--test-threads=1"]);
-        for name in self.left_out() {
+        for name in self.skipped() {
             cargo.args(["--skip", name]);
         }
         cargo.args(&self.filter);

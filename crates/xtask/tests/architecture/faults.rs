@@ -1,4 +1,4 @@
-//! Crash points are in every build with tests, and in no release.
+//! Crash points are in builds with tests, and in no release.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,8 @@ use std::process::Command;
 use crate::sources::sources;
 use crate::workspace::root;
 
-/// The dependency tree of what is delivered: `cargo build --release`, with the features of each crate.
-fn delivered() -> String {
+/// The dependency tree of a release build of `houston-cli`, with the features of each crate.
+fn release_tree() -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut tree = Command::new(cargo);
     tree.args(["tree", "--package", "houston-cli", "--edges", "normal,build", "--prefix", "none"]);
@@ -19,18 +19,18 @@ fn delivered() -> String {
 }
 
 #[test]
-fn what_is_delivered_has_no_crash_points() {
-    let tree = delivered();
+fn release_has_no_crash_points() {
+    let tree = release_tree();
     let faults: Vec<&str> = tree.lines().filter(|line| line.starts_with("houston-faults ")).collect();
-    assert!(!faults.is_empty(), "this test has lost sight of the crate of crash points");
+    assert!(!faults.is_empty(), "the dependency tree does not contain houston-faults");
     for line in faults {
         assert!(line.contains("[]"), "a feature of the crash points is on in a release: {line}");
     }
     assert!(!tree.lines().any(|line| line.starts_with("fail ")), "a release depends on `fail`");
 }
 
-/// A release that is built together with tests, as `cargo build --release --workspace --all-targets` does, has the
-/// feature, and still no crash points.
+/// A release built together with tests (`cargo build --release --workspace --all-targets`) has the feature, but no crash
+/// points.
 #[test]
 fn crash_points_need_debug_assertions_too() {
     const GATE: &str = "#[cfg(all(feature = \"armed\", debug_assertions))]\n";
@@ -40,7 +40,7 @@ fn crash_points_need_debug_assertions_too() {
 }
 
 #[test]
-fn every_crash_point_has_its_cases() {
+fn crash_points_and_cases_match() {
     let (mut marked, mut cases) = (BTreeSet::new(), BTreeSet::new());
     for source in sources() {
         if source.path == "crates/cli/tests/crash_points/case.rs" {
@@ -52,6 +52,9 @@ fn every_crash_point_has_its_cases() {
             marked.extend(names.map(str::to_owned));
         }
     }
-    assert!(cases.len() >= 20, "this test has lost sight of the cases: {cases:?}");
-    assert_eq!(marked, cases, "marked in the code, and tested by crates/cli/tests/crash_points");
+    assert!(cases.len() >= 20, "this test finds too few cases: {cases:?}");
+    assert_eq!(
+        marked, cases,
+        "left: crash points in the code; right: cases in crates/cli/tests/crash_points"
+    );
 }

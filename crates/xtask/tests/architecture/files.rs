@@ -1,4 +1,4 @@
-//! How long files are, how they are called, and what stands at the top.
+//! Length and names of files, and the top level of the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,16 +7,17 @@ use std::path::Path;
 use crate::sources::sources;
 use crate::workspace::root;
 
-const LONGEST: usize = 400;
+/// Maximum number of lines of a file.
+const MAX_LINES: usize = 400;
 
-/// Files that are longer all the same, and how long at most. This list may only shrink.
+/// Exceptions, with their maximum number of lines. This list may only shrink.
 const LONGER: [(&str, usize); 0] = [];
 
-/// Names that say nothing: whatever does not fit elsewhere would end up there.
+/// Module names that say nothing, and so collect whatever does not fit elsewhere.
 const EMPTY_NAMES: [&str; 9] =
     ["util", "utils", "common", "helper", "helpers", "manager", "managers", "types", "misc"];
 
-/// What one sees first. Tools have dotted homes.
+/// Allowed files and folders at the top level, besides hidden ones.
 const TOP: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -30,7 +31,7 @@ const TOP: [&str; 10] = [
     "LICENSE",
 ];
 
-/// Those of tests too: a test that nobody finds is written twice.
+/// Applies to tests as well: a test in a long file is not found and gets written again.
 #[test]
 fn files_are_short() {
     let longer = BTreeMap::from(LONGER);
@@ -38,13 +39,12 @@ fn files_are_short() {
     for source in &sources() {
         let lines = source.text.lines().count();
         match longer.get(source.path.as_str()) {
-            None if lines > LONGEST => wrong.push(format!("{} has {lines} lines of {LONGEST}", source.path)),
+            None if lines > MAX_LINES => {
+                wrong.push(format!("{} has {lines} lines of {MAX_LINES}", source.path))
+            }
             Some(most) if lines > *most => wrong.push(format!("{} has grown to {lines} lines", source.path)),
             Some(most) if lines < *most => {
-                wrong.push(format!(
-                    "{} has shrunk to {lines} lines: so must its line in the list",
-                    source.path
-                ));
+                wrong.push(format!("{} has only {lines} lines: lower its number in LONGER", source.path));
             }
             _ => {}
         }
@@ -55,11 +55,11 @@ fn files_are_short() {
 #[test]
 fn exceptions_exist() {
     let missing: Vec<_> = LONGER.iter().filter(|(path, _)| !root().join(path).is_file()).collect();
-    assert!(missing.is_empty(), "listed and not there: {missing:?}");
+    assert!(missing.is_empty(), "LONGER lists files that do not exist: {missing:?}");
 }
 
 #[test]
-fn modules_are_called_after_something() {
+fn module_names_say_something() {
     let is_empty =
         |name: Option<&std::ffi::OsStr>| name.is_some_and(|n| EMPTY_NAMES.iter().any(|empty| n == *empty));
     let wrong: Vec<String> = sources()
@@ -74,11 +74,11 @@ fn modules_are_called_after_something() {
 }
 
 #[test]
-fn nothing_else_lies_at_the_top() {
+fn top_level_has_only_the_listed_files() {
     let wrong: Vec<String> = fs::read_dir(root())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| !name.starts_with('.') && name != "target" && !TOP.contains(&name.as_str()))
         .collect();
-    assert!(wrong.is_empty(), "at the top lie {wrong:?}; allowed are {TOP:?}");
+    assert!(wrong.is_empty(), "unexpected at the top level: {wrong:?}; allowed are {TOP:?}");
 }

@@ -1,15 +1,15 @@
-//! Which crate alone may import an outside one. `.cargo/deny.toml` says the same of the whole graph.
+//! External crates that only some crates may import. `.cargo/deny.toml` checks the same for the whole dependency graph.
 
 use crate::sources::sources;
 use crate::workspace::members;
 
-/// An outside crate (a `*` at the end stands for anything), and who may import it.
+/// An external crate (with `*` at the end: a prefix), and the crates that may import it.
 const OWNERS: [(&str, &[&str]); 16] = [
     ("sqlx*", &["store"]),
     ("apalis*", &["queue"]),
     ("redis", &["queue"]),
     ("libc", &["embedded"]),
-    // `chat` of the command line is a client, and so are its tests.
+    // `houston chat` is an HTTP client, and so are the tests of cli.
     ("reqwest", &["llm", "tools", "cli"]),
     ("axum*", &["api"]),
     ("utoipa*", &["api", "protocol"]),
@@ -24,7 +24,7 @@ const OWNERS: [(&str, &[&str]); 16] = [
     ("indicatif", &["cli", "xtask"]),
 ];
 
-/// What decides without doing I/O must not be able to.
+/// Crates that `domain`, which does no I/O, must not import.
 const NOT_IN_DOMAIN: [&str; 10] = [
     "tokio",
     "tokio-util",
@@ -39,27 +39,25 @@ const NOT_IN_DOMAIN: [&str; 10] = [
 ];
 
 fn matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+    pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }
 
 #[test]
-fn outside_crates_are_imported_by_their_owners_alone() {
+fn external_crates_are_imported_by_their_owners_only() {
     let mut wrong = Vec::new();
     for member in members() {
         for (imported, _) in member.external() {
             let owners = OWNERS.iter().filter(|(pattern, _)| matches(pattern, imported));
-            wrong.extend(
-                owners.filter(|(_, owners)| !owners.contains(&member.name.as_str())).map(|(_, owners)| {
-                    format!("{} imports {imported}, which is for {owners:?}", member.name)
-                }),
-            );
+            wrong.extend(owners.filter(|(_, owners)| !owners.contains(&member.name.as_str())).map(
+                |(_, owners)| format!("{} imports {imported}, which only {owners:?} may import", member.name),
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn the_domain_cannot_do_io() {
+fn domain_cannot_do_io() {
     let members = members();
     let domain = members.iter().find(|member| member.name == "domain").unwrap();
     let wrong: Vec<&str> = domain
@@ -70,10 +68,10 @@ fn the_domain_cannot_do_io() {
     assert!(wrong.is_empty(), "domain imports {wrong:?}");
 }
 
-/// `cargo xtask quick` runs the tests in `src/`, and starts no servers for them.
+/// `cargo xtask quick` runs the tests in `src/` without servers.
 #[test]
 fn tests_in_src_use_no_servers() {
-    // For development only; `embedded` and `cli` are what starts servers.
+    // Development tools, and the crates whose purpose is to start servers.
     let may = ["testkit", "xtask", "harness", "embedded", "cli"].map(|name| format!("crates/{name}/"));
     let wrong: Vec<String> = sources()
         .into_iter()
@@ -85,5 +83,5 @@ fn tests_in_src_use_no_servers() {
         })
         .map(|source| source.path)
         .collect();
-    assert!(wrong.is_empty(), "tests with servers belong into the crate's `tests/`: {wrong:#?}");
+    assert!(wrong.is_empty(), "move tests with servers to the crate's `tests/`: {wrong:#?}");
 }

@@ -1,4 +1,4 @@
-//! What every crate's manifest and front page must have.
+//! Every crate's manifest and front page (`//!` of `lib.rs` or `main.rs`) follow the same rules.
 
 use std::fs;
 
@@ -11,13 +11,13 @@ fn manifest(folder: &std::path::Path) -> Table {
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn crates_use_the_lints_of_the_workspace() {
     let workspace = manifest(&root())["workspace"]["lints"].as_table().unwrap().clone();
     for member in members() {
         let lints = manifest(&member.folder).remove("lints").unwrap_or(Value::Table(Table::new()));
         let mut lints = lints.as_table().unwrap().clone();
         if member.name == "embedded" {
-            // The one place for system calls: each unsafe block there gives its reason.
+            // The only crate with system calls: each unsafe block gives its reason.
             let rust = lints["rust"].as_table_mut().unwrap();
             assert_eq!(rust.insert("unsafe_code".to_owned(), "forbid".into()), Some("deny".into()));
             assert_eq!(
@@ -31,7 +31,7 @@ fn every_crate_takes_the_lints_of_the_workspace() {
 }
 
 #[test]
-fn versions_stand_in_the_workspace_alone() {
+fn versions_are_declared_in_the_workspace_manifest() {
     let mut wrong = Vec::new();
     for member in members() {
         let manifest = manifest(&member.folder);
@@ -48,22 +48,22 @@ fn versions_stand_in_the_workspace_alone() {
 }
 
 #[test]
-fn every_crate_has_a_front_page() {
+fn crates_have_a_front_page() {
     for member in members() {
         let mut pages = ["src/lib.rs", "src/main.rs"].into_iter().map(|page| member.folder.join(page));
         let page = pages.find(|page| page.is_file()).unwrap();
         let text = fs::read_to_string(&page).unwrap();
-        assert!(text.starts_with("//! "), "{} does not begin with what it is for", page.display());
-        assert!(text.contains("//! # Invariants"), "{} does not state its invariants", page.display());
+        assert!(text.starts_with("//! "), "{} does not begin with a crate page (`//! `)", page.display());
+        assert!(text.contains("//! # Invariants"), "{} has no section `# Invariants`", page.display());
         let lower = text.to_lowercase();
         assert!(
             lower.contains("//! # deliberately absent"),
-            "{} does not say what is absent",
+            "{} has no section `# Deliberately absent`",
             page.display()
         );
         assert!(
             lower.contains("//! # add ") || lower.contains("//! # recipe"),
-            "{}: no recipe",
+            "{} has no section `# Recipe: …` or `# Add …`",
             page.display()
         );
     }

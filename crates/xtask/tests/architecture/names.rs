@@ -1,11 +1,11 @@
-//! How queries and spans are called, so that what Postgres and traces show reads like the code.
+//! Names of queries and spans match the code, so that they can be found from Postgres' views and from traces.
 
 use std::path::Path;
 
 use crate::sources::sources;
 use crate::workspace::root;
 
-/// The first words of span names: the layers.
+/// First words of span names.
 const LAYERS: [&str; 9] = ["api", "cli", "engine", "llm", "queue", "store", "tool", "tools", "worker"];
 
 /// The first string literal after `at`, without quotes and hashes.
@@ -16,13 +16,13 @@ fn literal(text: &str, at: usize) -> Option<&str> {
     Some(&text[start..end])
 }
 
-/// The literals that follow each `call`, with their line.
+/// The literal after each `call`, with its line number.
 fn literals<'t>(text: &'t str, call: &'t str) -> impl Iterator<Item = (usize, Option<&'t str>)> + 't {
     text.match_indices(call).map(move |(at, _)| (text[..at].lines().count(), literal(text, at + call.len())))
 }
 
 #[test]
-fn queries_begin_with_where_they_stand() {
+fn queries_begin_with_module_and_function() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for source in sources() {
         let Some(path) = source.path.strip_prefix("crates/store/src/") else { continue };
@@ -48,11 +48,11 @@ fn queries_begin_with_where_they_stand() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(count > 20, "this test has lost sight of the queries: {count}");
+    assert!(count > 20, "this test finds too few queries: {count}");
 }
 
 #[test]
-fn spans_are_called_layer_noun_verb() {
+fn spans_are_named_layer_noun_verb() {
     let mut wrong = Vec::new();
     for source in sources().iter().filter(|source| !is_for_development(&source.path)) {
         for call in ["_span!(", "::span!(", "instrument(name = "] {
@@ -71,7 +71,7 @@ fn spans_are_called_layer_noun_verb() {
 }
 
 #[test]
-fn log_messages_have_no_full_stop_and_begin_small() {
+fn log_messages_are_lower_case_without_full_stop() {
     let mut wrong = Vec::new();
     for source in sources().iter().filter(|source| !is_for_development(&source.path)) {
         for level in ["error", "warn", "info", "debug", "trace"] {
@@ -93,16 +93,16 @@ fn log_messages_have_no_full_stop_and_begin_small() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Kinds are data: code asks an agent type what it is, never what it is called.
+/// Kinds are data: code checks the properties of an agent type, never its name.
 #[test]
-fn no_code_names_a_kind() {
-    // The list of the files that come with Houston, and what is for development only.
+fn code_does_not_name_kinds() {
+    // The list of the kinds that come with Houston, and crates for development only.
     let may = ["crates/cli/src/config/kinds.rs", "crates/testkit/", "crates/xtask/", "crates/harness/"];
     let kinds: Vec<String> = std::fs::read_dir(root().join("jobs/agents"))
         .unwrap()
         .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
-    assert!(kinds.len() >= 3, "this test has lost sight of the kinds: {kinds:?}");
+    assert!(kinds.len() >= 3, "this test finds too few kinds: {kinds:?}");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for source in sources() {
         if source.is_for_tests()
@@ -122,15 +122,15 @@ fn no_code_names_a_kind() {
             }
         }
     }
-    assert!(wrong.is_empty(), "ask the agent type a question instead: {wrong:#?}");
-    assert!(count > 100, "this test has lost sight of the code: {count}");
+    assert!(wrong.is_empty(), "check a property of the agent type instead: {wrong:#?}");
+    assert!(count > 100, "this test finds too few files: {count}");
 }
 
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_'
 }
 
-/// Whether it is neither delivered nor logs anything.
+/// Whether the file is part of a development tool, which is not released and does not log.
 fn is_for_development(path: &str) -> bool {
     path.starts_with("crates/xtask/") || path.starts_with("crates/harness/")
 }

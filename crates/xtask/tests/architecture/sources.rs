@@ -1,25 +1,25 @@
-//! The Rust files of the house.
+//! The Rust files of the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::workspace::{members, root};
 
-/// A file of a crate.
+/// A Rust file.
 pub(crate) struct Source {
-    /// From the root of the repository.
+    /// Path from the root of the repository: `crates/api/src/lib.rs`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 impl Source {
-    /// Whether it is a file of tests, and only that.
+    /// Whether the file contains only tests.
     pub(crate) fn is_for_tests(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 }
 
-/// All of them, sorted by path.
+/// All Rust files of the workspace, sorted by path.
 pub(crate) fn sources() -> Vec<Source> {
     let mut paths = Vec::new();
     for member in members() {

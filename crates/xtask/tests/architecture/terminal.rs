@@ -1,11 +1,12 @@
-//! Who may write to a terminal: text of users, models and providers could command it.
+//! Only listed files of `cli` write to the terminal, since text of users, models and providers may contain terminal
+//! escape sequences.
 
 use crate::sources::sources;
 
-/// Where text is made harmless, and the editor, which is given nothing else.
+/// The module that removes escape sequences, and the editor, which gets only such text.
 const WRITERS: [&str; 2] = ["crates/cli/src/output.rs", "crates/cli/src/chat/editor.rs"];
 
-/// What writes to a terminal, or opens a way to it.
+/// Code that writes to a terminal, or opens it.
 const WAYS: [&str; 11] = [
     "::stdout",
     "::stderr",
@@ -21,7 +22,7 @@ const WAYS: [&str; 11] = [
 ];
 
 #[test]
-fn the_command_line_writes_in_one_place() {
+fn only_listed_files_write_to_the_terminal() {
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for source in sources().iter().filter(|source| source.path.starts_with("crates/cli/src/")) {
         let is_writer = WRITERS.contains(&source.path.as_str());
@@ -36,5 +37,5 @@ fn the_command_line_writes_in_one_place() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(seen >= 4, "this test has lost sight of the writers");
+    assert!(seen >= 4, "this test finds too few writers");
 }

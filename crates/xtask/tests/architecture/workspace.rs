@@ -1,4 +1,4 @@
-//! The workspace as cargo sees it.
+//! The crates of the workspace, from `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
-    // At run time: a test that was built in another clone must not look there.
+    // Read at run time: the test may have been built in another clone.
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     here.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A crate's dependency, as its manifest says.
+/// A dependency in a crate's manifest.
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) is_for_tests: bool,
 }
 
-/// A crate of the workspace, named by its folder.
+/// A crate of the workspace; its name is that of its folder.
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
@@ -26,14 +26,14 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Dependencies on other crates of the workspace, by their folders' names.
+    /// Names of other crates of the workspace it depends on, and whether only its tests do.
     pub(crate) fn internal(&self) -> impl Iterator<Item = (&str, bool)> {
         self.dependencies.iter().filter_map(|dependency| {
             Some((dependency.name.strip_prefix("houston-")?, dependency.is_for_tests))
         })
     }
 
-    /// Dependencies on anything else.
+    /// Names of external crates it depends on, and whether only its tests do.
     pub(crate) fn external(&self) -> impl Iterator<Item = (&str, bool)> {
         let external = self.dependencies.iter().filter(|dependency| !dependency.name.starts_with("houston-"));
         external.map(|dependency| (dependency.name.as_str(), dependency.is_for_tests))
@@ -66,6 +66,10 @@ fn member(package: &Value) -> Member {
         })
         .collect();
     let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-    assert_eq!(text(&package["name"]), format!("houston-{name}"), "a package is called after its folder");
+    assert_eq!(
+        text(&package["name"]),
+        format!("houston-{name}"),
+        "a package must be named `houston-<folder>`"
+    );
     Member { name, folder, dependencies }
 }

@@ -1,5 +1,5 @@
-//! What a provider's prompt cache makes of requests: Anthropic's rules, which are the strictest. A prefix is cached
-//! where a request marks it, is found again byte for byte, and is gone after five minutes without a use.
+//! A model of a provider's prompt cache with Anthropic's rules, the strictest: a prefix is cached where a request marks
+//! it, is found again only if it is equal byte for byte, and expires after five minutes without use.
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -7,18 +7,18 @@ use std::hash::{Hash, Hasher};
 
 use serde_json::Value;
 
-/// Bytes of a token: about what English and JSON have.
+/// Bytes per token, approximately right for English and JSON.
 const BYTES_PER_TOKEN: usize = 4;
-/// Tokens that a prefix must have to be cached, for Sonnet.
-const LEAST: u64 = 1024;
-/// Blocks before a mark at which earlier marks are looked for.
-const LOOKED_BACK: usize = 20;
+/// Smallest cacheable prefix, in tokens (Sonnet).
+const MIN_TOKENS: u64 = 1024;
+/// How many blocks before a mark are checked for a cached prefix.
+const LOOKBACK_BLOCKS: usize = 20;
 
-/// The prefixes that are in the cache.
+/// Hashes of the cached prefixes.
 #[derive(Debug, Default)]
 pub(super) struct PromptCache(HashSet<u64>);
 
-/// How the input of a request is billed.
+/// Input tokens of a request, by how they are billed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Billed {
     pub(super) plain: u64,
@@ -32,7 +32,7 @@ impl Billed {
     }
 }
 
-/// The prefix of a request up to the end of a block.
+/// The part of a request up to the end of a block.
 #[derive(Debug, Clone, Copy)]
 struct Prefix {
     hash: u64,
@@ -41,35 +41,36 @@ struct Prefix {
 }
 
 impl PromptCache {
-    /// Takes the next request.
-    pub(super) fn take(&mut self, request: &Value) -> Billed {
+    /// Bills a request and caches its marked prefixes.
+    pub(super) fn bill(&mut self, request: &Value) -> Billed {
         let prefixes = prefixes(request);
         let all = prefixes.last().map_or(0, |last| last.tokens);
-        let marks = || (0..prefixes.len()).filter(|&at| prefixes[at].marked && prefixes[at].tokens >= LEAST);
+        let marks =
+            || (0..prefixes.len()).filter(|&at| prefixes[at].marked && prefixes[at].tokens >= MIN_TOKENS);
         let found = |mark: usize| {
-            let before = &prefixes[mark.saturating_sub(LOOKED_BACK)..=mark];
+            let before = &prefixes[mark.saturating_sub(LOOKBACK_BLOCKS)..=mark];
             before.iter().rev().find(|prefix| self.0.contains(&prefix.hash)).map(|prefix| prefix.tokens)
         };
         let read = marks().filter_map(found).max().unwrap_or(0);
         let marked = marks().next_back().map_or(0, |mark| prefixes[mark].tokens).max(read);
-        let kept: Vec<u64> = marks().map(|mark| prefixes[mark].hash).collect();
-        self.0.extend(kept);
+        let hashes: Vec<u64> = marks().map(|mark| prefixes[mark].hash).collect();
+        self.0.extend(hashes);
         Billed { plain: all - marked, read, written: marked - read }
     }
 
-    /// Nobody asked for longer than it keeps anything.
+    /// Empties the cache, as after five minutes without a request.
     pub(super) fn expire(&mut self) {
         self.0.clear();
     }
 }
 
-/// In the order in which Anthropic reads them: tools, system, messages.
+/// The prefixes of a request, in Anthropic's order: tools, system, messages.
 fn prefixes(request: &Value) -> Vec<Prefix> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut blocks = list(&request["tools"]);
     blocks.extend(list(&request["system"]));
     for message in list(&request["messages"]) {
-        // A role is a part of what comes first in it.
+        // The role counts as a block before the content.
         blocks.push(message["role"].clone());
         match &message["content"] {
             Value::Array(content) => blocks.extend(content.iter().cloned()),
@@ -112,18 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_marked_and_is_the_same_again_is_read_and_the_rest_is_written() {
+    fn equal_marked_prefix_is_read_and_the_rest_written() {
         let mut cache = PromptCache::default();
-        let first = cache.take(&request(1));
+        let first = cache.bill(&request(1));
         assert_eq!((first.read, first.plain), (0, 0));
-        let second = cache.take(&request(2));
+        let second = cache.bill(&request(2));
         assert_eq!(second.read, first.all(), "{second:?}");
         assert!(second.written > 100 && second.plain == 0);
         let mut other = request(3);
         other["messages"][0]["content"][0]["text"] = json!("changed");
-        let third = cache.take(&other);
+        let third = cache.bill(&other);
         assert!(third.read > 1900 && third.read < first.all(), "only the system prompt: {third:?}");
         cache.expire();
-        assert_eq!(cache.take(&request(2)).read, 0);
+        assert_eq!(cache.bill(&request(2)).read, 0);
     }
 }

@@ -1,8 +1,8 @@
-//! What a long conversation costs: one of 500 turns with tools, told four ways, and whether a step of the ten
-//! thousandth turn takes as long as one of the tenth.
+//! The cost of a long conversation: 500 turns with tools, run with four configurations; and whether a turn after 10,000
+//! others takes longer than one of a new agentable.
 //!
-//! The provider is a model server that bills its input as Anthropic does (see [`cache`]), at four bytes a token; what
-//! that costs is what Houston makes of it, at the prices of `claude-sonnet-4-5` and, for summaries, `claude-haiku-4-5`.
+//! The model server bills its input as Anthropic does (see [`cache`]), at four bytes per token. The cost is the one
+//! Houston computes, at the prices of `claude-sonnet-4-5` and, for summaries, `claude-haiku-4-5`.
 
 mod cache;
 mod flat;
@@ -13,9 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use houston_testkit::model_server::{Keep, ModelServer};
+use houston_protocol::message::AcceptedMessageResponse;
+use houston_protocol::user::UserResponse;
+use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use self::cache::{Billed, PromptCache};
@@ -25,49 +27,49 @@ use crate::http::Connection;
 use crate::installation::{Installation, goal};
 use houston_xtask::console::Progress;
 
-/// Turns between two pauses of the user.
+/// Number of turns between two pauses of the user.
 const STRETCH: usize = 25;
-/// Tokens of an answer, about.
+/// Approximate tokens of an answer.
 const ANSWER: u64 = 120;
 
-/// One way to keep a conversation.
+/// Which mechanisms shorten the conversation.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct Configuration {
     name: &'static str,
-    folds: bool,
+    closes_sessions: bool,
     compresses: bool,
 }
 
-const WAYS: [Way; 4] = [
-    Way { name: "neither", folds: false, compresses: false },
-    Way { name: "compression", folds: false, compresses: true },
-    Way { name: "folding", folds: true, compresses: false },
-    Way { name: "both", folds: true, compresses: true },
+const CONFIGURATIONS: [Configuration; 4] = [
+    Configuration { name: "neither", closes_sessions: false, compresses: false },
+    Configuration { name: "compression", closes_sessions: false, compresses: true },
+    Configuration { name: "closed sessions", closes_sessions: true, compresses: false },
+    Configuration { name: "both", closes_sessions: true, compresses: true },
 ];
 
-/// What came out.
+/// The result.
 #[derive(Debug, Serialize)]
 pub(crate) struct Conversation {
     pub(crate) turns: usize,
-    pub(crate) ways: Vec<Told>,
+    pub(crate) ways: Vec<ConfigurationResult>,
     pub(crate) flat: Flat,
 }
 
-/// The conversation, told one way. Tokens are those the provider took in.
+/// The conversation with one configuration. Tokens are input tokens of the provider.
 #[derive(Debug, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct ConfigurationResult {
     pub(crate) way: &'static str,
     pub(crate) model_calls: usize,
     pub(crate) tokens_per_turn: f64,
-    /// Of the last stretch.
+    /// Tokens per turn in the last stretch.
     pub(crate) tokens_per_turn_at_the_end: f64,
-    /// Part of them that the provider's cache served, of 1.
+    /// Share of the tokens read from the provider's cache, 0 to 1.
     pub(crate) cached: f64,
-    /// US dollars, in decimals; summaries included.
+    /// US dollars as a decimal number, including summaries.
     pub(crate) cost: String,
 }
 
-/// What the provider took in, and its cache.
+/// The provider's cache and its counters.
 #[derive(Debug, Default)]
 struct Provider {
     cache: PromptCache,
@@ -75,48 +77,48 @@ struct Provider {
     calls: usize,
 }
 
-/// The provider, shared with the server that speaks for it.
+/// The provider, shared with its model server.
 type Shared = Arc<Mutex<Provider>>;
 
 fn with<T>(provider: &Shared, act: impl FnOnce(&mut Provider) -> T) -> T {
     act(&mut provider.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Tells the conversation of `turns` all four ways, and a long one of `long` turns.
+/// Runs the conversation of `turns` turns with all configurations, and compares a turn after `long` turns with a new one.
 pub(crate) async fn measure(
     program: &Path,
     servers: impl Fn() -> Result<TestServers>,
     turns: usize,
     long: usize,
 ) -> Result<Conversation> {
-    let mut ways = Vec::with_capacity(WAYS.len());
-    for way in WAYS {
+    let mut ways = Vec::with_capacity(CONFIGURATIONS.len());
+    for configuration in CONFIGURATIONS {
         let servers = servers()?;
-        let stage = Stage::set(program, &servers, way).await?;
-        ways.push(stage.tell(way, turns).await?);
+        let installation = ConversationInstallation::start(program, &servers, configuration).await?;
+        ways.push(installation.run(configuration, turns).await?);
     }
     let servers = servers()?;
-    let both = WAYS[WAYS.len() - 1];
-    let flat = flat::measure(&Stage::set(program, &servers, both).await?, long).await?;
+    let both = CONFIGURATIONS[CONFIGURATIONS.len() - 1];
+    let flat = flat::measure(&ConversationInstallation::start(program, &servers, both).await?, long).await?;
     Ok(Conversation { turns, ways, flat })
 }
 
-/// A Houston with its provider.
-struct Stage {
+/// A Houston process with its provider.
+struct ConversationInstallation {
     houston: Installation,
     provider: Shared,
     _model: ModelServer,
 }
 
-/// How long a session lasts after its last word, where conversations fold.
+/// Quiet time after which a session is closed, where the configuration closes sessions.
 const QUIET: Duration = Duration::from_millis(300);
 
-impl Way {
-    /// Settings that keep a conversation this way.
+impl Configuration {
+    /// The settings of this configuration.
     fn variables(self) -> Vec<(&'static str, String)> {
-        /// Longer than anything here takes; more tokens than anybody says.
+        /// In ms, longer than any measurement; in tokens, more than any conversation.
         const NEVER: &str = "1000000000";
-        let quiet = if self.folds { QUIET.as_millis().to_string() } else { NEVER.to_owned() };
+        let quiet = if self.closes_sessions { QUIET.as_millis().to_string() } else { NEVER.to_owned() };
         let mut variables = vec![("HOUSTON_SESSION_ARCHIVE__QUIET_MS", quiet)];
         if !self.compresses {
             variables.extend(
@@ -132,13 +134,13 @@ impl Way {
     }
 }
 
-impl Stage {
-    async fn set(program: &Path, servers: &TestServers, way: Way) -> Result<Self> {
+impl ConversationInstallation {
+    async fn start(program: &Path, servers: &TestServers, configuration: Configuration) -> Result<Self> {
         let provider = Shared::default();
         let billing = Arc::clone(&provider);
         let model = ModelServer::start(move |call| {
             let billed = with(&billing, |provider| {
-                let billed = provider.cache.take(call.json());
+                let billed = provider.cache.bill(call.json());
                 provider.calls += 1;
                 provider.billed.plain += billed.plain;
                 provider.billed.read += billed.read;
@@ -148,7 +150,7 @@ impl Stage {
             script::answer(call).usage(billed.plain, ANSWER).cached(billed.read, billed.written)
         })
         .await?;
-        model.journal().keep(Keep::Counts);
+        model.journal().set_detail(JournalDetail::Counts);
         let mut variables = vec![
             ("ANTHROPIC_API_KEY", "none".to_owned()),
             ("HOUSTON_PROVIDERS__ANTHROPIC__BASE_URL", model.url()),
@@ -156,16 +158,16 @@ impl Stage {
             ("HOUSTON_MODELS__SUMMARIES", "anthropic/claude-haiku-4-5".to_owned()),
             ("HOUSTON_MODELS__TITLES", "anthropic/claude-haiku-4-5".to_owned()),
         ];
-        variables.extend(way.variables());
+        variables.extend(configuration.variables());
         let houston = Installation::start(program, servers, &variables).await?;
         Ok(Self { houston, provider, _model: model })
     }
 
-    async fn tell(&self, way: Way, turns: usize) -> Result<Told> {
+    async fn run(&self, configuration: Configuration, turns: usize) -> Result<ConfigurationResult> {
         let user = self.houston.user("bench").await?;
         let mut connection = self.houston.connect().await?;
         let goal = goal(&mut connection, &user, "A trip").await?;
-        let mut progress = Progress::new(&format!("conversation: {}", way.name), turns as u64);
+        let mut progress = Progress::new(&format!("conversation: {}", configuration.name), turns as u64);
         let mut before_the_end = Billed::default();
         for number in 1..=turns {
             if number + STRETCH == turns + 1 {
@@ -173,44 +175,37 @@ impl Stage {
             }
             turn(&mut connection, &goal, number).await?;
             if number % STRETCH == 0 {
-                self.pause(way).await;
+                self.pause(configuration).await;
             }
             progress.step();
         }
         let (billed, model_calls) = with(&self.provider, |provider| (provider.billed, provider.calls));
         let end = billed.all() - before_the_end.all();
-        #[derive(Deserialize)]
-        struct User {
-            total_llm_cost: Option<String>,
-        }
-        let user: User = connection.get(&format!("/v1/users/{user}")).await?.json()?;
-        Ok(Told {
-            way: way.name,
+        let user: UserResponse = connection.get(&format!("/v1/users/{user}")).await?.json()?;
+        Ok(ConfigurationResult {
+            way: configuration.name,
             model_calls,
             tokens_per_turn: round(billed.all() as f64 / turns as f64),
             tokens_per_turn_at_the_end: round(end as f64 / STRETCH.min(turns) as f64),
             cached: round(billed.read as f64 / billed.all() as f64),
-            cost: user.total_llm_cost.context("nobody knows what it cost")?,
+            cost: user.total_llm_cost.context("the user has no total cost")?.to_string(),
         })
     }
 
-    /// The user is away for longer than the provider's cache keeps anything, and than a session lasts.
-    async fn pause(&self, way: Way) {
+    /// A pause of the user: longer than the lifetime of a cache entry and of a session.
+    async fn pause(&self, configuration: Configuration) {
         with(&self.provider, |provider| provider.cache.expire());
-        if way.folds {
+        if configuration.closes_sessions {
             tokio::time::sleep(QUIET + Duration::from_millis(200)).await;
         }
     }
 }
 
-/// One message and its answer.
+/// One turn: posts a message and reads the stream to its end.
 async fn turn(connection: &mut Connection, goal: &str, number: usize) -> Result<()> {
-    #[derive(Deserialize)]
-    struct Accepted {
-        events_url: String,
-    }
     let body = json!({ "content": script::question(number) }).to_string();
-    let accepted: Accepted = connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?.json()?;
+    let path = format!("/v1/goals/{goal}/messages");
+    let accepted: AcceptedMessageResponse = connection.post(&path, &body).await?.json()?;
     connection.events(&accepted.events_url).await?.read(|_| ()).await?;
     Ok(())
 }

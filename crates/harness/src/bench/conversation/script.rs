@@ -1,9 +1,9 @@
-//! What is said in the conversation: the same words in every measurement.
+//! The texts of the conversation: the same in every measurement.
 
 use houston_testkit::model_server::{Call, Reply};
 use serde_json::{Value, json};
 
-/// What the user says in a turn: about 60 words.
+/// The user's message of a turn: about 60 words.
 pub(super) fn question(turn: usize) -> String {
     let topic = TOPICS[turn % TOPICS.len()];
     format!(
@@ -16,7 +16,7 @@ pub(super) fn question(turn: usize) -> String {
 const TOPICS: [&str; 7] =
     ["the trains", "the hotel", "the food", "the museums", "the budget", "the hikes", "the way back"];
 
-/// What the model answers: every fourth turn it writes a note first, every other fourth it looks its notes up.
+/// The model's answer. In every fourth turn it first writes a note, in another fourth it first lists its notes.
 pub(super) fn answer(call: &Call) -> Reply {
     if call.tools().is_empty() {
         return Reply::text(
@@ -45,7 +45,7 @@ pub(super) fn answer(call: &Call) -> Reply {
     Reply::tool("send_message", json!({"content": text}))
 }
 
-/// With a question come the results of what ended the turn before.
+/// Whether the last message contains a question of the user. It may also contain tool results of the previous turn.
 fn user_spoke_last(call: &Call) -> bool {
     let last = call.json()["messages"].as_array().and_then(|messages| messages.last());
     let blocks = last.and_then(|last| last["content"].as_array());
@@ -63,7 +63,7 @@ fn note(turn: usize) -> String {
     )
 }
 
-/// Which turn it is: what the user said last says so.
+/// The number of the turn, from the user's last message.
 fn turn(call: &Call) -> usize {
     let turn = |text: &String| {
         let (_, rest) = text.rsplit_once("Turn ")?;

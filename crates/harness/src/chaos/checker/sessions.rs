@@ -1,12 +1,12 @@
-//! R11: what folding promises, whatever failed while a session was closed.
+//! R11: closed sessions are complete and in order, whichever fault happened while one was closed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::super::witness::{EntryRow, Evidence, SessionRow};
+use super::super::evidence::{EntryRow, Evidence, SessionRow};
 use super::Finding;
 
-/// Closed sessions of one agentable follow each other without overlap or gap, none is closed twice, no run has entries
-/// on both sides of a border, and its stream was told of each at most once, in their order.
+/// The closed sessions of an agentable follow each other without overlap or gap, none is closed twice, no run has
+/// entries in two sessions, and the stream has at most one event per closed session, in order.
 pub(super) fn sessions(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("R11", "sessions torn, overlapping, closed twice");
     let mut goals: BTreeMap<&str, Vec<&SessionRow>> = BTreeMap::new();
@@ -22,16 +22,17 @@ pub(super) fn sessions(evidence: &Evidence) -> Finding {
         let entries = entries.get(lock.goal.as_str()).map_or(&[][..], Vec::as_slice);
         borders(&mut finding, &lock.goal, closed, entries, lock.session_position);
         torn(&mut finding, &lock.goal, closed, entries);
-        told(&mut finding, &lock.goal, closed, evidence);
+        announced(&mut finding, &lock.goal, closed, evidence);
     }
     finding.of = evidence.rows.sessions.len();
     let by_model = evidence.rows.sessions.iter().filter(|session| session.by_model).count();
-    finding.note = format!("{} goals folded, {by_model} sessions summarised by the model", goals.len());
+    finding.note =
+        format!("{} goals with closed sessions, {by_model} sessions summarised by the model", goals.len());
     finding
 }
 
-/// Numbers from 1; each begins with the first entry that is in none before it; the last one ends where the open one
-/// begins.
+/// Sessions are numbered from 1; each begins with the first entry after the previous session; the open session begins
+/// after the last closed one.
 fn borders(
     finding: &mut Finding,
     goal: &str,
@@ -43,7 +44,7 @@ fn borders(
     for (session, number) in closed.iter().zip(1..) {
         let SessionRow { first, last, .. } = **session;
         if session.number != number {
-            finding.add(|| format!("goal {goal}: session {} where {number} should be", session.number));
+            finding.add(|| format!("goal {goal}: session {} instead of {number}", session.number));
         }
         if last < first || first <= before {
             finding.add(|| format!("goal {goal}: session {number} has {first} to {last}, after {before}"));
@@ -63,7 +64,7 @@ fn borders(
     }
 }
 
-/// A run is in one session, with all of its entries.
+/// All entries of a run are in one session.
 fn torn(finding: &mut Finding, goal: &str, closed: &[&SessionRow], entries: &[&EntryRow]) {
     let mut sessions: HashMap<&str, HashSet<usize>> = HashMap::new();
     for entry in entries {
@@ -75,10 +76,12 @@ fn torn(finding: &mut Finding, goal: &str, closed: &[&SessionRow], entries: &[&E
     }
 }
 
-fn told(finding: &mut Finding, goal: &str, closed: &[&SessionRow], evidence: &Evidence) {
+fn announced(finding: &mut Finding, goal: &str, closed: &[&SessionRow], evidence: &Evidence) {
     let events = evidence.rows.events.iter().filter(|event| event.goal == goal);
-    let told: Vec<i64> = events.filter_map(|event| event.session).collect();
-    if !told.iter().copied().eq((1..).take(told.len())) || told.len() > closed.len() {
-        finding.add(|| format!("goal {goal}: its stream was told of {told:?}, of {} sessions", closed.len()));
+    let announced: Vec<i64> = events.filter_map(|event| event.session).collect();
+    if !announced.iter().copied().eq((1..).take(announced.len())) || announced.len() > closed.len() {
+        finding.add(|| {
+            format!("goal {goal}: its stream announced {announced:?}, of {} closed sessions", closed.len())
+        });
     }
 }

@@ -1,15 +1,17 @@
-//! Each violation is found by its rule, and by no other; and what is fine is.
+//! Each violation is reported by its rule and by no other; correct evidence has no violation.
 
 use houston_testkit::tool_ledger::Execution;
 use serde_json::json;
 
-use super::super::client::{Accepted, Post};
-use super::super::model::Asked;
-use super::super::reader::Seen;
-use super::super::witness::{EntryRow, LockRow, MessageRow, RunRow, SessionRow};
+use houston_protocol::message::AcceptedMessageResponse;
+
+use super::super::client::Post;
+use super::super::evidence::{EntryRow, LockRow, MessageRow, RunRow, SessionRow};
+use super::super::model::ModelCall;
+use super::super::reader::ReceivedStream;
 use super::*;
 
-/// An execution, at a time that does not matter.
+/// An execution at an arbitrary time.
 fn at(op: &str, key: &str) -> Execution {
     let execution = json!({"call_id": op, "idempotency_key": key, "at": "2026-11-22T00:00:00Z"});
     serde_json::from_value(execution).unwrap()
@@ -41,16 +43,29 @@ fn session(number: i64, first: i64, last: i64) -> SessionRow {
     SessionRow { goal: "g".into(), number, first, last, by_model: true, pending: false }
 }
 
-/// One message, answered at the second attempt.
+/// Without its prefix, the id of the accepted message.
+const MESSAGE: &str = "01900000000070008000000000000001";
+
+/// The response to a post of the message with this id.
+fn accepted(id: &str) -> AcceptedMessageResponse {
+    serde_json::from_value(json!({
+        "id": format!("msg_{id}"), "goal_id": "goal_01900000000070008000000000000002", "source": "user",
+        "message_type": "text", "content": "hi", "metadata": {}, "status": "pending",
+        "run_id": "run_01900000000070008000000000000003", "seq": 2, "created_at": "2026-11-22T09:00:00.000Z",
+        "processed_at": null, "events_url": "/v1/goals/goal_01900000000070008000000000000002/events?after=0",
+    }))
+    .unwrap()
+}
+
+/// One message, answered at the second attempt: no rule is violated.
 fn fine() -> Evidence {
     let mut evidence = Evidence { goals: vec!["g".into()], ..Evidence::default() };
-    let accepted = Accepted { id: "msg_1".into(), run_id: "run_r".into() };
     evidence.posts = vec![Post {
         number: 7,
         goal: 0,
         content: "hi".into(),
-        accepted: Some(accepted),
-        refused: None,
+        accepted: Some(accepted(MESSAGE)),
+        rejected: None,
         tries: 1,
     }];
     evidence.rows.events = vec![
@@ -61,7 +76,7 @@ fn fine() -> Evidence {
         event(5, "message_sent", 2, Some("2")),
         event(6, "run_finished", 2, None),
     ];
-    evidence.rows.messages = vec![message("1", "user", "hi".into()), message("2", "agent", answer(&[7]))];
+    evidence.rows.messages = vec![message(MESSAGE, "user", "hi".into()), message("2", "agent", answer(&[7]))];
     evidence.rows.runs =
         vec![RunRow { id: "r".into(), goal: "g".into(), status: "message_sent".into(), attempt: 2 }];
     evidence.rows.history = vec![
@@ -85,29 +100,30 @@ fn fine() -> Evidence {
     }];
     evidence.rows.sessions = vec![session(1, 1, 4)];
     evidence.rows.events[2].session = Some(1);
-    let log = ["queued r", "posted 1", "said 2", "ended"].map(str::to_owned).to_vec();
+    let log = ["queued r", "posted 1", "sent 2", "ended"].map(str::to_owned).to_vec();
     let texts = HashMap::from([("2".to_owned(), answer(&[7]))]);
-    let mut seen = Seen::default();
-    (seen.log, seen.texts) = (log, texts);
-    evidence.seen = vec![("g".into(), seen)];
-    // Asked twice, since it was taken again once.
-    evidence.asked =
-        (0..2).map(|number| Asked { number, conversation: 1, message: Some(7), is_faulted: false }).collect();
+    let mut received = ReceivedStream::default();
+    (received.log, received.texts) = (log, texts);
+    evidence.streams = vec![("g".into(), received)];
+    // Two equal model calls: the run has had two attempts.
+    evidence.model_calls = (0..2)
+        .map(|number| ModelCall { number, conversation: 1, message: Some(7), is_faulted: false })
+        .collect();
     evidence.endings = [(0, Ending::Answered), (1, Ending::Answered)].into();
     evidence.ledgers = BTreeMap::from([("charge".to_owned(), vec![at("#7/0/0", "k")])]);
     evidence
 }
 
-/// The rules that find something, and what they find.
+/// The rules that must report a violation, and what violates them.
 type Case = (&'static [&'static str], fn(&mut Evidence));
 
-/// The rules that find something.
+/// The rules that report a violation.
 fn found(evidence: &Evidence) -> Vec<&'static str> {
     all(evidence).iter().filter(|finding| finding.count > 0).map(|finding| finding.rule).collect()
 }
 
 #[test]
-fn what_is_fine_is_fine() {
+fn correct_evidence_has_no_violation() {
     let findings = all(&fine());
     let wrong: Vec<_> = findings.iter().filter(|finding| finding.count > 0).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -116,17 +132,15 @@ fn what_is_fine_is_fine() {
 }
 
 #[test]
-fn each_violation_is_found_by_its_rule() {
+fn each_violation_is_reported_by_its_rule() {
     let cases: [Case; 25] = [
-        (&["R1"], |evidence| evidence.posts[0].refused = Some("409".into())),
+        (&["R1"], |evidence| evidence.posts[0].rejected = Some("409".into())),
         (&["R1"], |evidence| evidence.rows.messages[0].content = "ho".into()),
-        (&["R1"], |evidence| {
-            evidence.posts[0].accepted = Some(Accepted { id: "msg_9".into(), run_id: "".into() })
-        }),
+        (&["R1"], |evidence| evidence.posts[0].accepted = Some(accepted("01900000000070008000000000000009"))),
         (&["R1"], |evidence| evidence.posts[0].number = 8),
         (&["R2", "R6"], |evidence| {
             let text = answer(&[7, 7]);
-            evidence.seen[0].1.texts.clear();
+            evidence.streams[0].1.texts.clear();
             evidence.rows.messages[1].content = text.replace("wörd", "word");
         }),
         (&["R3"], |evidence| evidence.rows.events[4].epoch = 1),
@@ -138,16 +152,16 @@ fn each_violation_is_found_by_its_rule() {
             evidence.ledgers.insert("poison".into(), (0..5).map(|_| at("#7/0/0", "k")).collect());
         }),
         (&["R5"], |evidence| drop(evidence.rows.history.pop())),
-        (&["R5"], |evidence| evidence.refused.push("no result".into())),
+        (&["R5"], |evidence| evidence.invalid_conversations.push("no result".into())),
         (&["R6"], |evidence| evidence.rows.locks[0].last_seq = 7),
-        (&["R6"], |evidence| drop(evidence.seen[0].1.log.pop())),
+        (&["R6"], |evidence| drop(evidence.streams[0].1.log.pop())),
         (&["R8"], |evidence| evidence.rows.runs[0].attempt = 1),
         (&["R9"], |evidence| {
             evidence.rows.locks[0].run_open = true;
         }),
         (&["R9"], |evidence| evidence.rows.sessions[0].pending = true),
-        // Closed twice, torn, not from its beginning, not to its end, by a number that is not its own, told of twice or
-        // before it was closed.
+        // Closed twice, a run in two sessions, not from its first entry, not to its last, a wrong number, announced
+        // twice or before it was closed.
         (&["R11"], |evidence| evidence.rows.sessions.push(session(2, 1, 4))),
         (&["R11"], |evidence| evidence.rows.sessions = vec![session(1, 1, 1), session(2, 2, 4)]),
         (&["R11"], |evidence| evidence.rows.sessions[0].first = 2),

@@ -1,5 +1,4 @@
-//! What else a real model is good for: an answer held to a schema, a question that is too long, an answer nobody waits
-//! for any more.
+//! Further checks with a real model: structured output, a question beyond the context limit, a cancelled run.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,8 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
+use houston_protocol::message::AcceptedMessageResponse;
 use houston_testkit::process::Process;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,18 +16,18 @@ use super::{PATIENCE, milliseconds};
 use crate::http::Connection;
 use crate::installation;
 
-/// What came of the checks over one wire.
+/// The results over one wire.
 #[derive(Debug, Serialize)]
 pub(super) struct Checks {
-    /// The answer that was held to [`schema`]; or how it is told that there was none.
+    /// The answer that follows [`schema`], or Houston's error message if the model's answer did not.
     pub(super) form: Value,
-    /// How the provider's refusal of too long a question is told.
+    /// Houston's error message for a question beyond the context limit.
     pub(super) overflow: String,
-    /// From the request to cancel to the end of the run.
+    /// From the cancel request to the end of the run.
     pub(super) cancelled_ms: u64,
 }
 
-/// Words of a question that is longer than the model's context of 4,096 tokens.
+/// Number of words of a question that exceeds the model's context of 4,096 tokens.
 const TOO_MANY_WORDS: usize = 6_000;
 
 fn schema() -> Value {
@@ -37,32 +37,36 @@ fn schema() -> Value {
     })
 }
 
-/// Asks twice without an agent: once for a form, once for too much. This server holds answers to a schema over chat
-/// completions alone (`is_bound`): elsewhere so small a model seldom keeps to one, and then the failure must be told.
+/// Runs `houston ask` twice: with a schema, and with a question that is too long. The server enforces schemas over
+/// chat completions only (`is_bound`). Over other wires so small a model seldom follows one; then Houston must report
+/// the invalid answer.
 pub(super) fn ask(program: &Path, variables: &[(&str, String)], is_bound: bool) -> Result<(Value, String)> {
     let folder = TempDir::with_prefix("houston-real-model-")?;
     let file = folder.path().join("schema.json");
     std::fs::write(&file, schema().to_string())?;
-    let file = file.to_str().context("a folder whose name is no text")?;
+    let file = file.to_str().context("the path of the temporary folder is not UTF-8")?;
     let question = ["What is the capital of France, and in which country is it?"];
     let (answered, log) =
         run(program, variables, &["--json", "--schema", file, "--max-tokens", "60"], &question)?;
-    ensure!(answered || !is_bound, "no answer of the form that was asked for:\n{log}");
+    ensure!(answered || !is_bound, "no answer that follows the schema:\n{log}");
     let value = if answered {
         let line = log.lines().find(|line| line.starts_with(r#"{"model""#)).context("no JSON")?;
         let value = serde_json::from_str::<Value>(line)?["value"].take();
-        ensure!(value["city"].is_string() && value["country"].is_string(), "not the form asked for: {value}");
+        ensure!(
+            value["city"].is_string() && value["country"].is_string(),
+            "the answer does not follow the schema: {value}"
+        );
         value
     } else {
-        let told = log.lines().find(|line| line.contains("INVALID_RESPONSE"));
-        told.with_context(|| format!("no word of the form in:\n{log}"))?.into()
+        let error = log.lines().find(|line| line.contains("INVALID_RESPONSE"));
+        error.with_context(|| format!("no INVALID_RESPONSE error in:\n{log}"))?.into()
     };
 
     let words = vec!["word"; TOO_MANY_WORDS].join(" ");
     let (answered, log) = run(program, variables, &["--max-tokens", "10"], &[&words])?;
-    let told = log.lines().find(|line| line.contains("CONTEXT_LENGTH_EXCEEDED"));
+    let error = log.lines().find(|line| line.contains("CONTEXT_LENGTH_EXCEEDED"));
     ensure!(!answered, "a question of {TOO_MANY_WORDS} words was answered");
-    Ok((value, told.with_context(|| format!("no word of the context's length in:\n{log}"))?.to_owned()))
+    Ok((value, error.with_context(|| format!("no CONTEXT_LENGTH_EXCEEDED error in:\n{log}"))?.to_owned()))
 }
 
 fn run(
@@ -79,32 +83,29 @@ fn run(
     Ok((status.success(), process.log()))
 }
 
-/// Cancels a run once its first words have come; how long it then took to end.
+/// Cancels a run after its first text; returns how long it took to end, in ms.
 pub(super) async fn cancel(connection: &mut Connection, other: &mut Connection, goal: &str) -> Result<u64> {
-    #[derive(Deserialize)]
-    struct Accepted {
-        events_url: String,
-        run_id: String,
-    }
     let body = json!({ "content": "Tell me a very long story." }).to_string();
-    let accepted: Accepted = connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?.json()?;
+    let accepted: AcceptedMessageResponse =
+        connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?.json()?;
+    let run = accepted.message.run_id.context("the message has no run")?;
     let mut events = connection.events(&accepted.events_url).await?;
-    let mut asked = None;
+    let mut requested = None;
     while let Some(event) = events.next().await? {
-        match (event, asked) {
+        match (event, requested) {
             (Event::TextMessageContent { .. }, None) => {
-                asked = Some(Instant::now());
-                other.post(&format!("/v1/runs/{}/cancel", accepted.run_id), "{}").await?.json::<Value>()?;
+                requested = Some(Instant::now());
+                other.post(&format!("/v1/runs/{run}/cancel"), "{}").await?.json::<Value>()?;
             }
-            (Event::RunFinished { .. }, Some(asked)) => {
-                let took = milliseconds(asked.elapsed())?;
+            (Event::RunFinished { .. }, Some(requested)) => {
+                let took = milliseconds(requested.elapsed())?;
                 while events.next().await?.is_some() {}
-                let run: Value = other.get(&format!("/v1/runs/{}", accepted.run_id)).await?.json()?;
-                ensure!(run["status"] == "cancelled", "the run was to be cancelled: {run}");
+                let run: Value = other.get(&format!("/v1/runs/{run}")).await?.json()?;
+                ensure!(run["status"] == "cancelled", "the run is not cancelled: {run}");
                 return Ok(took);
             }
             _ => {}
         }
     }
-    anyhow::bail!("the stream ended without the run's end")
+    anyhow::bail!("the stream ended before its run")
 }

@@ -1,11 +1,11 @@
-//! The service and its model, set up for one part of the measurements.
+//! A Houston process and a model server for one measurement.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use houston_testkit::model_server::{Gate, Keep, ModelServer, Prepared, Reply, Wire};
+use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Prepared, Reply, Wire};
 use houston_testkit::servers::TestServers;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ use crate::installation::{Installation, goal, user};
 use crate::proc;
 use houston_xtask::console::Progress;
 
-/// How the model's answer reaches the user.
+/// How the model sends its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
     /// As its text, for a model without tools.
@@ -25,11 +25,11 @@ pub(crate) enum Replies {
     Tool,
 }
 
-/// Fewer than a user may hold at once.
+/// Fewer goals than runs of one user may be held at once.
 const GOALS_OF_A_USER: usize = 4;
 
-/// Everything a part of the measurements needs.
-pub(crate) struct Stage<'s> {
+/// The service, its servers and the model.
+pub(crate) struct BenchInstallation<'s> {
     pub(crate) servers: &'s TestServers,
     pub(crate) houston: Installation,
     pub(crate) model: ModelServer,
@@ -37,7 +37,7 @@ pub(crate) struct Stage<'s> {
     replies: Replies,
 }
 
-/// Processor time used so far, split by process.
+/// Processor time used so far, by process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cpu {
     pub(crate) houston: Duration,
@@ -45,42 +45,42 @@ pub(crate) struct Cpu {
     pub(crate) redis: Duration,
 }
 
-/// The service when nobody asks it for anything.
+/// The service without requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rest {
     /// Resident memory in bytes.
     pub(crate) rss: u64,
-    /// Transactions of its own, per second.
+    /// Transactions that write, per second.
     pub(crate) commits_per_second: f64,
     /// Processor time of all processes, in ms per second.
     pub(crate) cpu_ms_per_second: f64,
 }
 
-impl<'s> Stage<'s> {
-    pub(crate) async fn set(program: &Path, servers: &'s TestServers, replies: Replies) -> Result<Self> {
+impl<'s> BenchInstallation<'s> {
+    pub(crate) async fn start(program: &Path, servers: &'s TestServers, replies: Replies) -> Result<Self> {
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
         let model =
             ModelServer::start(move |_| script.lock().unwrap_or_else(PoisonError::into_inner).clone())
                 .await?;
-        model.journal().keep(Keep::Counts);
+        model.journal().set_detail(JournalDetail::Counts);
         let variables = [
             ("HOUSTON_MODEL", "local/bench".to_owned()),
             ("HOUSTON_LOCAL_URL", model.url()),
             ("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string()),
         ];
         let houston = Installation::start(program, servers, &variables).await?;
-        let stage = Self { servers, houston, model, reply, replies };
-        stage.answer_at_once();
-        Ok(stage)
+        let installation = Self { servers, houston, model, reply, replies };
+        installation.answer_at_once();
+        Ok(installation)
     }
 
-    /// From now on the model answers without delay.
+    /// Makes the model answer without delay.
     pub(crate) fn answer_at_once(&self) {
         self.answer(&self.text());
     }
 
-    /// From now on the model holds its answers until the gate opens.
+    /// Makes the model hold its answers until the gate opens.
     pub(crate) fn answer_behind(&self, gate: &Gate) {
         self.answer(&self.text().held_by(gate));
     }
@@ -93,15 +93,15 @@ impl<'s> Stage<'s> {
         reply.in_pieces(workload::PIECES)
     }
 
-    /// Rendered once: the model must not be what is measured.
+    /// Sets the model's answer, rendered once so that the model server needs little processor time.
     fn answer(&self, reply: &Reply) {
         let prepared = Reply::prepared(&Prepared::new(reply, Wire::OpenAiChat));
         *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
     }
 
-    /// Watches the service doing nothing for a while.
+    /// Measures the service at rest for `time`.
     pub(crate) async fn rest(&self, time: Duration) -> Result<Rest> {
-        // It has just come up: let it finish.
+        // It has just started: let its start-up work end.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (before, cpu, began) = (Counters::read(self.servers)?, self.cpu()?, Instant::now());
         tokio::time::sleep(time).await;
@@ -128,19 +128,19 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// Makes `count` goals: a thread of its own for each run.
+    /// Creates `count` goals, one per run.
     pub(crate) async fn goals(&self, count: usize) -> Result<Arc<Vec<String>>> {
         const AT_ONCE: usize = 8;
-        let mut progress = Progress::new("making goals", count as u64);
-        let mut makers = JoinSet::new();
-        for maker in 0..AT_ONCE {
-            let share = count / AT_ONCE + usize::from(maker < count % AT_ONCE);
+        let mut progress = Progress::new("creating goals", count as u64);
+        let mut creators = JoinSet::new();
+        for creator in 0..AT_ONCE {
+            let share = count / AT_ONCE + usize::from(creator < count % AT_ONCE);
             let mut connection = self.houston.connect().await?;
-            makers.spawn(async move {
+            creators.spawn(async move {
                 let mut goals = Vec::with_capacity(share);
                 let mut owner = String::new();
                 for nth in 0..share {
-                    // One user may not hold as many runs as are wanted at once.
+                    // Several users: fairness limits how many runs of one user are held at once.
                     if nth % GOALS_OF_A_USER == 0 {
                         owner = user(&mut connection, "bench").await?;
                     }
@@ -150,18 +150,22 @@ impl<'s> Stage<'s> {
             });
         }
         let mut goals = Vec::with_capacity(count);
-        while let Some(made) = makers.join_next().await {
-            goals.extend(made??);
+        while let Some(created) = creators.join_next().await {
+            goals.extend(created??);
             progress.reach(goals.len() as u64);
         }
         Ok(Arc::new(goals))
     }
 
-    /// Ends the service; it must have had nothing to complain of.
-    pub(crate) fn strike(self) -> Result<()> {
+    /// Stops the service; fails if it logged a warning or error, or if a run did not complete.
+    pub(crate) fn stop_and_check(self) -> Result<()> {
         let log = self.houston.log();
         let complaint = log.lines().find(|line| line.contains(" WARN ") || line.contains(" ERROR "));
-        ensure!(complaint.is_none(), "the service complained: {}", complaint.unwrap_or_default());
+        ensure!(
+            complaint.is_none(),
+            "the service logged a warning or error: {}",
+            complaint.unwrap_or_default()
+        );
         let failed =
             database::count(self.servers, "houston.runs where status not in ('completed', 'message_sent')")?;
         ensure!(failed == 0, "{failed} runs did not complete");

@@ -1,4 +1,4 @@
-//! The whole service, on servers of its own, with a model that can be trusted to be what it is.
+//! The complete service on its own Postgres and Redis, with a scripted model server.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -7,49 +7,43 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use houston_testkit::model_server::{Keep, ModelServer};
+use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
-use serde::Deserialize;
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::model::Mind;
+use super::message_script::POISON;
+use super::model::ScriptedModel;
 use super::node::{Node, Servers, Start};
 use super::plan::{APIS, NODES, name};
-use super::wish::POISON;
 use crate::http::Connection;
-use crate::installation::{goal, without_settings};
+use crate::installation::{goal, user, without_settings};
 use houston_xtask::child::quietly;
-use houston_xtask::console::tell;
+use houston_xtask::console::print_status;
 use houston_xtask::psql::Psql;
 use houston_xtask::{programs, repository};
 
-/// How long the service may take to come up: unoptimised, on a busy machine.
+/// How long the service may take to start: an unoptimised build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything there is.
-pub(crate) struct House {
+/// Two API processes and four workers behind fault proxies, their servers and the model.
+pub(crate) struct ChaosInstallation {
     pub(crate) nodes: Vec<Node>,
     pub(crate) apis: Vec<SocketAddr>,
     pub(crate) key: String,
-    pub(crate) mind: Mind,
+    pub(crate) scripted_model: ScriptedModel,
     pub(crate) model: ModelServer,
     pub(crate) psql: Psql,
     pub(crate) redis: PathBuf,
-    /// Where the tools write down what they did, and everybody else what happened.
+    /// Ledgers of the tools, logs of the processes, recorded streams.
     pub(crate) folder: PathBuf,
+    /// Whether the last worker runs with a clock an hour off.
     pub(crate) wrong_clock: bool,
-    // Last, so that it is dropped after those that use it.
+    // Last, so that it is dropped after the processes that use it.
     servers: Mutex<TestServers>,
 }
 
-#[derive(Deserialize)]
-struct Made {
-    id: String,
-}
-
-impl House {
-    /// Starts everything, with `variables` on top of what every process gets. `folder` is emptied first.
+impl ChaosInstallation {
+    /// Starts all processes; `variables` are added to the environment of each. `folder` is emptied first.
     pub(crate) async fn start(
         program: &Path,
         folder: &Path,
@@ -60,17 +54,17 @@ impl House {
         }
         std::fs::create_dir_all(folder.join("jobs/agents"))?;
         jobs(&folder.join("jobs"))?;
-        // No fsync: servers are killed here, machines are not, and what the kernel has outlives a process.
+        // No fsync: servers are killed, machines are not, and the kernel's page cache survives a process.
         let servers = programs::servers(|config| config.max_connections = 300)?;
-        let mind = Mind::default();
-        let script = mind.clone();
+        let scripted_model = ScriptedModel::default();
+        let script = scripted_model.clone();
         let model = ModelServer::start(move |call| script.reply(call)).await?;
-        model.journal().keep(Keep::Times);
+        model.journal().set_detail(JournalDetail::Times);
 
         let mut variables = variables.to_vec();
         variables.extend(settings(folder));
         let key = prepare(program, &servers, &variables)?;
-        let places = places(&servers, model.address())?;
+        let sockets = sockets(&servers, model.address())?;
         let clock = wrong_clock().await;
         let apis = ports()?;
         let mut nodes = Vec::with_capacity(NODES);
@@ -86,35 +80,35 @@ impl House {
                 wrong_clock: clock.clone().filter(|_| node == NODES - 1),
                 log: folder.join(format!("{}.log", name(node).replace(' ', "-"))),
             };
-            nodes.push(Node::new(name(node), start, &places).await?);
+            nodes.push(Node::new(name(node), start, &sockets).await?);
         }
-        let house = Self {
+        let installation = Self {
             nodes,
             apis,
             key,
-            mind,
+            scripted_model,
             model,
             psql: Psql::of(&servers)?,
-            redis: places.redis,
+            redis: sockets.redis,
             folder: folder.to_owned(),
             wrong_clock: clock.is_some(),
             servers: Mutex::new(servers),
         };
-        house.come_up().await?;
-        Ok(Arc::new(house))
+        installation.wait_until_ready().await?;
+        Ok(Arc::new(installation))
     }
 
     pub(crate) fn servers(&self) -> MutexGuard<'_, TestServers> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts what is down; to be called often.
-    pub(crate) fn tend(&self) -> Result<()> {
-        self.nodes.iter().try_for_each(Node::tend)
+    /// Starts processes that have ended. Call it often.
+    pub(crate) fn restart_ended(&self) -> Result<()> {
+        self.nodes.iter().try_for_each(Node::restart_if_ended)
     }
 
-    async fn come_up(&self) -> Result<()> {
-        self.tend()?;
+    async fn wait_until_ready(&self) -> Result<()> {
+        self.restart_ended()?;
         let end = Instant::now() + PATIENCE;
         loop {
             let workers = self.psql.ask("select count(*) from houston.workers")?;
@@ -126,19 +120,22 @@ impl House {
             if ready == self.apis.len() && workers == (NODES - APIS).to_string() {
                 return Ok(());
             }
-            ensure!(Instant::now() < end, "the service did not come up: see {}", self.folder.display());
-            self.tend()?;
+            ensure!(
+                Instant::now() < end,
+                "the service did not start: see the logs in {}",
+                self.folder.display()
+            );
+            self.restart_ended()?;
             sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// Makes goals of a few users.
+    /// Creates `count` goals, distributed over `users` users.
     pub(crate) async fn goals(&self, count: usize, users: usize) -> Result<Vec<String>> {
         let mut connection = Connection::open(self.apis[0], &self.key).await?;
         let mut owners = Vec::new();
-        for user in 0..users {
-            let body = json!({ "name": format!("user {user}") }).to_string();
-            owners.push(connection.post("/v1/users", &body).await?.json::<Made>()?.id);
+        for number in 0..users {
+            owners.push(user(&mut connection, &format!("user {number}")).await?);
         }
         let mut goals = Vec::new();
         for number in 0..count {
@@ -148,7 +145,7 @@ impl House {
     }
 }
 
-/// What every process is told: the defaults, but for delays that would outlast the time there is.
+/// The environment of every process: the default settings, except delays that would outlast the run.
 fn settings(folder: &Path) -> Vec<(String, String)> {
     let folder = |name: &str| folder.join(name).display().to_string();
     [
@@ -158,16 +155,16 @@ fn settings(folder: &Path) -> Vec<(String, String)> {
         ("HOUSTON_LOG_FORMAT", "text".to_owned()),
         ("NO_COLOR", "1".to_owned()),
         ("CHAOS_LEDGERS", folder("")),
-        // 10 s and doubled by default: five of them take five minutes.
+        // 10 s, doubled each time, by default: five retries would take five minutes.
         ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "500".to_owned()),
         ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__MAX_MS", "4000".to_owned()),
-        // Half an hour by default: each goal is spoken to every ten seconds, so that most sessions are closed, by the
-        // sweep or by the next message, while everything goes wrong.
+        // Half an hour by default. Each goal gets a message about every ten seconds, so that most sessions are closed,
+        // by the sweep or by the next message, while faults are injected.
         ("HOUSTON_SESSION_ARCHIVE__QUIET_MS", "3000".to_owned()),
         ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "500".to_owned()),
-        // 6 min by default: those whose writer was killed at last must be written before the quiet is over.
+        // 6 min by default: summaries whose writer was killed must be written before the quiet phase ends.
         ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "36".to_owned()),
-        // 60 s by default: a model that hangs would be most of what happens.
+        // 60 s by default: runs would spend most of their time waiting for a model that hangs.
         ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "8".to_owned()),
         ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "8".to_owned()),
     ]
@@ -175,7 +172,7 @@ fn settings(folder: &Path) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Makes the schema and a key; returns the key.
+/// Applies the migrations and creates an API key; returns the key.
 fn prepare(program: &Path, servers: &TestServers, variables: &[(String, String)]) -> Result<String> {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -188,15 +185,15 @@ fn prepare(program: &Path, servers: &TestServers, variables: &[(String, String)]
     Ok(run(&["key", "create", "--tenant", "chaos"])?.trim().to_owned())
 }
 
-/// The sockets of the servers, from their URLs.
-fn places(servers: &TestServers, model: SocketAddr) -> Result<Servers> {
+/// The unix sockets of the servers, from their URLs.
+fn sockets(servers: &TestServers, model: SocketAddr) -> Result<Servers> {
     let folder = servers.database_url().split("host=").nth(1).and_then(|rest| rest.split('&').next());
     let folder = folder.context("the test database has no socket")?;
     let redis = servers.redis_url().strip_prefix("redis+unix://").context("the test Redis has no socket")?;
     Ok(Servers { postgres: Path::new(folder).join(".s.PGSQL.5432"), redis: PathBuf::from(redis), model })
 }
 
-/// The agent type of goals, with the tools of this test among its own.
+/// Writes the kind `goal` with the tools of this test added.
 fn jobs(folder: &Path) -> Result<()> {
     let goal = std::fs::read_to_string(repository::root().join("jobs/agents/goal.toml"))?;
     let tools = format!("tools = [\"charge\", \"upsert\", \"look\", \"{POISON}\", ");
@@ -206,16 +203,16 @@ fn jobs(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The library that lies about the time, installed if it must be; without it there is one fault less.
+/// The `libfaketime` library, installed if it is missing. `None` if that fails: then no clock is wrong.
 async fn wrong_clock() -> Option<PathBuf> {
     let library = programs::faketime().await;
     if let Err(error) = &library {
-        tell(&format!("no process has a wrong clock: {error:#}"));
+        print_status(&format!("libfaketime is missing, no process gets a wrong clock: {error:#}"));
     }
     library.ok()
 }
 
-/// Ports nobody has, below those the system hands out by itself: while a process is down, nobody takes its place.
+/// Free ports below the ephemeral range, so that no other process gets them while a process of ours is down.
 fn ports() -> Result<Vec<SocketAddr>> {
     let first = u16::try_from(std::process::id() % 20_000).unwrap_or(0) + 10_000;
     let all = (first..=u16::MAX).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));

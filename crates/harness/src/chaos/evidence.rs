@@ -1,4 +1,4 @@
-//! What is looked at when it is over: the rows, and what stands outside the service.
+//! What the checker reads: the rows of the database, and what was recorded outside the service.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::Post;
-use super::house::House;
-use super::model::Asked;
+use super::installation::ChaosInstallation;
+use super::model::ModelCall;
 use super::nemesis::Kill;
-use super::reader::Seen;
+use super::reader::ReceivedStream;
 use houston_xtask::psql::Psql;
 
 /// A durable event.
@@ -26,7 +26,7 @@ pub(crate) struct EventRow {
     pub(crate) run: String,
     pub(crate) kind: String,
     pub(crate) message: Option<String>,
-    /// The number of the closed session it tells of.
+    /// Number of the closed session, in `session_archived` events.
     pub(crate) session: Option<i64>,
     /// Seconds since 1970.
     pub(crate) at: f64,
@@ -42,6 +42,7 @@ pub(crate) struct MessageRow {
     pub(crate) run: String,
 }
 
+/// A run.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RunRow {
     pub(crate) id: String,
@@ -66,14 +67,15 @@ pub(crate) struct EntryRow {
 pub(crate) struct SessionRow {
     pub(crate) goal: String,
     pub(crate) number: i64,
-    /// The positions of its entries.
+    /// Positions of its first and last history entry.
     pub(crate) first: i64,
     pub(crate) last: i64,
     pub(crate) by_model: bool,
-    /// Whether its summary is still to be written.
+    /// Whether its summary is still missing.
     pub(crate) pending: bool,
 }
 
+/// The lock of an agentable.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LockRow {
     pub(crate) goal: String,
@@ -81,15 +83,15 @@ pub(crate) struct LockRow {
     pub(crate) run_open: bool,
     /// How long its run has been open, in seconds.
     pub(crate) open_for: f64,
-    /// Whether somebody holds it who is not alive.
+    /// Whether its holder has no valid lease.
     pub(crate) holder_is_dead: bool,
-    /// User messages nobody has read.
+    /// Number of unread messages for the agent.
     pub(crate) unread: i64,
-    /// The last entry that is in a closed session; 0 when none is.
+    /// Position of the last entry in a closed session; 0 without one.
     pub(crate) session_position: i64,
 }
 
-/// Everything that is in the database; each table in the order of its positions.
+/// The rows of the database, each table in the order of its positions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     pub(crate) events: Vec<EventRow>,
@@ -98,7 +100,7 @@ pub(crate) struct Rows {
     pub(crate) history: Vec<EntryRow>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) locks: Vec<LockRow>,
-    /// Titles of notes.
+    /// Titles of the notes.
     pub(crate) notes: Vec<String>,
 }
 
@@ -152,42 +154,43 @@ impl Rows {
 
 fn rows<T: DeserializeOwned>(psql: &Psql, sql: &str) -> Result<Vec<T>> {
     let answer = psql.ask(&format!("select row_to_json(t) from ({sql}) t"))?;
-    let rows = answer
-        .lines()
-        .map(|line| serde_json::from_str(line).with_context(|| format!("a row that cannot be read: {line}")));
+    let rows = answer.lines().map(|line| {
+        serde_json::from_str(line).with_context(|| format!("psql returned an unreadable row: {line}"))
+    });
     rows.collect()
 }
 
-/// Everything there is to judge by.
+/// Everything the checker uses.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) rows: Rows,
     pub(crate) posts: Vec<Post>,
-    /// Ids of goals, plain.
+    /// Ids of the goals, without prefix and hyphens.
     pub(crate) goals: Vec<String>,
-    /// What each client of a stream has, with the goal it read.
-    pub(crate) seen: Vec<(String, Seen)>,
-    pub(crate) asked: Vec<Asked>,
-    /// How the model's calls ended.
+    /// What each reader received, with its goal's id.
+    pub(crate) streams: Vec<(String, ReceivedStream)>,
+    pub(crate) model_calls: Vec<ModelCall>,
+    /// How each model call ended, by its number.
     pub(crate) endings: HashMap<usize, Ending>,
-    pub(crate) refused: Vec<String>,
+    /// Conversations that a provider would refuse.
+    pub(crate) invalid_conversations: Vec<String>,
     pub(crate) kills: Vec<Kill>,
-    /// When nobody could reach Postgres.
+    /// When no process could reach Postgres: from and to, in seconds since 1970.
     pub(crate) outages: Vec<(f64, f64)>,
-    /// Executions by tool.
+    /// Executions, by tool.
     pub(crate) ledgers: BTreeMap<String, Vec<Execution>>,
 }
 
 impl Evidence {
-    /// What can be looked at any time; the rest is added by whoever has it.
-    pub(crate) fn gather(house: &House) -> Result<Self> {
-        let endings = house.model.journal().exchanges();
+    /// Rows, model calls and ledgers. The caller adds the other fields.
+    pub(crate) fn gather(installation: &ChaosInstallation) -> Result<Self> {
+        let endings = installation.model.journal().exchanges();
         Ok(Self {
-            rows: Rows::read(&house.psql)?,
-            asked: house.mind.asked(),
+            rows: Rows::read(&installation.psql)?,
+            model_calls: installation.scripted_model.calls(),
             endings: endings.into_iter().map(|exchange| (exchange.number, exchange.ending)).collect(),
-            refused: house.mind.refused(),
-            ledgers: ledgers(&house.folder)?,
+            invalid_conversations: installation.scripted_model.invalid_conversations(),
+            ledgers: ledgers(&installation.folder)?,
             ..Self::default()
         })
     }
@@ -197,7 +200,10 @@ fn ledgers(folder: &Path) -> Result<BTreeMap<String, Vec<Execution>>> {
     let mut ledgers = BTreeMap::new();
     for tool in ["charge", "upsert", "look", "poison"] {
         let executions = ToolLedger::open(folder.join(tool))?.executions();
-        ledgers.insert(tool.to_owned(), executions.with_context(|| format!("the ledger of {tool}"))?);
+        ledgers.insert(
+            tool.to_owned(),
+            executions.with_context(|| format!("the ledger of {tool} cannot be read"))?,
+        );
     }
     Ok(ledgers)
 }

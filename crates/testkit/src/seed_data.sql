@@ -1,4 +1,4 @@
--- Fills an empty, migrated database; see `crowd.rs`, which sets the numbers.
+-- Fills an empty, migrated database; see `seed_data.rs`, which sets the numbers.
 set session_replication_role = replica; -- no foreign key is checked row by row
 set synchronous_commit = off;
 select :agentables / 10 as users, :agentables * :runs as all_runs, :waiting + :driven as open \gset
@@ -18,7 +18,7 @@ $$ select ('01900000-0005-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
 create function pg_temp.session_id(n bigint) returns uuid language sql immutable as
 $$ select ('01900000-0008-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
 
-insert into houston.tenants (id, name) values (pg_temp.tenant_id(0), 'crowd');
+insert into houston.tenants (id, name) values (pg_temp.tenant_id(0), 'seed');
 insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256)
 select gen_random_uuid(), pg_temp.tenant_id(0), 'key', 'hou_' || lpad(n::text, 8, '0'), sha256(convert_to('key ' || n, 'UTF8'))
   from generate_series(0, 999) n;
@@ -30,7 +30,7 @@ insert into houston.agentables (id, tenant_id, user_id, kind, title)
 select pg_temp.goal_id(n), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), 'goal', 'Tokyo'
   from generate_series(0, :agentables - 1) n;
 insert into houston.workers (id, name, alive_until)
-select pg_temp.worker_id(n), 'crowd', clock_timestamp() + interval '1 hour'
+select pg_temp.worker_id(n), 'seed', clock_timestamp() + interval '1 hour'
   from generate_series(0, :workers - 1) n;
 insert into houston.runs (id, tenant_id, agentable_id, status, attempt, epoch, worker_id, first_seq,
                           iterations, model, started_at, ended_at)
@@ -113,8 +113,8 @@ select gen_random_uuid(), pg_temp.tenant_id(0), pg_temp.user_id(n % :users), pg_
   from generate_series(0, :agentables - 1, 2) n;
 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
 select pg_temp.tenant_id(0), 'key ' || n, '', pg_temp.message_id(2 * n) from generate_series(0, :agentables - 1) n;
--- A tenant with as many agents and teams as it may have, among the default agents of others. Of ten goals one is
--- answered by an agent, one by a team.
+-- A tenant with as many agents and teams as it may have, among the default agents of others. One of ten goals is
+-- answered by an agent, another one by a team.
 create function pg_temp.agent_id(n bigint) returns uuid language sql immutable as
 $$ select ('01900000-0006-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$;
 create function pg_temp.team_id(n bigint) returns uuid language sql immutable as
@@ -137,8 +137,8 @@ update houston.agentables a
        team_id = case when n % 10 = 2 then pg_temp.team_id(n % 200) end
   from generate_series(0, :agentables - 1) n
  where a.id = pg_temp.goal_id(n) and n % 10 in (1, 2);
--- Of each agentable one closed session behind its history, and an open one that nobody need look at; of the last two
--- hundred somebody must.
+-- Each agentable has one closed session and an open one that is not due to be checked; the open sessions of the last two
+-- hundred agentables are due.
 insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at, completed_at,
                               completion_reason, summary, summarised_by, message_count, token_count, summary_due_at, search)
 select pg_temp.session_id(n), pg_temp.tenant_id(0), pg_temp.goal_id(n), 1, 0, 0, now() - interval '2 days',

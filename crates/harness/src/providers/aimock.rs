@@ -1,4 +1,4 @@
-//! `aimock`: one server that speaks every protocol, and plays the same conversation with tools on each.
+//! `aimock`: a fake provider that plays the same conversation with tools over every protocol.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -8,23 +8,23 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::house::House;
-use super::report::Line;
+use super::installation::ProviderInstallation;
+use super::report::CaseResult;
 use houston_xtask::console::Progress;
 use houston_xtask::{child, programs, repository};
 
 const PACKAGE: &str = "@copilotkit/aimock@1.43.0";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Numbers of databases from here on are free.
+/// Number of the first database; smaller numbers are for llmock.
 const FIRST: usize = 20;
 
-/// A protocol, and how Houston is told to speak it.
+/// A protocol, and the settings that make Houston use it.
 struct Protocol {
     name: &'static str,
     model: &'static str,
-    /// Where its API begins.
+    /// Path prefix of its API.
     path: &'static str,
     url_variable: &'static str,
     key_variable: &'static str,
@@ -90,8 +90,8 @@ const PROTOCOLS: &[Protocol] = &[
     },
 ];
 
-/// The conversation over every protocol.
-pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Line>> {
+/// Runs the conversation over every protocol.
+pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<CaseResult>> {
     let (_process, address) = serve().await?;
     let mut lines = Vec::new();
     let mut progress = Progress::new("aimock plays a conversation with tools", PROTOCOLS.len() as u64);
@@ -102,10 +102,10 @@ pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Lin
             (protocol.key_variable, "sk-not-a-key".to_owned()),
         ];
         variables.extend(protocol.more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let house = House::start(program, servers, number, &variables).await;
-        let mut house = house.with_context(|| format!("Houston with {}", protocol.name))?;
-        let faults = converse(&mut house).await?;
-        lines.push(Line {
+        let installation = ProviderInstallation::start(program, servers, number, &variables).await;
+        let mut installation = installation.with_context(|| format!("Houston with {}", protocol.name))?;
+        let faults = converse(&mut installation).await?;
+        lines.push(CaseResult {
             judge: "aimock",
             provider: protocol.name,
             case: "a conversation with tools",
@@ -136,25 +136,26 @@ async fn serve() -> Result<(Process, SocketAddr)> {
     Ok((process, address))
 }
 
-/// Two calls in one turn, their results, an answer; then a question that needs the whole history.
-async fn converse(house: &mut House) -> Result<Vec<String>> {
+/// A turn with two tool calls, their results and an answer; then a question that needs the whole history. Returns
+/// what is wrong.
+async fn converse(installation: &mut ProviderInstallation) -> Result<Vec<String>> {
     let mut faults = Vec::new();
-    let goal = house.goal("Household").await?;
-    for (said, answered) in [
+    let goal = installation.goal("Household").await?;
+    for (message, expected) in [
         ("Please remember to buy milk.", "Both notes are written: milk and bread."),
         ("What did you write?", "Two notes, about milk and bread."),
     ] {
-        let ended = house.say(&goal, said).await?;
-        let answer = house.answer(&goal).await?;
-        if ended.status != "completed" || answer != answered {
+        let run = installation.post_and_wait(&goal, message).await?;
+        let answer = installation.answer(&goal).await?;
+        if run.status.as_str() != "completed" || answer != expected {
             faults.push(format!(
-                "`{said}`: {} {}, answered `{answer}`",
-                ended.status,
-                ended.error.unwrap_or_default()
+                "`{message}`: {} {}, answered `{answer}`",
+                run.status.as_str(),
+                json!(run.error)
             ));
         }
     }
-    let history = house.get(&format!("/v1/goals/{goal}/history?limit=50")).await?.to_string();
+    let history = installation.get(&format!("/v1/goals/{goal}/history?limit=50")).await?.to_string();
     for part in ["Buy two litres — räum auf ✓", r#"And \"rye\" bread"#] {
         if !history.contains(part) {
             faults.push(format!(
@@ -163,7 +164,7 @@ async fn converse(house: &mut House) -> Result<Vec<String>> {
             ));
         }
     }
-    let page: Value = house.get(&format!("/v1/goals/{goal}/messages?limit=50")).await?;
+    let page: Value = installation.get(&format!("/v1/goals/{goal}/messages?limit=50")).await?;
     let cells = page["data"].as_array().into_iter().flatten();
     let done =
         cells.filter(|cell| cell["message_type"] == "tool" && cell["metadata"]["status"] == "done").count();

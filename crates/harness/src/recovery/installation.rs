@@ -1,4 +1,4 @@
-//! One API, a number of workers, and a model that holds its answers back until it is told.
+//! One API process, several workers, and a model that holds its answers until a gate opens.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,37 +12,38 @@ use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{LOOK, Plan};
+use super::{POLL, Plan};
 use crate::bench::database::ask;
 use crate::http::Connection;
 use crate::installation::{self, goal, user};
 use houston_xtask::child::quietly;
 
-/// How long a process may take to come up.
+/// How long a process may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long one that was asked to go may take: what is promised, and as much again to tell how late it is.
+/// How long a terminated worker may take to exit: twice the promised time, so that a late exit is measured.
 const EXIT: Duration = Duration::from_secs(50);
 
-pub(crate) struct Crew<'s> {
+/// The processes, their goals and the model.
+pub(crate) struct RecoveryInstallation<'s> {
     program: &'s Path,
     servers: &'s TestServers,
     model: ModelServer,
-    /// Holds the answers back.
+    /// Holds the model's answers.
     gate: Arc<Mutex<Gate>>,
     connection: Connection,
     goals: Vec<String>,
     plan: Plan,
     _serve: Process,
     workers: Vec<Process>,
-    asked_at: Option<Instant>,
+    terminated_at: Option<Instant>,
 }
 
-/// A worker and the runs it held when it was looked at.
+/// A worker and the runs it held.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Held {
-    /// The process id at the end of its name.
+pub(crate) struct HeldRuns {
+    /// Process id of the worker, from the end of its name.
     pid: u32,
-    /// The database's time.
+    /// When this was read, by the database's clock.
     at: String,
     pub(crate) runs: Vec<HeldRun>,
 }
@@ -53,12 +54,12 @@ pub(crate) struct HeldRun {
     epoch: i64,
 }
 
-impl<'s> Crew<'s> {
-    pub(crate) async fn assemble(program: &'s Path, servers: &'s TestServers, plan: Plan) -> Result<Self> {
+impl<'s> RecoveryInstallation<'s> {
+    pub(crate) async fn start(program: &'s Path, servers: &'s TestServers, plan: Plan) -> Result<Self> {
         let gate = Arc::new(Mutex::new(Gate::new()));
         let held = Arc::clone(&gate);
         let model = ModelServer::start(move |_| {
-            Reply::text("I was held up.").held_by(&held.lock().unwrap_or_else(PoisonError::into_inner))
+            Reply::text("This answer was held.").held_by(&held.lock().unwrap_or_else(PoisonError::into_inner))
         });
         let model = model.await?;
         let houston = |arguments: &[&str]| command(program, servers, &model, arguments);
@@ -70,11 +71,11 @@ impl<'s> Crew<'s> {
         let mut connection = Connection::open(address, &key).await?;
         let mut goals = Vec::with_capacity(plan.runs);
         for _ in 0..plan.runs {
-            // One user may not hold as many runs as are wanted at once.
+            // A user each: fairness limits how many runs of one user are held at once.
             let user = user(&mut connection, "recovery").await?;
             goals.push(goal(&mut connection, &user, "recovery").await?);
         }
-        let mut crew = Self {
+        let mut installation = Self {
             program,
             servers,
             model,
@@ -84,16 +85,16 @@ impl<'s> Crew<'s> {
             plan,
             _serve: serve,
             workers: Vec::new(),
-            asked_at: None,
+            terminated_at: None,
         };
         for _ in 0..plan.workers {
-            crew.take_on()?;
+            installation.start_worker()?;
         }
-        crew.begin().await?;
-        Ok(crew)
+        installation.begin().await?;
+        Ok(installation)
     }
 
-    /// Begins a run in each goal.
+    /// Starts a run in each goal.
     async fn begin(&mut self) -> Result<()> {
         let message = json!({"content": "Take your time."}).to_string();
         for goal in &self.goals {
@@ -103,34 +104,32 @@ impl<'s> Crew<'s> {
         Ok(())
     }
 
-    /// Lets all runs come to their end, and begins others. A run that lost one worker after the other would be taken
-    /// for what killed them.
-    pub(crate) async fn begin_anew(&mut self) -> Result<()> {
+    /// Lets all runs end and starts new ones. A run that loses one worker after the other would be given up as the cause.
+    pub(crate) async fn restart_runs(&mut self) -> Result<()> {
         let next = Gate::new();
         std::mem::replace(&mut *self.gate.lock().unwrap_or_else(PoisonError::into_inner), next).open();
         let end = Instant::now() + PATIENCE;
         while ask(self.servers, "select count(*) from houston.run_locks where run_open")? != "0" {
-            ensure!(Instant::now() < end, "the runs did not come to their end:\n{}", self.log());
-            tokio::time::sleep(LOOK).await;
+            ensure!(Instant::now() < end, "the runs did not end:\n{}", self.log());
+            tokio::time::sleep(POLL).await;
         }
         self.begin().await
     }
 
     /// Starts one more worker.
-    pub(crate) fn take_on(&mut self) -> Result<()> {
+    pub(crate) fn start_worker(&mut self) -> Result<()> {
         let worker = Process::spawn(&mut command(self.program, self.servers, &self.model, &["work"]))?;
         worker.wait_for_line(PATIENCE, |line| line == "working")?;
         self.workers.push(worker);
         Ok(())
     }
 
-    /// When all runs are in the hands of workers that live, and the model is writing for each: one of the workers
-    /// that hold some, another one each cycle.
-    pub(crate) fn held(&self, cycle: usize) -> Result<Option<Held>> {
+    /// Once living workers hold all runs and each has an open model call: one of these workers, another one each cycle.
+    pub(crate) fn find_holder(&self, cycle: usize) -> Result<Option<HeldRuns>> {
         if self.model.journal().open() < self.plan.runs {
             return Ok(None);
         }
-        let mut held: Vec<Held> = serde_json::from_str(&ask(
+        let mut held: Vec<HeldRuns> = serde_json::from_str(&ask(
             self.servers,
             "select coalesce(json_agg(json_build_object('pid', pid, 'at', clock_timestamp()::text, 'runs', runs)
                                       order by pid), '[]')
@@ -147,32 +146,35 @@ impl<'s> Crew<'s> {
         Ok(Some(held.swap_remove(chosen)))
     }
 
-    fn worker(&mut self, held: &Held) -> Result<&mut Process> {
-        self.workers.iter_mut().find(|worker| worker.pid() == held.pid).context("a worker nobody started")
+    fn worker(&mut self, held: &HeldRuns) -> Result<&mut Process> {
+        self.workers
+            .iter_mut()
+            .find(|worker| worker.pid() == held.pid)
+            .context("this harness did not start that worker")
     }
 
-    pub(crate) fn kill(&mut self, held: &Held) -> Result<()> {
+    pub(crate) fn kill(&mut self, held: &HeldRuns) -> Result<()> {
         self.worker(held)?.kill()?;
         self.workers.retain(|worker| worker.pid() != held.pid);
         Ok(())
     }
 
-    pub(crate) fn ask_to_go(&mut self, held: &Held) -> Result<()> {
-        self.asked_at = Some(Instant::now());
+    pub(crate) fn terminate(&mut self, held: &HeldRuns) -> Result<()> {
+        self.terminated_at = Some(Instant::now());
         Ok(self.worker(held)?.terminate()?)
     }
 
-    /// Waits until a worker that was asked to go has gone; returns how long it took.
-    pub(crate) fn wait_for_exit(&mut self, held: &Held) -> Result<Duration> {
+    /// Waits until a terminated worker has exited; returns how long it took.
+    pub(crate) fn wait_for_exit(&mut self, held: &HeldRuns) -> Result<Duration> {
         let worker = self.worker(held)?;
         let status = worker.wait(EXIT)?;
-        ensure!(status.success(), "a worker that was asked to go ended with {status}:\n{}", worker.log());
+        ensure!(status.success(), "a terminated worker exited with {status}:\n{}", worker.log());
         self.workers.retain(|worker| worker.pid() != held.pid);
-        Ok(self.asked_at.map(|asked| asked.elapsed()).unwrap_or_default())
+        Ok(self.terminated_at.map(|asked| asked.elapsed()).unwrap_or_default())
     }
 
-    /// How long after `held` was looked at each of its runs was claimed by another worker, of those that were.
-    pub(crate) fn recovered(&self, held: &Held) -> Result<Vec<Duration>> {
+    /// For each run in `held` that another worker has claimed: how long after `held` was read.
+    pub(crate) fn recovered(&self, held: &HeldRuns) -> Result<Vec<Duration>> {
         let runs: Vec<String> =
             held.runs.iter().map(|run| format!("('{}'::uuid, {})", run.agentable, run.epoch)).collect();
         let times = ask(
@@ -190,13 +192,13 @@ impl<'s> Crew<'s> {
         times.lines().map(|time| Ok(Duration::try_from_secs_f64(time.parse()?)?)).collect()
     }
 
-    /// What the workers say.
+    /// The output of the workers.
     pub(crate) fn log(&self) -> String {
         self.workers.iter().map(Process::log).collect::<Vec<_>>().join("\n──\n")
     }
 }
 
-/// A Houston on these servers, with the settings it comes with.
+/// A `houston` command on these servers, with the default settings.
 fn command(program: &Path, servers: &TestServers, model: &ModelServer, arguments: &[&str]) -> Command {
     let mut command = installation::command(program);
     command

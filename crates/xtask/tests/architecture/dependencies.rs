@@ -1,11 +1,11 @@
-//! Which crate of the house may import which.
+//! Which crate of the workspace may depend on which.
 
 use std::collections::BTreeSet;
 
 use crate::workspace::members;
 
-/// A crate, and what it may import. What stands here is a permission, not a duty.
-const ARROWS: [(&str, &[&str]); 15] = [
+/// Each crate, and the crates it may depend on. It need not depend on all of them.
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("embedded", &[]),
@@ -29,12 +29,12 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("harness", &["embedded", "protocol", "testkit", "xtask"]),
 ];
 
-/// What a crate may import.
+/// The crates that crate `name` may depend on.
 fn allowed(name: &str) -> &'static [&'static str] {
-    ARROWS.iter().find(|(crate_, _)| *crate_ == name).map_or(&[], |(_, allowed)| allowed)
+    ALLOWED.iter().find(|(crate_, _)| *crate_ == name).map_or(&[], |(_, allowed)| allowed)
 }
 
-/// Whether `from` reaches `to` over the arrows: then a test may build what lies behind them.
+/// Whether `from` may depend on `to` directly or indirectly: then its tests may use `to`.
 fn reaches(from: &str, to: &str) -> bool {
     allowed(from).iter().any(|next| *next == to || reaches(next, to))
 }
@@ -44,7 +44,7 @@ fn crates_import_only_what_the_table_allows() {
     let mut wrong = Vec::new();
     for member in members() {
         for (imported, is_for_tests) in member.internal() {
-            // Tests of every crate may use the fakes, but for those the fakes are made of.
+            // Tests of every crate may use testkit, except those of crates that testkit depends on.
             let is_fake = imported == "testkit" && !reaches("testkit", &member.name);
             let is_fine = allowed(&member.name).contains(&imported)
                 || is_for_tests && (is_fake || reaches(&member.name, imported));
@@ -53,12 +53,12 @@ fn crates_import_only_what_the_table_allows() {
             }
         }
     }
-    assert!(wrong.is_empty(), "arrows that the design does not have: {wrong:#?}");
+    assert!(wrong.is_empty(), "dependencies that the table does not allow: {wrong:#?}");
 }
 
 #[test]
-fn every_crate_of_the_table_exists() {
-    let there: BTreeSet<String> = members().into_iter().map(|member| member.name).collect();
-    let drawn: BTreeSet<String> = ARROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(there, drawn);
+fn crates_of_the_table_exist() {
+    let existing: BTreeSet<String> = members().into_iter().map(|member| member.name).collect();
+    let listed: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(existing, listed);
 }

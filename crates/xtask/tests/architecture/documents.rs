@@ -1,4 +1,4 @@
-//! What a reader of the Markdown files is led to exists: files, headings, commands of `cargo xtask`.
+//! Links in Markdown files have a target, and the `cargo xtask` commands they show exist.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -7,17 +7,17 @@ use houston_testkit::documentation::{self, Document};
 
 use crate::workspace::root;
 
-/// The README is read in five minutes.
+/// Maximum size of the README: it should be read in five minutes.
 const README_BYTES: usize = 9 * 1024;
 
 fn documents() -> Vec<Document> {
     let documents = documentation::documents(&root()).unwrap();
-    assert!(documents.len() >= 7, "this test does not find the documents: {}", documents.len());
+    assert!(documents.len() >= 7, "this test finds too few documents: {}", documents.len());
     documents
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_have_targets() {
     let documents = documents();
     let mut wrong = Vec::new();
     let mut count = 0;
@@ -27,36 +27,38 @@ fn links_lead_somewhere() {
                 continue;
             }
             count += 1;
-            if !leads_somewhere(&documents, document, &link.text) {
+            if !has_target(&documents, document, &link.text) {
                 wrong.push(format!("{}:{} {}", document.path, link.line, link.text));
             }
         }
     }
     assert!(wrong.is_empty(), "dead links: {wrong:#?}");
-    assert!(count > 40, "this test does not find the links: {count}");
+    assert!(count > 40, "this test finds too few links: {count}");
 }
 
-fn leads_somewhere(documents: &[Document], from: &Document, target: &str) -> bool {
+fn has_target(documents: &[Document], from: &Document, target: &str) -> bool {
     let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
     let folder = Path::new(&from.path).parent().unwrap();
-    let path = if file.is_empty() { PathBuf::from(&from.path) } else { plain(&folder.join(file)) };
+    let path = if file.is_empty() { PathBuf::from(&from.path) } else { normalized(&folder.join(file)) };
     let has_anchor = |anchor: &str| {
         let document = documents.iter().find(|document| Path::new(&document.path) == path);
-        document.is_some_and(|document| document.anchors().iter().any(|known| known == anchor))
+        document.is_some_and(|document| document.anchors().iter().any(|other| other == anchor))
     };
     root().join(&path).exists() && anchor.is_none_or(has_anchor)
 }
 
-/// Without `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+/// The path without `..`.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => assert!(plain.pop(), "{} leads out of the repository", path.display()),
-            part => plain.push(part),
+            Component::ParentDir => {
+                assert!(normalized.pop(), "{} leads out of the repository", path.display())
+            }
+            part => normalized.push(part),
         }
     }
-    plain
+    normalized
 }
 
 #[test]
@@ -77,11 +79,11 @@ fn commands_of_xtask_exist() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(count > 5, "this test does not find the commands: {count}");
+    assert!(count > 5, "this test finds too few commands: {count}");
 }
 
 #[test]
-fn the_readme_is_short() {
+fn readme_is_short() {
     let bytes = std::fs::metadata(root().join("README.md")).unwrap().len();
     assert!(bytes <= README_BYTES as u64, "README.md has {bytes} bytes of {README_BYTES}");
 }

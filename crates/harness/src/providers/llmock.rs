@@ -1,4 +1,4 @@
-//! `llmock`: it breaks calls, keeps a journal of every attempt, and judges what the client did about it.
+//! `llmock`: a fake provider that injects faults into calls, records every attempt, and evaluates how the client reacts.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -11,13 +11,15 @@ use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
-use super::house::{Ended, House};
-use super::report::Line;
+use houston_protocol::run::RunResponse;
+
+use super::installation::ProviderInstallation;
+use super::report::CaseResult;
 use crate::http::Connection;
-use houston_xtask::console::{Progress, tell};
+use houston_xtask::console::{Progress, print_status};
 use houston_xtask::{programs, repository};
 
-/// `llmock`, and everything it needs.
+/// `llmock` and its dependencies.
 const PACKAGES: [&str; 31] = [
     "llmock==0.2.2",
     "annotated-doc==0.0.7",
@@ -53,17 +55,17 @@ const PACKAGES: [&str; 31] = [
 ];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A provider that it plays.
+/// A provider that `llmock` imitates.
 struct Provider {
-    /// As in `HOUSTON_MODEL`.
+    /// The provider's name in `HOUSTON_MODEL`.
     name: &'static str,
-    /// As the judge calls it.
-    judged: &'static str,
+    /// The provider's name in `llmock`.
+    llmock_name: &'static str,
     url_variable: &'static str,
     key_variable: &'static str,
-    /// Where its API begins.
+    /// Path prefix of its API.
     path: &'static str,
-    /// What else is to be set.
+    /// Further settings.
     more: &'static [(&'static str, &'static str)],
 }
 
@@ -87,22 +89,22 @@ const PROVIDERS: &[Provider] = &[
 impl Provider {
     const fn new(
         name: &'static str,
-        judged: &'static str,
+        llmock_name: &'static str,
         [url_variable, key_variable]: [&'static str; 2],
         path: &'static str,
     ) -> Self {
-        Self { name, judged, url_variable, key_variable, path, more: &[] }
+        Self { name, llmock_name, url_variable, key_variable, path, more: &[] }
     }
 
-    fn variables(&self, judge: SocketAddr) -> Vec<(&'static str, String)> {
+    fn variables(&self, llmock: SocketAddr) -> Vec<(&'static str, String)> {
         let mut variables = vec![
             ("HOUSTON_MODEL", format!("{}/some-model", self.name)),
-            (self.url_variable, format!("http://{judge}{}", self.path)),
+            (self.url_variable, format!("http://{llmock}{}", self.path)),
             (self.key_variable, "sk-not-a-key".to_owned()),
-            // Shorter than a stalled stream stalls.
+            // Shorter than the stall of a stalled stream.
             ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "2".to_owned()),
             ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "1000".to_owned()),
-            // What is expected to fail is logged as a failure.
+            // Expected failures are logged as warnings.
             ("HOUSTON_LOG", "error".to_owned()),
         ];
         variables.extend(self.more.iter().map(|(name, value)| (*name, (*value).to_owned())));
@@ -110,11 +112,11 @@ impl Provider {
     }
 }
 
-/// What is done to a call, and what must come of it.
+/// The fault that is injected into a call, and the expected outcome.
 struct Case {
     name: &'static str,
     behaviours: fn() -> Vec<Value>,
-    /// Whether the user must get an answer; else the run must fail at once.
+    /// Whether the user must get an answer. Otherwise the run must fail at once.
     is_answered: bool,
 }
 
@@ -148,29 +150,30 @@ fn stream(kind: &str, after_chunks: u32) -> Value {
     json!({ "type": "stream_fault", "kind": kind, "after_chunks": after_chunks, "stall_seconds": 20.0 })
 }
 
-/// Every case with every provider: the providers of a case at the same time.
-pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Line>> {
+/// Runs every case with every provider; the providers of a case run at the same time.
+pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<CaseResult>> {
     let (_process, address) = serve().await?;
-    let mut houses = Vec::new();
+    let mut installations = Vec::new();
     for (number, provider) in (1..).zip(PROVIDERS) {
-        let house = House::start(program, servers, number, &provider.variables(address)).await;
-        houses.push(house.with_context(|| format!("Houston with {}", provider.name))?);
+        let installation =
+            ProviderInstallation::start(program, servers, number, &provider.variables(address)).await;
+        installations.push(installation.with_context(|| format!("Houston with {}", provider.name))?);
     }
-    let mut judge = Connection::open(address, "").await?;
+    let mut llmock = Connection::open(address, "").await?;
     let mut lines = Vec::new();
-    let mut progress = Progress::new("llmock breaks calls", CASES.len() as u64);
+    let mut progress = Progress::new("llmock injects faults", CASES.len() as u64);
     for case in &CASES {
-        judge.post("/_llmock/reset", "{}").await?;
-        prepare(&mut judge, case).await?;
-        let talks = houses.iter_mut().map(|house| talk(house, case));
-        let talks = join_all(talks).await;
-        // The judge closes a connection that was quiet for 5 s, and on a busy machine a case takes longer.
-        judge = Connection::open(address, "").await?;
-        let verdict: Value = judge.get("/_llmock/verdict").await?.json()?;
-        for (provider, faults) in PROVIDERS.iter().zip(talks) {
+        llmock.post("/_llmock/reset", "{}").await?;
+        prepare(&mut llmock, case).await?;
+        let runs = installations.iter_mut().map(|installation| run_case(installation, case));
+        let runs = join_all(runs).await;
+        // llmock closes a connection that was idle for 5 s, and on a busy machine a case takes longer.
+        llmock = Connection::open(address, "").await?;
+        let verdict: Value = llmock.get("/_llmock/verdict").await?.json()?;
+        for (provider, faults) in PROVIDERS.iter().zip(runs) {
             let mut faults = faults?;
             faults.extend(findings(&verdict, provider));
-            lines.push(Line { judge: "llmock", provider: provider.name, case: case.name, faults });
+            lines.push(CaseResult { judge: "llmock", provider: provider.name, case: case.name, faults });
         }
         progress.step();
     }
@@ -183,15 +186,15 @@ async fn serve() -> Result<(Process, SocketAddr)> {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let mut command = Command::new(venv.join("bin/llmock"));
     command.args(["serve", "--host", "127.0.0.1", "--port", &address.port().to_string()]);
-    // At a pace: an answer that is sent whole at once counts as read, whatever the client does about it.
+    // With a delay between chunks: llmock counts an answer that is sent at once as read, whatever the client does.
     command.args(["--log-level", "warning", "--tool-mode", "off", "--stream-chunk-delay-ms", "20"]);
     let mut process = Process::spawn(&mut command)?;
     process.wait_for_ready(address, "/_llmock/scenario", PATIENCE)?;
-    tell("llmock is up");
+    print_status("llmock is running");
     Ok((process, address))
 }
 
-async fn prepare(judge: &mut Connection, case: &Case) -> Result<()> {
+async fn prepare(llmock: &mut Connection, case: &Case) -> Result<()> {
     let behaviours = (case.behaviours)();
     if behaviours.is_empty() {
         return Ok(());
@@ -199,28 +202,29 @@ async fn prepare(judge: &mut Connection, case: &Case) -> Result<()> {
     let mut all = Vec::new();
     for provider in PROVIDERS {
         all.extend(behaviours.iter().cloned().map(|mut behaviour| {
-            behaviour["match"] = json!({ "provider": provider.judged });
+            behaviour["match"] = json!({ "provider": provider.llmock_name });
             behaviour
         }));
     }
-    judge.post("/_llmock/scenario", &json!({ "behaviors": all }).to_string()).await?.json::<Value>()?;
+    llmock.post("/_llmock/scenario", &json!({ "behaviors": all }).to_string()).await?.json::<Value>()?;
     Ok(())
 }
 
-/// One message, and what is wrong with what became of it.
-async fn talk(house: &mut House, case: &Case) -> Result<Vec<String>> {
-    let goal = house.goal(case.name).await?;
-    let Ended { status, error } = house.say(&goal, "Hello, how are you?").await?;
-    let answer = house.answer(&goal).await?;
+/// Posts one message; returns what is wrong with the outcome.
+async fn run_case(installation: &mut ProviderInstallation, case: &Case) -> Result<Vec<String>> {
+    let goal = installation.goal(case.name).await?;
+    let RunResponse { status, error, .. } = installation.post_and_wait(&goal, "Hello, how are you?").await?;
+    let answer = installation.answer(&goal).await?;
     let mut faults = Vec::new();
+    let status = status.as_str();
     let is_answered = status == "completed" && !answer.is_empty();
     if is_answered != case.is_answered {
-        faults.push(format!("the run is {status} ({}), the answer `{answer}`", error.unwrap_or_default()));
+        faults.push(format!("the run is {status} ({}), the answer `{answer}`", json!(error)));
     }
     Ok(faults)
 }
 
-/// What the judge found in the calls to `provider`, warnings included.
+/// llmock's findings about the calls to `provider`, including warnings.
 fn findings<'v>(verdict: &'v Value, provider: &'v Provider) -> impl Iterator<Item = String> + 'v {
     let all = verdict["findings"].as_array().into_iter().flatten();
     let its = all.filter(|finding| {
