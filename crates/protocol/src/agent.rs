@@ -1,4 +1,4 @@
-//! Agents: named configurations of a tenant's.
+//! Agents: named configurations that belong to a tenant.
 
 use houston_domain::agent::limits::LimitChanges;
 use houston_domain::id::AgentId;
@@ -10,6 +10,13 @@ use crate::schema;
 use crate::time::Time;
 
 /// An agent.
+///
+/// ```json
+/// {"id": "agent_0190…", "name": "Travel", "kind": "goal", "description": "Plans trips", "role": "You plan trips.",
+///  "guidelines": "", "tools": ["send_message"], "use_case": "agent", "provider": "default", "model": "default",
+///  "limits": {}, "enabled": true, "is_default": false, "changed": true, "version": 1,
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentResponse {
     #[schema(value_type = schema::AgentId)]
@@ -23,14 +30,15 @@ pub struct AgentResponse {
     pub use_case: String,
     pub provider: String,
     pub model: String,
-    /// What it changes in the limits of its kind.
+    /// The limits of its kind that it overrides.
     #[schema(value_type = schema::LimitChanges)]
     pub limits: Map<String, Value>,
     pub enabled: bool,
     pub is_default: bool,
-    /// Whether somebody changed what the file of its kind says; of one that is no default agent, true.
+    /// Whether it differs from the file of its kind because it was changed; always true for an agent that is
+    /// not a default agent.
     pub changed: bool,
-    /// Grows with each change.
+    /// Increases with each change.
     pub version: i64,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
@@ -38,46 +46,55 @@ pub struct AgentResponse {
     pub updated_at: Time,
 }
 
-/// Creates or changes an agent. What is given is set; the rest stays, and of a new agent is as the file of its kind says.
+/// Creates or changes an agent: given fields are set. Other fields stay, or for a new agent are those of the file of its
+/// kind.
+///
+/// ```json
+/// {"name": "Travel", "kind": "goal", "role": "You plan trips.", "limits": {"max_iterations": 10}}
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettingsRequest {
-    /// 1 to 100 characters on one line, unique in the tenant. A new agent must have one.
+    /// 1 to 100 characters on one line, unique in the tenant. Required for a new agent.
     pub name: Option<String>,
-    /// Of a new agent, which must have one; it cannot be changed.
+    /// Required for a new agent; cannot be changed.
     pub kind: Option<String>,
-    /// 2,000 bytes at most.
+    /// At most 2,000 bytes.
     pub description: Option<String>,
     /// 1 to 6,000 characters.
     pub role: Option<String>,
-    /// 6,000 characters at most.
+    /// At most 6,000 characters.
     pub guidelines: Option<String>,
-    /// Of those of its kind.
+    /// Tools of its kind.
     pub tools: Option<Vec<String>>,
     pub use_case: Option<String>,
     pub provider: Option<String>,
     pub model: Option<String>,
-    /// Accepts a model that the list of its provider does not have.
+    /// Accepts a model that is not in the list of its provider.
     #[serde(default)]
     pub allow_unlisted_model: bool,
     #[schema(value_type = Option<schema::LimitChanges>)]
     pub limits: Option<LimitChanges>,
     pub enabled: Option<bool>,
-    /// Of a change: only if the agent is of this version.
+    /// For a change: fails unless the agent has this version.
     pub version: Option<i64>,
 }
 
-/// The kinds, by what became of their default agents.
+/// Kinds, grouped by what happened to their default agents.
+///
+/// ```json
+/// {"created": [], "updated": ["goal"], "unchanged": ["task"], "kept": ["user_agent"], "needs_restart": []}
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResyncResponse {
-    /// There was none.
+    /// The default agent was created.
     pub created: Vec<String>,
-    /// They say now what their files say.
+    /// It was updated from the file of the kind.
     pub updated: Vec<String>,
-    /// They said so already.
+    /// It equals the file of the kind already.
     pub unchanged: Vec<String>,
-    /// Somebody changed them: `reset` puts one back.
+    /// It was changed over the API and stays unchanged; `reset` restores the file's settings.
     pub kept: Vec<String>,
-    /// Files of kinds that this server has not known since its start: a restart makes them known.
+    /// The file is new since this server started; it is read at the next start.
     pub needs_restart: Vec<String>,
 }

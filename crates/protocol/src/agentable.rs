@@ -1,4 +1,4 @@
-//! Agentables: goals, tasks, user agents, and whatever else `jobs/agents` has.
+//! Agentables: goals, tasks, user agents, and all other kinds in `jobs/agents`.
 
 use houston_domain::id::{AgentId, RunId, TeamId, UserId};
 use houston_domain::run::RunStatus;
@@ -10,40 +10,46 @@ use crate::schema;
 use crate::time::Time;
 
 /// An agentable.
+///
+/// ```json
+/// {"id": "goal_0190…", "user_id": "user_0190…", "title": "A trip to Rome", "description": "", "status": "waiting",
+///  "run_id": "run_0190…", "agent_id": null, "team_id": null, "tools": null, "cost": "0.0123", "unpriced_calls": 0,
+///  "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentableResponse {
     #[schema(value_type = schema::AgentableId)]
     pub id: String,
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// The agentable a task works for; of a task alone.
+    /// For a task: the agentable that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::AgentableId>)]
     pub parent_id: Option<String>,
     pub title: String,
     pub description: String,
-    /// One of the statuses of its kind, by its run and by what somebody decided.
+    /// One of the statuses of its kind: it follows from its run, unless it was set.
     pub status: Option<String>,
-    /// Its open run, or the latest one.
+    /// Its open or latest run.
     #[schema(value_type = Option<schema::RunId>)]
     pub run_id: Option<RunId>,
-    /// The agent that answers; without it and `team_id`, the default agent of the kind.
+    /// The agent that answers; null without a `team_id`: the default agent of the kind.
     #[schema(value_type = Option<schema::AgentId>)]
     pub agent_id: Option<AgentId>,
     /// The team that answers.
     #[schema(value_type = Option<schema::TeamId>)]
     pub team_id: Option<TeamId>,
-    /// The tools it may call, of those of its kind; null: all of them.
+    /// The tools it may call, out of those of its kind; null: all of them.
     #[serde(default)]
     pub tools: Option<Vec<String>>,
-    /// How it ended; of a task alone, and absent while its run is open.
+    /// For a task: how it ended; absent while its run is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<TaskResultResponse>,
-    /// What its model calls cost in US dollars, as far as that is known; null when nothing is, which is not 0.
+    /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
     #[serde(default)]
     #[schema(value_type = Option<schema::Decimal>)]
     pub cost: Option<Decimal>,
-    /// Model calls whose cost is not known.
+    /// Model calls whose cost is unknown.
     #[serde(default)]
     pub unpriced_calls: i32,
     #[schema(value_type = schema::Time)]
@@ -51,51 +57,62 @@ pub struct AgentableResponse {
 }
 
 /// How a task ended.
+///
+/// ```json
+/// {"run_status": "completed", "reason": null, "message": null, "text": "Three hotels …", "ended_at": "2026-11-22T09:00:07.120Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskResultResponse {
-    /// How its run ended: `completed`, a stop rule (`max_iterations`, …), `failed`, `dead_lettered`, `cancelled`.
+    /// The status of its run: `completed`, a stop rule (`max_iterations`, …), `failed`, `dead_lettered`,
+    /// `cancelled`.
     #[schema(value_type = schema::RunStatus)]
     pub run_status: RunStatus,
-    /// What cut it off: a stop rule, an error code in lower case, or who cancelled it; null: its agent was done.
+    /// What stopped it: a stop rule, an error code in lower case, or who cancelled it; null if its agent had
+    /// finished.
     pub reason: Option<String>,
-    /// The error for a person, if there was one.
+    /// The error for people, if there was one.
     pub message: Option<String>,
-    /// The last text its agent wrote; of a task that was cut off, what it had.
+    /// The last text that its agent wrote, also if the task was stopped.
     pub text: Option<String>,
     #[schema(value_type = schema::Time)]
     pub ended_at: Time,
 }
 
-/// Creates an agentable: `{"user_id": "user_0190…", "title": "A trip to Rome"}`.
+/// Creates an agentable.
+///
+/// ```json
+/// {"user_id": "user_0190…", "title": "A trip to Rome", "description": "Four days in May"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateAgentable {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// 1 to 200 characters. May be left out or empty in a kind that finds titles by itself.
+    /// 1 to 200 characters. May be absent or empty if the kind generates titles.
     #[serde(default)]
     pub title: Option<String>,
-    /// 32 KiB at most.
+    /// At most 32 KiB.
     #[serde(default)]
     pub description: String,
     /// The agent that answers.
     #[schema(value_type = Option<schema::AgentId>)]
     pub agent_id: Option<AgentId>,
-    /// The team that answers, instead.
+    /// The team that answers, instead of an agent.
     #[schema(value_type = Option<schema::TeamId>)]
     pub team_id: Option<TeamId>,
-    /// The tools it may call, of those of its kind; all of them, if not given.
+    /// The tools it may call, out of those of its kind; all of them if absent.
     pub tools: Option<Vec<String>>,
 }
 
-/// Changes an agentable: what is given changes, the rest stays. Null stands for the default of the kind.
+/// Changes an agentable: given fields are set, others stay; null restores the default of the kind. `{"title":
+/// "A trip to Rome", "agent_id": null}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgentable {
     /// 1 to 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// 32 KiB at most.
+    /// At most 32 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The agent that answers; null: the default agent of the kind.

@@ -9,6 +9,11 @@ use crate::schema;
 use crate::time::Time;
 
 /// A check-in.
+///
+/// ```json
+/// {"id": "check_in_0190…", "goal_id": "goal_0190…", "reason": "Ask whether the tickets arrived",
+///  "due_at": "2026-11-23T09:00:00.000Z", "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckInResponse {
     #[schema(value_type = schema::CheckInId)]
@@ -16,7 +21,7 @@ pub struct CheckInResponse {
     #[serde(flatten)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub owner: Owner,
-    /// What to do then: the agent reads it.
+    /// What to do then; the agent reads it.
     pub reason: String,
     #[schema(value_type = schema::Time)]
     pub due_at: Time,
@@ -24,14 +29,16 @@ pub struct CheckInResponse {
     pub created_at: Time,
 }
 
-/// Creates a check-in: `{"in_minutes": 30, "reason": "Ask whether the tickets came"}`.
+/// Creates a check-in: `{"in_minutes": 30, "reason": "Ask whether the tickets arrived"}`. Exactly one of `at`
+/// and `in_minutes` is required.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCheckIn {
-    /// In the user's time zone, as `2026-11-23T09:00`, or with an offset, as `2026-11-23T09:00:00Z`.
+    /// A time in the user's time zone, as in `2026-11-23T09:00`, or with an offset, as in
+    /// `2026-11-23T09:00:00Z`.
     pub at: Option<String>,
-    /// Minutes from now, instead.
+    /// Minutes from now.
     pub in_minutes: Option<u32>,
-    /// What to do then: the agent reads it.
+    /// What to do then; the agent reads it.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Conversations as a whole: copied, imported, emptied.
+//! Requests that copy, import or reset a whole conversation.
 
 use houston_domain::conversation::Conversation;
 use houston_domain::id::UserId;
@@ -7,27 +7,35 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// Creates an agentable from a document.
+/// Creates an agentable from a conversation document.
+///
+/// ```json
+/// {"user_id": "user_0190…", "title": "A trip to Rome", "conversation": {"format": "houston.conversation", "version": 2, …}}
+/// ```
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportConversation {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// Instead of the document's own: 1 to 200 characters.
+    /// Replaces the title of the document: 1 to 200 characters.
     pub title: Option<String>,
     #[schema(value_type = schema::Conversation)]
     pub conversation: Conversation,
 }
 
-/// Copies a conversation. Everything may be left out.
+/// Copies a conversation. All fields are optional.
+///
+/// ```json
+/// {"position": 12, "title": "A trip to Rome, again", "knowledge": true}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ForkConversation {
-    /// The position of the last entry of the history that is copied; all, if not given.
+    /// Position of the last history entry that is copied; all entries if absent.
     pub position: Option<i64>,
-    /// Instead of the original's: 1 to 200 characters.
+    /// Replaces the title of the original: 1 to 200 characters.
     pub title: Option<String>,
-    /// Whether the notes and learnings of that time are copied.
+    /// Whether notes and learnings that existed at that position are copied.
     pub knowledge: bool,
 }
 
@@ -37,20 +45,24 @@ impl Default for ForkConversation {
     }
 }
 
-/// Empties a conversation. Everything may be left out.
+/// Resets a conversation: models no longer see its history. All fields are optional: `{"knowledge": true}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResetConversation {
-    /// Whether notes and learnings are deleted, too.
+    /// Whether notes and learnings are deleted too.
     pub knowledge: bool,
 }
 
-/// What was emptied.
+/// The result of a reset.
+///
+/// ```json
+/// {"id": "goal_0190…", "closed_entries": 12, "deleted_notes": 0, "deleted_learnings": 0}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResetConversationResponse {
     #[schema(value_type = schema::AgentableId)]
     pub id: String,
-    /// Entries of the history that models no longer see.
+    /// History entries that models no longer see.
     pub closed_entries: i64,
     pub deleted_notes: u64,
     pub deleted_learnings: u64,

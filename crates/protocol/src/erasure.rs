@@ -1,4 +1,4 @@
-//! Erasures: what was erased at somebody's request.
+//! Erasures: what was erased on request.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,13 @@ use utoipa::ToSchema;
 use crate::schema;
 use crate::time::Time;
 
-/// An erasure. It is kept, and has no content of what was erased.
+/// An erasure. It is stored permanently, and contains nothing of what was erased.
+///
+/// ```json
+/// {"id": "erasure_0190…", "status": "completed", "resource": "user", "resource_id": "user_0190…",
+///  "api_key_id": "key_0190…", "deleted": {"messages": 12, "runs": 3}, "requested_at": "2026-11-22T09:00:00.000Z",
+///  "completed_at": "2026-11-22T09:00:01.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ErasureResponse {
     #[schema(value_type = schema::ErasureId)]
@@ -19,10 +25,10 @@ pub struct ErasureResponse {
     /// `user`, or the kind of the agentable.
     pub resource: String,
     pub resource_id: String,
-    /// The key that asked; null: nobody over HTTP.
+    /// The API key of the request; null if it was not made over HTTP.
     #[schema(value_type = Option<schema::ApiKeyId>)]
     pub api_key_id: Option<ApiKeyId>,
-    /// How many rows were deleted so far, by table.
+    /// Number of rows deleted so far, by table.
     pub deleted: BTreeMap<String, i64>,
     #[schema(value_type = schema::Time)]
     pub requested_at: Time,

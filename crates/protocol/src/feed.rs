@@ -1,4 +1,4 @@
-//! Feeds on demand.
+//! Feeds on request.
 
 use houston_domain::id::{MessageId, RunId};
 use serde::{Deserialize, Serialize};
@@ -7,30 +7,35 @@ use utoipa::ToSchema;
 use crate::owner::Owner;
 use crate::schema;
 
-/// Asks for a feed now. There is nothing to say beside that.
+/// Requests a feed now. It has no fields: `{}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GenerateFeed {}
 
-/// What became of the request for a feed.
+/// The response to a request for a feed.
+///
+/// ```json
+/// {"status": "accepted", "run_id": "run_0190…", "message_id": "msg_0190…", "user_agent_id": "user_agent_0190…",
+///  "events_url": "/v1/user_agents/user_agent_0190…/events?after=0"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum FeedGenerationResponse {
-    /// It is being written.
+    /// The feed is being written.
     Accepted {
         #[schema(value_type = schema::RunId)]
         run_id: RunId,
-        /// What its agent was told; absent when a feed was being written already.
+        /// The message that the agent reads; absent if a feed was being written already.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<schema::MessageId>)]
         message_id: Option<MessageId>,
-        /// The agent that writes it.
+        /// The agentable that writes it.
         #[serde(flatten)]
         #[schema(value_type = BTreeMap<String, String>)]
         owner: Owner,
-        /// Where it is streamed.
+        /// The URL that streams its run.
         events_url: String,
     },
-    /// Nothing happened since the latest feed, and nothing is written.
+    /// There was no activity since the latest feed, so none is written.
     NothingHappened,
 }

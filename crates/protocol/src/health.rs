@@ -7,10 +7,15 @@ use utoipa::ToSchema;
 use crate::schema;
 use crate::time::Time;
 
-/// The health of the installation, as the health monitor saw it last.
+/// The health of the installation, from the last run of the health monitor.
+///
+/// ```json
+/// {"status": "ok", "checked_at": "2026-11-22T09:00:00.000Z",
+///  "checks": [{"id": "stuck_runs", "status": "ok", "since": "2026-11-20T10:00:00.000Z"}]}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HealthResponse {
-    /// The worst of the checks.
+    /// The highest severity of the checks.
     #[schema(value_type = schema::HealthStatus)]
     pub status: HealthStatus,
     #[schema(value_type = Option<schema::Time>)]
@@ -18,10 +23,10 @@ pub struct HealthResponse {
     pub checks: Vec<HealthCheckResponse>,
 }
 
-/// One check.
+/// The result of one check: `{"id": "stuck_runs", "status": "ok", "since": "2026-11-20T10:00:00.000Z"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HealthCheckResponse {
-    /// As `runs.stuck`.
+    /// The name of the check, as in `stuck_runs`.
     pub id: String,
     #[schema(value_type = schema::HealthStatus)]
     pub status: HealthStatus,
@@ -29,33 +34,37 @@ pub struct HealthCheckResponse {
     pub since: Time,
 }
 
-/// Whether the process should be sent requests.
+/// Whether the process accepts requests.
+///
+/// ```json
+/// {"status": "ready", "checks": {"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"}, "draining": false}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadinessResponse {
     /// `ready` or `not_ready`.
     pub status: String,
     pub checks: ReadinessChecks,
-    /// Whether the process is about to stop.
+    /// Whether the process is shutting down.
     pub draining: bool,
 }
 
-/// What readiness depends on.
+/// The checks of readiness: `{"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadinessChecks {
     /// `ok`, `slow` or `unavailable`.
     pub postgres: String,
     /// `ok`, `older than this binary`, `newer than this binary` or `unknown`.
     pub schema: String,
-    /// `ok`; `full` when Postgres has no room to write, or `unknown`.
+    /// `ok`; `full` when Postgres cannot write; or `unknown`.
     pub disk: String,
-    /// `hints`; or `polling postgres each second`: everything works, slower.
+    /// `hints`; or `polling postgres each second`: Houston works without Redis, but slower.
     pub redis: String,
 }
 
-/// Which release answers.
+/// The release of the server: `{"name": "houston", "version": "0.1.0"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VersionResponse {
-    /// `houston`.
+    /// Always `houston`.
     pub name: String,
     pub version: String,
 }

@@ -8,7 +8,12 @@ use crate::owner::Owner;
 use crate::schema;
 use crate::time::Time;
 
-/// A note: what an agent, or a person, keeps with an agentable.
+/// A note, which an agent or a person wrote for an agentable.
+///
+/// ```json
+/// {"id": "note_0190…", "goal_id": "goal_0190…", "run_id": "run_0190…", "title": "Hotels", "content": "…",
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NoteResponse {
     #[schema(value_type = schema::NoteId)]
@@ -16,7 +21,7 @@ pub struct NoteResponse {
     #[serde(flatten)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub owner: Owner,
-    /// The run that wrote it, if one did.
+    /// The run that wrote it; null if no run did.
     #[schema(value_type = Option<schema::RunId>)]
     pub run_id: Option<RunId>,
     pub title: String,
@@ -27,7 +32,12 @@ pub struct NoteResponse {
     pub updated_at: Time,
 }
 
-/// A learning: what an agent learnt about its user or its aim.
+/// A learning: what an agent learned about its user or its goal.
+///
+/// ```json
+/// {"id": "learning_0190…", "goal_id": "goal_0190…", "content": "Prefers trains.",
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LearningResponse {
     #[schema(value_type = schema::LearningId)]
@@ -42,14 +52,19 @@ pub struct LearningResponse {
     pub updated_at: Time,
 }
 
-/// A memory: what all agents of a user should still know another day.
+/// A memory: what all agents of a user should remember.
+///
+/// ```json
+/// {"id": "memory_0190…", "user_id": "user_0190…", "run_id": "run_0190…", "content": "Is vegetarian.",
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryResponse {
     #[schema(value_type = schema::MemoryId)]
     pub id: MemoryId,
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// The run that saved it, if one did.
+    /// The run that stored it; null if no run did.
     #[schema(value_type = Option<schema::RunId>)]
     pub run_id: Option<RunId>,
     pub content: String,
@@ -59,7 +74,12 @@ pub struct MemoryResponse {
     pub updated_at: Time,
 }
 
-/// A custom instruction: a rule of a user, which each of their agents follows.
+/// A custom instruction: a rule of a user that all their agents follow.
+///
+/// ```json
+/// {"id": "instruction_0190…", "user_id": "user_0190…", "content": "Answer in German.",
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CustomInstructionResponse {
     #[schema(value_type = schema::CustomInstructionId)]
@@ -73,19 +93,24 @@ pub struct CustomInstructionResponse {
     pub updated_at: Time,
 }
 
-/// A feed item: what agents put before a user without being asked.
+/// A feed item: what an agent reports to a user without being asked.
+///
+/// ```json
+/// {"id": "feed_item_0190…", "user_id": "user_0190…", "run_id": "run_0190…", "title": "Tickets", "content": "…",
+///  "read_at": null, "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FeedItemResponse {
     #[schema(value_type = schema::FeedItemId)]
     pub id: FeedItemId,
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// The run that wrote it, if one did.
+    /// The run that wrote it; null if no run did.
     #[schema(value_type = Option<schema::RunId>)]
     pub run_id: Option<RunId>,
     pub title: String,
     pub content: String,
-    /// When the user read it.
+    /// When the user read it; null if unread.
     #[schema(value_type = Option<schema::Time>)]
     pub read_at: Option<Time>,
     #[schema(value_type = schema::Time)]
@@ -94,7 +119,7 @@ pub struct FeedItemResponse {
     pub updated_at: Time,
 }
 
-/// Creates a note or a feed item.
+/// Creates a note or a feed item: `{"title": "Hotels", "content": "Near the station: …"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateDocument {
@@ -104,7 +129,7 @@ pub struct CreateDocument {
     pub content: String,
 }
 
-/// Changes a note: what is given changes, the rest stays.
+/// Changes a note: given fields are set, others stay. `{"title": "Hotels in Rome"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateNote {
@@ -114,7 +139,7 @@ pub struct UpdateNote {
     pub content: Option<String>,
 }
 
-/// Changes a feed item: what is given changes, the rest stays.
+/// Changes a feed item: given fields are set, others stay. `{"read": true}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateFeedItem {
@@ -126,7 +151,7 @@ pub struct UpdateFeedItem {
     pub read: Option<bool>,
 }
 
-/// The text of a learning, memory or custom instruction.
+/// The text of a learning, memory or custom instruction: `{"content": "Prefers trains."}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sentence {

@@ -1,31 +1,37 @@
-//! What crosses the wire between Houston and its clients: requests and responses, problem codes, AG-UI events,
-//! server-sent events; and the schemas of all of them for the OpenAPI document.
+//! The wire format between Houston and its clients: requests and responses, problem codes, AG-UI events, server-sent
+//! events, and the schemas of all of them for the OpenAPI document.
 //!
-//! The API writes these types, and the command line, the harness and the tests read them: one type for one thing.
+//! The API writes these types; the command line, the harness and the tests read them.
+//!
+//! ```json
+//! {"id": "goal_0190…", "user_id": "user_0190…", "title": "A trip to Rome", "status": "working", "run_id": "run_0190…", …}
+//! ```
 //!
 //! # Invariants
-//! - A type that is written here can be read here: each derives `Serialize` and `Deserialize`.
-//! - Reading is open to newer servers: unknown fields of responses, unknown events, facts and problem codes are accepted.
-//! - No I/O, no HTTP framework: bytes in, values out.
+//! - Every type that is written can also be read: each derives `Serialize` and `Deserialize`.
+//! - Clients can read newer servers: unknown fields of responses, unknown events, facts and problem codes are accepted.
+//! - No I/O and no HTTP framework: bytes in, values out.
 //! - Times are RFC 3339 in UTC with milliseconds ([`time::Time`]); costs are decimals as strings, in US dollars.
 //!
 //! # Deliberately absent
-//! - Decisions: which event becomes which frame is the API's work, which key opens which door too.
-//! - The decoder of providers' streams: `houston_llm` lends events out of its buffer, is never resumed, and has other
-//!   limits. Ids and `retry` mean nothing there.
-//! - A client: the command line has one, the harness another that counts bytes.
+//! - Decisions: which event is rendered as which frame, and which key may access what, is decided by the API.
+//! - The decoder of providers' streams: the one in `houston_llm` lends events out of its buffer, never resumes, has other
+//!   limits, and ignores ids and `retry`.
+//! - A client: the command line has one, and the harness another that counts bytes.
 //!
 //! # Add an event
-//! A variant of [`agui::Event`] (or, of a fact of Houston's own, of [`agui::Fact`]) with an example in its
-//! documentation, and a line in the test that reads back what is written. The API makes it in `events::render`.
+//! 1. Add a variant to [`agui::Event`], or to [`agui::Fact`] for a `CUSTOM` event of Houston, with an example in its docs.
+//! 2. Add a line to the test that reads back what is written.
+//! 3. Render it in `api::events::render`.
 //!
 //! # Add a request or a response
-//! A type in the file of its noun: `CreateX` and `UpdateX` refuse unknown fields, `XResponse` does not; each derives
-//! `ToSchema`, with `value_type` from [`schema`] for types of the domain. The API's handler names it in its
-//! `#[utoipa::path]`; `cargo test -p houston-api` writes the document anew and says so.
+//! 1. Add a type to the file of its noun. `CreateX` and `UpdateX` refuse unknown fields, `XResponse` does not. Each derives
+//!    `ToSchema`, with a `value_type` from [`schema`] for types of the domain.
+//! 2. Name it in the `#[utoipa::path]` of its handler.
+//! 3. Run `cargo test -p houston-api`: it rewrites the OpenAPI document, and fails if the document has changed.
 //!
 //! # Add a problem code
-//! A line in [`problem::ProblemCode`]: name, status, meaning. The API's `ApiError` says when it is used.
+//! Add a line to [`problem::ProblemCode`]: meaning, name, status. `ApiError` in the API decides when it is used.
 
 pub mod agent;
 pub mod agentable;

@@ -1,4 +1,4 @@
-//! Thread messages: what users and agents say to each other.
+//! Thread messages: what users and agents write to each other.
 
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{MessageId, RunId};
@@ -31,17 +31,17 @@ pub struct MessageResponse {
     pub source: Source,
     #[schema(value_type = schema::MessageType)]
     pub message_type: MessageType,
-    /// Markdown; of a tool at work, its title.
+    /// Markdown; for a tool cell, its title.
     pub content: String,
     #[schema(value_type = Option<schema::MessageMetadata>)]
     pub metadata: Value,
-    /// How far it has come; null for what an agent said.
+    /// Processing status of a user's message; null for other messages.
     #[schema(value_type = Option<schema::MessageStatus>)]
     pub status: Option<MessageStatus>,
-    /// The run that answers it, or that wrote it.
+    /// The run that answers it or wrote it.
     #[schema(value_type = Option<schema::RunId>)]
     pub run_id: Option<RunId>,
-    /// Its position in the agentable's events.
+    /// Its position in the agentable's event stream.
     pub seq: i64,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
@@ -57,21 +57,25 @@ pub struct CreateMessage {
     /// 1 byte to 256 KiB of UTF-8, without U+0000.
     #[schema(min_length = 1, example = "Plan a trip to Rome")]
     pub content: String,
-    /// Comes back with the message and its events; 16 KiB as JSON at most.
+    /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
     #[schema(value_type = schema::MessageMetadata)]
     pub metadata: Map<String, Value>,
-    /// What happens to a run that is open; as the kind says, if not given.
+    /// What happens to an open run; the default is set by the kind.
     #[schema(value_type = Option<schema::DoubleTexting>)]
     pub double_texting: Option<DoubleTexting>,
 }
 
-/// A message that was stored.
+/// A message that was stored: the fields of the message, and `events_url`.
+///
+/// ```json
+/// {"id": "msg_0190…", "goal_id": "goal_0190…", "status": "pending", …, "events_url": "/v1/goals/goal_0190…/events?after=0"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AcceptedMessageResponse {
     #[serde(flatten)]
     pub message: MessageResponse,
-    /// Where its run is streamed, from its first event.
+    /// The URL that streams its run, from the first event of the run.
     #[schema(example = "/v1/goals/goal_019ab3c4d5e67f8091a2b3c4d5e6f708/events?after=0")]
     pub events_url: String,
 }

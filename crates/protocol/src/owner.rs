@@ -1,4 +1,4 @@
-//! Whose something is: `"goal_id": "goal_0190…"`, under the kind of the agentable it belongs to.
+//! The agentable that a resource belongs to, as a field named after its kind: `"goal_id": "goal_0190…"`.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// The agentable something belongs to; flattened into it.
+/// The agentable that a resource belongs to. Flattened into the resource: `{"goal_id": "goal_0190…"}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// The kind of the agentable, as `goal`.
+    /// The kind of the agentable, as in `goal`.
     pub kind: String,
-    /// The agentable.
+    /// The id of the agentable.
     pub id: AgentableId,
 }
 
 impl Serialize for Owner {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([(format!("{}_id", self.kind), self.id.shown(&self.kind))])
+        serializer.collect_map([(format!("{}_id", self.kind), self.id.public_id(&self.kind))])
     }
 }
 
@@ -32,6 +32,6 @@ impl<'de> Deserialize<'de> for Owner {
                 let id = parse_prefixed(kind, value.as_str()?).ok()?;
                 Some(Self { kind: kind.to_owned(), id: id.into() })
             })
-            .ok_or_else(|| D::Error::custom("no field `<kind>_id` names an agentable"))
+            .ok_or_else(|| D::Error::custom("missing a field `<kind>_id` with the id of an agentable"))
     }
 }

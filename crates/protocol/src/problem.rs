@@ -1,4 +1,4 @@
-//! The body of every refusal: RFC 9457, `application/problem+json`.
+//! The body of every error response: RFC 9457, `application/problem+json`.
 
 use std::borrow::Cow;
 
@@ -34,13 +34,13 @@ pub struct Problem<'a> {
     pub title: Cow<'a, str>,
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong, what is allowed, and what to do, for a person.
+    /// For people: what is wrong, what is allowed, and what to do.
     pub detail: Cow<'a, str>,
     /// The path of the request.
     pub instance: Cow<'a, str>,
-    /// What is wrong, for a program.
+    /// For programs: what is wrong.
     pub code: ProblemCode,
-    /// The request's id in the log, also in `X-Request-Id`.
+    /// The id of the request in the log and in the header `X-Request-Id`.
     pub request_id: Cow<'a, str>,
     /// With `invalid_state`: how the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,33 +50,33 @@ pub struct Problem<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::RunId>)]
     pub run_id: Option<RunId>,
-    /// With `already_exists`: what is there.
+    /// With `already_exists`: the id of the existing resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_id: Option<Cow<'a, str>>,
-    /// The number that was exceeded, when one was.
+    /// The limit that was exceeded, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// With `invalid_request`: what is wrong where.
+    /// With `invalid_request`: the errors and their positions.
     #[serde(default, skip_serializing_if = "<[FieldError]>::is_empty")]
     #[schema(value_type = Vec<FieldError>)]
     pub errors: Cow<'a, [FieldError]>,
 }
 
-/// One thing that is wrong with a request.
+/// One error of a request: `{"pointer": "/name", "detail": "must be one line"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// Where in the body: a JSON Pointer, as `/agents/0`.
+    /// Its position in the body: a JSON Pointer, as in `/agents/0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// The name of the query parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
-    /// What is wrong with it.
+    /// What is wrong.
     pub detail: String,
 }
 
 impl FieldError {
-    /// An error of the body, at this JSON Pointer.
+    /// An error at this JSON Pointer of the body.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: Some(pointer.into()), parameter: None, detail: detail.into() }
     }

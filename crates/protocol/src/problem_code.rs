@@ -1,4 +1,4 @@
-//! The names of all refusals.
+//! The codes of all error responses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +10,17 @@ use utoipa::{PartialSchema, ToSchema};
 
 macro_rules! problem_codes {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $status:literal $name:literal;)*) => {
-        /// Why a request was refused. The name is stable: programs decide by it.
+        /// Why a request failed: the `code` of a problem, as in `"not_found"`. The names are stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ProblemCode {
             $($(#[doc = $meaning])+ #[doc = concat!("HTTP ", $status, ".")] #[serde(rename = $name)] $variant,)*
-            /// A code of a newer server. Never written.
+            /// A code of a newer server. Only read, never written.
             #[serde(other, rename = "unknown")]
             Unknown,
         }
 
         impl ProblemCode {
-            /// All codes that are written.
+            /// All codes except `Unknown`.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The name on the wire.
@@ -29,13 +29,13 @@ macro_rules! problem_codes {
                 match self { $(Self::$variant => $name,)* Self::Unknown => "unknown" }
             }
 
-            /// The HTTP status it comes with.
+            /// The HTTP status of the response.
             #[must_use]
             pub fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* Self::Unknown => 500 }
             }
 
-            /// What it means, in a sentence or two.
+            /// The meaning of the code, in one or two sentences.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($meaning),+).trim_ascii(),)* Self::Unknown => "" }
@@ -55,31 +55,31 @@ problem_codes! {
     MethodNotAllowed = 405 "method_not_allowed";
     /// The body did not arrive within 30 seconds, or broke off.
     BodyMissing = 408 "body_missing";
-    /// Something with this name exists already.
+    /// A resource with this name exists already.
     AlreadyExists = 409 "already_exists";
     /// Clients cannot create this kind of agentable.
     NotCreatable = 409 "not_creatable";
-    /// There are as many as there may be: delete one first.
+    /// The limit of such resources is reached: delete one first.
     Full = 409 "full";
     /// The agent is the default agent of its kind and cannot be deleted.
     DefaultAgent = 409 "default_agent";
     /// The agent is not a default agent and cannot be reset.
     NoDefaultAgent = 409 "no_default_agent";
-    /// Something else uses it: change that first.
+    /// Another resource uses it: change that one first.
     InUse = 409 "in_use";
-    /// It was changed since the version that was given.
+    /// It was changed after the given version.
     StaleVersion = 409 "stale_version";
     /// The files of `jobs/agents` cannot be used; nothing was changed.
     UnreadableFiles = 409 "unreadable_files";
-    /// A run is open, which must end first.
+    /// A run is open and must end first.
     RunInProgress = 409 "run_in_progress";
     /// The run is over and can no longer be changed.
     InvalidState = 409 "invalid_state";
     /// The kind has no status `archived`.
     NotArchivable = 409 "not_archivable";
-    /// The agentable is archived and is not woken by check-ins.
+    /// The agentable is archived, so check-ins do not wake it.
     Archived = 409 "archived";
-    /// The kind is not woken by check-ins.
+    /// The kind does not support check-ins.
     NoCheckIns = 409 "no_check_ins";
     /// The user has no agent that writes feeds.
     NoFeedAgent = 409 "no_feed_agent";
@@ -87,7 +87,7 @@ problem_codes! {
     BodyTooLarge = 413 "body_too_large";
     /// The message is longer than allowed.
     MessageTooLarge = 413 "message_too_large";
-    /// The conversation is larger than what is read in one piece.
+    /// The conversation is larger than the limit for documents.
     TooLarge = 413 "too_large";
     /// The body is not sent as `application/json`.
     UnsupportedMediaType = 415 "unsupported_media_type";
@@ -103,7 +103,7 @@ problem_codes! {
     InvalidIdempotencyKey = 422 "invalid_idempotency_key";
     /// The idempotency key was used before, for another request.
     IdempotencyKeyReused = 422 "idempotency_key_reused";
-    /// Too many messages of the user are not read yet; `Retry-After` says when to try again.
+    /// Too many messages of the user are unread; `Retry-After` says when to try again.
     TooManyPending = 429 "too_many_pending";
     /// Too many event streams are open; `Retry-After` says when to try again.
     TooManyStreams = 429 "too_many_streams";
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_written_and_read_by_their_names() {
+    fn codes_round_trip_by_name() {
         for code in ProblemCode::ALL {
             let json = serde_json::to_string(code).unwrap();
             assert_eq!(json, format!("\"{code}\""));

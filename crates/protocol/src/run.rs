@@ -1,4 +1,4 @@
-//! Runs: one orchestrator execution each, over crashes and hand-overs.
+//! Runs: one execution each, across crashes and hand-overs.
 
 use houston_domain::id::RunId;
 use houston_domain::model::Usage;
@@ -12,6 +12,13 @@ use crate::schema;
 use crate::time::Time;
 
 /// A run.
+///
+/// ```json
+/// {"id": "run_0190…", "goal_id": "goal_0190…", "status": "message_sent", "attempt": 1, "iterations": 2,
+///  "usage": {"input_tokens": 900, "output_tokens": 40}, "cost": "0.0012", "unpriced_calls": 0, "model": "openai/gpt-5",
+///  "error": null, "stop_reason": null, "cancel_requested": false, "cancelled_by": null, "retry_at": null,
+///  "created_at": "2026-11-22T09:00:00.000Z", "started_at": "2026-11-22T09:00:00.020Z", "ended_at": "2026-11-22T09:00:07.120Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunResponse {
     #[schema(value_type = schema::RunId)]
@@ -21,26 +28,26 @@ pub struct RunResponse {
     pub owner: Owner,
     #[schema(value_type = schema::RunStatus)]
     pub status: RunStatus,
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub attempt: i32,
-    /// Model calls.
+    /// Number of model calls.
     pub iterations: i32,
     #[schema(value_type = schema::Usage)]
     pub usage: Usage,
-    /// What its model calls cost in US dollars, as far as that is known; null when nothing is, which is not 0.
+    /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
     #[schema(value_type = Option<schema::Decimal>)]
     pub cost: Option<Decimal>,
-    /// Model calls whose cost is not known.
+    /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
     /// The model that answered last, as `provider/model`.
     pub model: Option<String>,
-    /// Why it failed, or is tried again.
+    /// Why it failed or is retried.
     pub error: Option<RunError>,
-    /// What cut the run off, once it is over; null: its agent was done.
+    /// What stopped the run, once it has ended; null if its agent had finished.
     pub stop_reason: Option<String>,
-    /// Whether it was asked to stop.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
-    /// `user`, `interrupt`, `rollback`, or what ended the run.
+    /// `user`, `interrupt`, `rollback`, or what else ended the run.
     pub cancelled_by: Option<String>,
     /// When the next attempt is due.
     #[schema(value_type = Option<schema::Time>)]
@@ -53,46 +60,51 @@ pub struct RunResponse {
     pub ended_at: Option<Time>,
 }
 
-/// Why a run failed.
+/// Why a run failed: `{"code": "RATE_LIMITED", "message": "openai: slow down (HTTP 429)"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunError {
-    /// A model error code, as `RATE_LIMITED`.
+    /// A model error code, as in `RATE_LIMITED`.
     pub code: String,
-    /// The same for a person.
+    /// The error for people.
     pub message: Option<String>,
 }
 
-/// The model calls of a run. Calls whose answer was lost with their worker are not among them.
+/// The model calls of a run: `{"data": […]}`. Calls whose answer was lost in a crash are not included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ModelCallsResponse {
     pub data: Vec<ModelCallResponse>,
 }
 
 /// One model call.
+///
+/// ```json
+/// {"iteration": 1, "provider": "openai", "model": "gpt-5", "usage": {"input_tokens": 900, "output_tokens": 40},
+///  "cost": "0.0012", "cost_source": "list", "created_at": "2026-11-22T09:00:02.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ModelCallResponse {
-    /// From 1.
+    /// Number of the iteration, from 1.
     pub iteration: u32,
     pub provider: String,
     pub model: String,
     #[schema(value_type = schema::Usage)]
     pub usage: Usage,
-    /// In US dollars; null when nobody knows.
+    /// Cost in US dollars; null if unknown.
     #[schema(value_type = Option<schema::Decimal>)]
     pub cost: Option<Decimal>,
-    /// `provider` when it said so itself, `list` when its list of prices says so.
+    /// `provider` if the provider reported it, `list` if it was computed from the price list.
     pub cost_source: Option<String>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
-/// The runs that were asked to stop.
+/// The runs whose cancellation was requested: `{"data": [{"run_id": "run_0190…", "goal_id": "goal_0190…"}]}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CancelledRunsResponse {
     pub data: Vec<CancelledRunResponse>,
 }
 
-/// A run that was asked to stop.
+/// A run whose cancellation was requested: `{"run_id": "run_0190…", "goal_id": "goal_0190…"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CancelledRunResponse {
     #[schema(value_type = schema::RunId)]

@@ -1,5 +1,5 @@
-//! Shapes of the domain's types for the OpenAPI document. The domain knows no document, so its types are described
-//! here and named with `value_type` where they are used.
+//! Schemas of the domain's types for the OpenAPI document. The domain does not depend on utoipa, so its types are described
+//! here, and named with `value_type` where they are used.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ fn text() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
-/// `<prefix>_<32 hex digits>`; `prefix` is a regular expression.
+/// The schema of an id, `<prefix>_<32 hex digits>`; `prefix` is a regular expression.
 fn id(prefix: &str, example: &str) -> ObjectBuilder {
     let example = format!("{example}_019ab3c4d5e67f8091a2b3c4d5e6f708");
     text().pattern(Some(format!("^{prefix}_[0-9a-f]{{32}}$"))).examples([example])
@@ -45,7 +45,7 @@ fn anything(description: &str) -> ObjectBuilder {
 }
 
 described! {
-    /// An agentable under its kind: `goal_…`, `task_…`, `user_agent_…`.
+    /// An agentable, with its kind as prefix: `goal_…`, `task_…`, `user_agent_…`.
     AgentableId => text()
         .pattern(Some("^[a-z][a-z_]*_[0-9a-f]{32}$"))
         .examples(["goal_019ab3c4d5e67f8091a2b3c4d5e6f708"]);
@@ -73,63 +73,63 @@ described! {
     SessionId => id("session", "session");
     /// A compression.
     CompressionId => id("compression", "compression");
-    /// A long result of a tool.
+    /// A large tool result.
     ResultId => id("result", "result");
     /// An erasure.
     ErasureId => id("erasure", "erasure");
-    /// An API key: its record, not its secret.
+    /// An API key: the row, not the secret.
     ApiKeyId => id("key", "key");
     /// A check-in.
     CheckInId => id("check_in", "check_in");
-    /// Something in a stream: a message, a reasoning, a result.
+    /// A message, a reasoning or a tool result in a stream.
     EntityId => id("(msg|reasoning|result)", "msg");
 
-    /// The name of a step.
+    /// The name of a step, with the number of its iteration.
     StepName => text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]);
-    /// A point in time: RFC 3339, UTC, milliseconds.
+    /// An instant: RFC 3339, UTC, milliseconds.
     Time => text()
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples(["2026-11-22T09:00:00.000Z"]);
-    /// A decimal as text.
+    /// A decimal number as a string.
     Decimal => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
 
-    /// Who wrote a thread message; `system` is Houston, to its agent.
+    /// The author of a thread message; `system` is Houston, informing the agent.
     Source => one_of(&["user", "agent", "error", "system"]);
-    /// A message, or a tool at work.
+    /// A text message, or a tool cell, which displays a tool call.
     MessageType => one_of(&["text", "tool"]);
-    /// How far a user's message has come.
+    /// Processing status of a user's message.
     MessageStatus => one_of(&["pending", "processing", "answered", "failed"]);
-    /// How a run stands or ended.
+    /// The status of a run.
     RunStatus => one_of(&RUN_STATUSES);
-    /// What a message does to a run that is open.
+    /// What a message does to an open run.
     DoubleTexting => one_of(&["enqueue", "interrupt", "reject", "rollback"]);
     /// Why a session was closed.
     CompletionReason => one_of(&["session_timeout", "feed_generation_complete", "reset"]);
     /// Why a history was compressed.
     CompressionReason => one_of(&["budget", "context_length"]);
-    /// Who picked the agent that answers.
+    /// What picked the agent that answers.
     RoutedBy => one_of(&["rule", "model", "default"]);
-    /// How bad it is.
+    /// The severity of a health check.
     HealthStatus => one_of(&["ok", "warn", "red"]);
-    /// Whose turn an entry of the history is.
+    /// The author of a history entry.
     EntryRole => one_of(&["user", "assistant"]);
 
     /// One block of an entry: `text`, `tool_use`, `tool_result`, `thinking` or `opaque`.
     Block => anything("A block of the type `type`.")
         .property("type", one_of(&["text", "tool_use", "tool_result", "thinking", "opaque"]))
         .required("type");
-    /// A conversation as a document, as `export` writes it.
-    Conversation => anything("A conversation as a document: `export` writes it, `import` reads it.");
-    /// A conversation in numbers.
-    Statistics => anything("A conversation in numbers: runs, messages, tokens, costs.");
+    /// A conversation document, as `export` writes it.
+    Conversation => anything("A conversation document: `export` writes it, `import` reads it.");
+    /// Statistics of a conversation.
+    Statistics => anything("Statistics of a conversation: runs, messages, tokens, costs.");
     /// The runtime state of an agentable, with a diagnosis.
-    RuntimeState => anything("The lock, the run, what it waits for, and a diagnosis in plain words.");
-    /// What a model would be sent.
-    Prompt => anything("What a model would be sent, by parts and by sections.");
-    /// Which tools may be called.
-    Tools => anything("Every tool there is, whether it may be called, and why not.");
+    RuntimeState => anything("The lock, the run, what it waits for, and a diagnosis.");
+    /// The prompt of the next model call.
+    Prompt => anything("The prompt of the next model call, by parts and by sections.");
+    /// All tools, and whether they may be called.
+    Tools => anything("All tools, whether each may be called, and why not.");
     /// Metadata of a message.
-    MessageMetadata => anything("Metadata of a message: whatever the client gave, or details of a tool or an error.");
+    MessageMetadata => anything("Metadata of a message: client data, or details of a tool call or an error.");
 }
 
 macro_rules! described_as {
@@ -166,89 +166,98 @@ const RUN_STATUSES: [&str; 13] = [
     "dead_lettered",
 ];
 
-/// Tokens of model calls.
+/// Tokens and cost of model calls.
+///
+/// ```json
+/// {"input_tokens": 900, "output_tokens": 40, "cache_read_tokens": 700, "cache_write_tokens": 0, "reasoning_tokens": 0}
+/// ```
 #[derive(Debug, ToSchema)]
 pub struct Usage {
-    /// Sent, cached or not.
+    /// Tokens sent, cached or not.
     pub input_tokens: u64,
-    /// Received, including reasoning.
+    /// Tokens received, including reasoning.
     pub output_tokens: u64,
-    /// Of the input, served from the provider's cache.
+    /// Input tokens that were read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Of the input, written to the provider's cache.
+    /// Input tokens that were written to the provider's cache.
     pub cache_write_tokens: u64,
-    /// Of the output, spent on reasoning.
+    /// Output tokens that were spent on reasoning.
     pub reasoning_tokens: u64,
-    /// What it cost in US dollars, where that is not said beside it.
+    /// Cost in US dollars; absent where another field contains it.
     #[schema(value_type = Option<Decimal>)]
     pub cost: Option<Decimal>,
 }
 
 /// How a team picks the agent that answers.
+///
+/// ```json
+/// {"by": "rules", "rules": [{"when": {"prefix": "/translate"}, "agent_id": "agent_0190…"}]}
+/// ```
 #[derive(Debug, ToSchema)]
 pub struct Router {
-    /// `rules`: the first rule that holds; `model`: a model, by the descriptions of the agents.
+    /// `rules`: the first rule that matches; `model`: a model that reads the descriptions of the agents.
     #[schema(value_type = RouterKind)]
     pub by: RouterKind,
-    /// In the order in which they are tried; of a router by `rules`, 1 to 50.
+    /// The rules, in the order in which they are tried; a router by `rules` has 1 to 50.
     pub rules: Option<Vec<Rule>>,
 }
 
 described! {
-    /// Who picks the agent that answers.
+    /// How a router picks the agent that answers.
     RouterKind => one_of(&["rules", "model"]);
 }
 
-/// One rule of a router.
+/// A rule of a router: `{"when": {"contains": "invoice"}, "agent_id": "agent_0190…"}`.
 #[derive(Debug, ToSchema)]
 pub struct Rule {
-    /// When it holds.
+    /// The condition under which the agent is picked.
     pub when: Condition,
-    /// Who answers then.
+    /// The agent that is picked.
     #[schema(value_type = AgentId)]
     pub agent_id: AgentId,
 }
 
-/// What must be true of a message: all that is given. Upper and lower case are the same.
+/// A condition on a message: all given fields must match. Case is ignored. `{"contains": "please",
+/// "longer_than": 20}`.
 #[derive(Debug, ToSchema)]
 pub struct Condition {
-    /// It has this text somewhere.
+    /// The message contains this text.
     pub contains: Option<String>,
-    /// It begins with this text.
+    /// The message begins with this text.
     pub prefix: Option<String>,
-    /// This regular expression matches somewhere.
+    /// This regular expression matches in the beginning of the message.
     pub regex: Option<String>,
-    /// It has more characters than this.
+    /// The message has more characters than this.
     pub longer_than: Option<u32>,
 }
 
-/// What an agent changes in the limits of its kind: never more than those.
+/// The limits of its kind that an agent overrides; never above those. `{"max_iterations": 10}`.
 #[derive(Debug, ToSchema)]
 pub struct LimitChanges {
-    /// Model calls in one run.
+    /// Model calls of one run.
     pub max_iterations: Option<u32>,
     /// Turns in a row that ask for the same single tool.
     pub max_same_tool: Option<u32>,
-    /// Seconds one attempt may take.
+    /// Duration of one attempt, in seconds.
     pub max_duration_s: Option<u64>,
-    /// History entries of the open session.
+    /// Entries of the open session's history.
     pub max_history_entries: Option<u64>,
     /// Tokens the model may write in one answer.
     pub max_output_tokens: Option<u32>,
 }
 
-/// The lists of a profile.
+/// The lists of a profile: `{"facts": ["lives in Graz"], "preferences": [], …}`.
 #[derive(Debug, ToSchema)]
 pub struct ProfileLists {
-    /// Who they are.
+    /// Who the user is.
     pub facts: Vec<String>,
-    /// How they like things.
+    /// How they like things done.
     pub preferences: Vec<String>,
-    /// How they want to be talked with.
+    /// How they want to be addressed.
     pub communication_style: Vec<String>,
     /// What they care about.
     pub interests: Vec<String>,
-    /// What they want to reach.
+    /// What they want to achieve.
     pub aims: Vec<String>,
 }
 
@@ -269,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_names_are_names_of_the_domain() {
+    fn enum_names_exist_in_the_domain() {
         check::<houston_domain::message::Source, Source>();
         check::<houston_domain::message::MessageType, MessageType>();
         check::<houston_domain::message::MessageStatus, MessageStatus>();
@@ -284,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_has_the_pattern_of_its_schema() {
+    fn ids_match_the_pattern_of_their_schema() {
         let schema = serde_json::to_value(RunId::schema()).unwrap();
         assert_eq!(schema["pattern"], "^run_[0-9a-f]{32}$");
         let example: houston_domain::id::RunId =

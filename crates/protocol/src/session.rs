@@ -1,4 +1,4 @@
-//! Sessions, the history inside them, and what stands for the beginning of a long one.
+//! Sessions, history entries, large results and compressions.
 
 use houston_domain::history::{Block, Role};
 use houston_domain::id::{CompressionId, ResultId, RunId, SessionId};
@@ -12,6 +12,12 @@ use crate::schema;
 use crate::time::Time;
 
 /// A closed session.
+///
+/// ```json
+/// {"id": "session_0190…", "goal_id": "goal_0190…", "number": 1, "completion_reason": "session_timeout",
+///  "summary": "Booked a hotel.", "summary_source": "model", "pending": false, "message_count": 3, "token_count": 120,
+///  "first_position": 1, "last_position": 4, "started_at": "2026-11-22T09:00:00.000Z", "completed_at": "2026-11-22T09:05:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionResponse {
     #[schema(value_type = schema::SessionId)]
@@ -19,19 +25,20 @@ pub struct SessionResponse {
     #[serde(flatten)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub owner: Owner,
-    /// From 1.
+    /// Number of the session within its agentable, from 1.
     pub number: i32,
     #[schema(value_type = schema::CompletionReason)]
     pub completion_reason: CompletionReason,
     pub summary: String,
-    /// `model`; or `extract`: the beginning of what the user wrote.
+    /// `model`; or `extract`: cut from the beginning of what the user wrote.
     pub summary_source: String,
-    /// Whether summary and counts are still to be written.
+    /// Whether summary and counts are not written yet.
     pub pending: bool,
     pub message_count: Option<i32>,
     pub token_count: Option<i64>,
-    /// The positions of its first and last entry of the history.
+    /// Position of its first entry in the history.
     pub first_position: i64,
+    /// Position of its last entry in the history.
     pub last_position: i64,
     #[schema(value_type = schema::Time)]
     pub started_at: Time,
@@ -39,7 +46,12 @@ pub struct SessionResponse {
     pub completed_at: Time,
 }
 
-/// An entry of the history: what the model sees.
+/// An entry of the history, which the model reads.
+///
+/// ```json
+/// {"position": 3, "run_id": "run_0190…", "role": "assistant", "content": [{"type": "text", "text": "Hello"}],
+///  "created_at": "2026-11-22T09:00:02.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEntryResponse {
     pub position: i64,
@@ -53,7 +65,12 @@ pub struct HistoryEntryResponse {
     pub created_at: Time,
 }
 
-/// A part of a long result of a tool.
+/// A part of a large tool result.
+///
+/// ```json
+/// {"id": "result_0190…", "goal_id": "goal_0190…", "tool": "fetch", "call_id": "call_1", "bytes": 40000, "offset": 0,
+///  "content": "<html>…", "next_offset": 16384, "created_at": "2026-11-22T09:00:02.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResultPartResponse {
     #[schema(value_type = schema::ResultId)]
@@ -63,27 +80,34 @@ pub struct ResultPartResponse {
     pub owner: Owner,
     pub tool: String,
     pub call_id: String,
-    /// How long the whole is, in bytes.
+    /// Length of the whole result, in bytes.
     pub bytes: usize,
-    /// Where this part begins.
+    /// Byte at which this part begins.
     pub offset: usize,
     pub content: String,
-    /// Where the next part begins; null: this is the last.
+    /// Byte at which the next part begins; null for the last part.
     pub next_offset: Option<usize>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
-/// A compression: a summary that stands for the beginning of a session.
+/// A compression: a summary that replaces the beginning of a session.
+///
+/// ```json
+/// {"id": "compression_0190…", "run_id": "run_0190…", "session_position": 0, "through_position": 60,
+///  "summary": "They planned a trip.", "reason": "budget", "entries_before": 80, "entries_after": 21,
+///  "tokens_before": 41000, "tokens_after": 12000, "model": "openai/gpt-5-mini", "cost": "0.0004",
+///  "created_at": "2026-11-22T09:00:02.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CompressionResponse {
     #[schema(value_type = schema::CompressionId)]
     pub id: CompressionId,
     #[schema(value_type = schema::RunId)]
     pub run_id: RunId,
-    /// It stands for the entries of the history after this position…
+    /// The summary replaces the history entries after this position…
     pub session_position: i64,
-    /// … up to this one.
+    /// … up to and including this one.
     pub through_position: i64,
     pub summary: String,
     /// `budget` or `context_length`.
@@ -92,9 +116,9 @@ pub struct CompressionResponse {
     pub entries_after: usize,
     pub tokens_before: u64,
     pub tokens_after: u64,
-    /// The model that wrote it; null: it is an extract.
+    /// The model that wrote it, as `provider/model`; null for an extract.
     pub model: Option<String>,
-    /// In US dollars; null when nobody knows.
+    /// Cost in US dollars; null if unknown.
     #[schema(value_type = Option<schema::Decimal>)]
     pub cost: Option<Decimal>,
     #[schema(value_type = schema::Time)]

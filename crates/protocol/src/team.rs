@@ -9,6 +9,12 @@ use crate::schema;
 use crate::time::Time;
 
 /// A team.
+///
+/// ```json
+/// {"id": "team_0190…", "name": "Support", "kind": "goal", "description": "", "agents": ["agent_0190…"],
+///  "default_agent_id": "agent_0190…", "router": {"by": "model"}, "version": 1,
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TeamResponse {
     #[schema(value_type = schema::TeamId)]
@@ -18,12 +24,12 @@ pub struct TeamResponse {
     pub description: String,
     #[schema(value_type = Vec<schema::AgentId>)]
     pub agents: Vec<AgentId>,
-    /// The agent that answers when no rule holds, or the model cannot pick.
+    /// The agent that answers when no rule matches, or the model cannot pick one.
     #[schema(value_type = schema::AgentId)]
     pub default_agent_id: AgentId,
     #[schema(value_type = schema::Router)]
     pub router: Router,
-    /// Grows with each change.
+    /// Increases with each change.
     pub version: i64,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
@@ -31,22 +37,27 @@ pub struct TeamResponse {
     pub updated_at: Time,
 }
 
-/// Creates or changes a team. What is given is set; the rest stays. A new team must have `name`, `agents` and `router`.
+/// Creates or changes a team: given fields are set, others stay. A new team needs `name`, `agents` and `router`.
+///
+/// ```json
+/// {"name": "Support", "agents": ["agent_0190…"],
+///  "router": {"by": "rules", "rules": [{"when": {"prefix": "/bill"}, "agent_id": "agent_0190…"}]}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TeamSettingsRequest {
     /// 1 to 100 characters, unique in the tenant.
     pub name: Option<String>,
-    /// 2,000 bytes at most.
+    /// At most 2,000 bytes.
     pub description: Option<String>,
     /// 1 to 20 agents of one kind.
     #[schema(value_type = Option<Vec<schema::AgentId>>)]
     pub agents: Option<Vec<AgentId>>,
-    /// One of them; the first, if not given.
+    /// One of `agents`; the first if absent.
     #[schema(value_type = Option<schema::AgentId>)]
     pub default_agent_id: Option<AgentId>,
     #[schema(value_type = Option<schema::Router>)]
     pub router: Option<Router>,
-    /// Of a change: only if the team is of this version.
+    /// For a change: fails unless the team has this version.
     pub version: Option<i64>,
 }

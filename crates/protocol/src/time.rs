@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A point in time. Written with milliseconds in UTC; read with any offset and precision.
+/// An instant. Written as `"2026-11-22T09:00:00.000Z"`; read with any offset and precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub DateTime<Utc>);
 

@@ -1,4 +1,4 @@
-//! Users: the people agents work for.
+//! Users: the people that agents work for.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,11 @@ use crate::schema;
 use crate::time::Time;
 
 /// A user.
+///
+/// ```json
+/// {"id": "user_0190…", "external_id": "42", "name": "Ada", "time_zone": "Europe/London", "total_llm_cost": "0.0123",
+///  "unpriced_calls": 0, "user_agent_id": "user_agent_0190…", "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserResponse {
     #[schema(value_type = schema::UserId)]
@@ -21,16 +26,16 @@ pub struct UserResponse {
     /// The client's own id of the user, unique in the tenant.
     pub external_id: Option<String>,
     pub name: String,
-    /// An IANA name, as `Europe/Berlin`.
+    /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: String,
-    /// What all their model calls cost in US dollars, as far as that is known; null when nothing is.
+    /// Known cost of all their model calls, in US dollars; null if no cost is known.
     #[serde(default)]
     #[schema(value_type = Option<schema::Decimal>)]
     pub total_llm_cost: Option<Decimal>,
-    /// Model calls whose cost is not known.
+    /// Model calls whose cost is unknown.
     #[serde(default)]
     pub unpriced_calls: i32,
-    /// The agentables that were made with the user, by kind: `"user_agent_id": "user_agent_0190…"`.
+    /// The agentables that were created with the user, by kind: `"user_agent_id": "user_agent_0190…"`.
     #[serde(flatten)]
     pub made_with_user: BTreeMap<String, String>,
     #[schema(value_type = schema::Time)]
@@ -45,42 +50,51 @@ pub struct CreateUser {
     pub name: String,
     /// The client's own id of the user: 1 to 255 characters, unique in the tenant.
     pub external_id: Option<String>,
-    /// An IANA name, as `Europe/Berlin`; `UTC`, if not given.
+    /// An IANA name, as in `Europe/Berlin`; `UTC` if absent.
     pub time_zone: Option<String>,
 }
 
-/// Changes a user: what is given changes, the rest stays.
+/// Changes a user: given fields are set, others stay. `{"name": "Ada", "external_id": null}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateUser {
     /// 1 to 200 characters.
     pub name: Option<String>,
-    /// An IANA name, as `Europe/Berlin`.
+    /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: Option<String>,
-    /// 1 to 255 characters; null takes it away.
+    /// 1 to 255 characters; null removes it.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub external_id: Option<Option<String>>,
 }
 
-/// What a user's model calls cost.
+/// The cost of a user's model calls.
+///
+/// ```json
+/// {"user_id": "user_0190…", "total_llm_cost": "0.0123", "unpriced_calls": 0,
+///  "days": [{"day": "2026-11-22", "cost": "0.0123", "unpriced_calls": 0, "model_calls": 4}]}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserCostsResponse {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// In US dollars, as far as that is known; null when nothing is.
+    /// Known cost in US dollars; null if no cost is known.
     #[schema(value_type = Option<schema::Decimal>)]
     pub total_llm_cost: Option<Decimal>,
-    /// Model calls whose cost is not known.
+    /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
-    /// Those of the last 32 days on which models were called, newest first.
+    /// The days with model calls among the last 32 days, newest first.
     pub days: Vec<DayCostResponse>,
 }
 
-/// What a user's model calls cost on one day.
+/// The cost of a user's model calls on one day.
+///
+/// ```json
+/// {"day": "2026-11-22", "cost": "0.0123", "unpriced_calls": 0, "model_calls": 4}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DayCostResponse {
-    /// UTC.
+    /// The day in UTC.
     #[schema(value_type = String, format = Date)]
     pub day: NaiveDate,
     #[schema(value_type = Option<schema::Decimal>)]
@@ -89,7 +103,12 @@ pub struct DayCostResponse {
     pub model_calls: i32,
 }
 
-/// What is known of a user, in lists of short sentences.
+/// What is known about a user, in lists of short sentences.
+///
+/// ```json
+/// {"user_id": "user_0190…", "facts": ["lives in Graz"], "preferences": [], "communication_style": [], "interests": [],
+///  "aims": [], "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProfileResponse {
     #[schema(value_type = schema::UserId)]
@@ -97,23 +116,27 @@ pub struct ProfileResponse {
     #[serde(flatten)]
     #[schema(value_type = schema::ProfileLists)]
     pub profile: Profile,
-    /// Null until somebody writes it.
+    /// Null if the profile was never written.
     #[schema(value_type = Option<schema::Time>)]
     pub updated_at: Option<Time>,
 }
 
-/// Changes a profile: each list that is given replaces the one there was. 50 entries of 500 bytes at most.
+/// Changes a profile: each given list replaces the existing one. At most 50 entries of 500 bytes each.
+///
+/// ```json
+/// {"facts": ["lives in Graz"], "interests": []}
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateProfile {
-    /// Who they are.
+    /// Who the user is.
     pub facts: Option<Vec<String>>,
-    /// How they like things.
+    /// How they like things done.
     pub preferences: Option<Vec<String>>,
-    /// How they want to be talked with.
+    /// How they want to be addressed.
     pub communication_style: Option<Vec<String>>,
     /// What they care about.
     pub interests: Option<Vec<String>>,
-    /// What they want to reach.
+    /// What they want to achieve.
     pub aims: Option<Vec<String>>,
 }

@@ -1,4 +1,4 @@
-//! Ids and names inside a thread.
+//! Ids and step names inside a thread.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,19 +7,21 @@ use houston_domain::id::{MessageId, parse_prefixed};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The id of something in a thread. A tool call has the id of the message that shows it, so that it is the same
-/// in the stream and in the list of messages; what providers call it repeats from run to run.
+/// The id of a message, reasoning or tool result in a thread, as in `msg_019ab3c4d5e67f8091a2b3c4d5e6f708`.
+///
+/// A tool call has the id of the message that displays it, so that it has the same id in the stream and in the list of
+/// messages; the provider's ids of calls are not unique across runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntityId {
-    /// A thread message, or the tool call it shows: `msg_0190…`.
+    /// A thread message, or the tool call it displays: `msg_0190…`.
     Message(MessageId),
-    /// The reasoning that came before that message: `reasoning_0190…`.
+    /// The reasoning before that message: `reasoning_0190…`.
     Reasoning(MessageId),
-    /// What the call shown by that message returned: `result_0190…`.
+    /// The result of the tool call that the message displays: `result_0190…`.
     Result(MessageId),
 }
 
-/// A text that is no id of something in a thread.
+/// A text that is not an [`EntityId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of the form msg_, reasoning_ or result_<32 hex digits>")]
 pub struct InvalidEntityId;
@@ -59,7 +61,7 @@ impl<'de> Deserialize<'de> for EntityId {
     }
 }
 
-/// The name of a step: `iteration 3`.
+/// The name of a step, with the number of its iteration: `iteration 3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepName(pub u32);
 

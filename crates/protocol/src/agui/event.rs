@@ -1,4 +1,4 @@
-//! One event of a stream.
+//! The AG-UI events of a stream.
 
 use std::borrow::Cow;
 
@@ -13,20 +13,28 @@ use super::{
 };
 use crate::schema;
 
-/// When the event was committed, in milliseconds since 1970. Live text has none.
+/// When the event was committed, in milliseconds since 1970. Live text has no timestamp.
 pub type Timestamp = Option<i64>;
 
-/// One event, e.g. `{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_0190…","delta":"Hello"}`.
+/// One event of a stream.
+///
+/// ```json
+/// {"type": "TEXT_MESSAGE_CONTENT", "messageId": "msg_0190…", "delta": "Hello"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Event<'a> {
-    /// A run begins.
+    /// A run starts.
+    ///
+    /// ```json
+    /// {"type": "RUN_STARTED", "timestamp": 1763802000000, "threadId": "goal_0190…", "runId": "run_0190…", "protocolVersion": "1.0"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     RunStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<i64>)]
         timestamp: Timestamp,
-        /// The agentable, as `goal_0190…`.
+        /// The public id of the agentable, as in `goal_0190…`.
         #[schema(value_type = String)]
         thread_id: Cow<'a, str>,
         #[schema(value_type = schema::RunId)]
@@ -35,7 +43,13 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         protocol_version: Cow<'a, str>,
     },
-    /// A run ended, and did not fail.
+    /// A run ended without an error.
+    ///
+    /// ```json
+    /// {"type": "RUN_FINISHED", "timestamp": 1763802007120, "threadId": "goal_0190…", "runId": "run_0190…",
+    ///  "result": {"status": "message_sent", "cost": "0.0012"}, "outcome": {"type": "success"},
+    ///  "usage": [{"inputTokens": 900, "outputTokens": 40, "totalTokens": 940}]}
+    /// ```
     #[serde(rename_all = "camelCase")]
     RunFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,21 +65,29 @@ pub enum Event<'a> {
         usage: Option<[TokenUsage; 1]>,
     },
     /// A run failed.
+    ///
+    /// ```json
+    /// {"type": "RUN_ERROR", "timestamp": 1763802007120, "message": "The AI model is busy right now.", "code": "RATE_LIMITED"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     RunError {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<i64>)]
         timestamp: Timestamp,
-        /// What a person can read.
+        /// The error for people.
         #[schema(value_type = String)]
         message: Cow<'a, str>,
-        /// A model error code, as `RATE_LIMITED`, or the status of the run.
+        /// A model error code, as in `RATE_LIMITED`, or the status of the run.
         #[schema(value_type = String)]
         code: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<[TokenUsage; 1]>,
     },
-    /// A model call begins.
+    /// An iteration starts: a model call with the tool calls it asks for.
+    ///
+    /// ```json
+    /// {"type": "STEP_STARTED", "timestamp": 1763802000010, "stepName": "iteration 1"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     StepStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +96,11 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         step_name: StepName,
     },
-    /// A model call and the tools it asked for are over.
+    /// An iteration ended.
+    ///
+    /// ```json
+    /// {"type": "STEP_FINISHED", "timestamp": 1763802007100, "stepName": "iteration 1"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     StepFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +109,11 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         step_name: StepName,
     },
-    /// The agent begins a message.
+    /// A message of the agent starts.
+    ///
+    /// ```json
+    /// {"type": "TEXT_MESSAGE_START", "messageId": "msg_0190…", "role": "assistant"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     TextMessageStart {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +123,11 @@ pub enum Event<'a> {
         message_id: EntityId,
         role: Role,
     },
-    /// A piece of the message, never empty.
+    /// A piece of the message; never empty.
+    ///
+    /// ```json
+    /// {"type": "TEXT_MESSAGE_CONTENT", "messageId": "msg_0190…", "delta": "Hello"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     TextMessageContent {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +139,10 @@ pub enum Event<'a> {
         delta: Cow<'a, str>,
     },
     /// The message is complete.
+    ///
+    /// ```json
+    /// {"type": "TEXT_MESSAGE_END", "timestamp": 1763802007100, "messageId": "msg_0190…"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     TextMessageEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +153,11 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
     },
-    /// The model begins to think.
+    /// The model's reasoning starts.
+    ///
+    /// ```json
+    /// {"type": "REASONING_MESSAGE_START", "messageId": "reasoning_0190…", "role": "reasoning"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ReasoningMessageStart {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +167,11 @@ pub enum Event<'a> {
         message_id: EntityId,
         role: Role,
     },
-    /// A piece of what it thinks, never empty.
+    /// A piece of the reasoning; never empty.
+    ///
+    /// ```json
+    /// {"type": "REASONING_MESSAGE_CONTENT", "messageId": "reasoning_0190…", "delta": "The user wants"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ReasoningMessageContent {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +182,11 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         delta: Cow<'a, str>,
     },
-    /// It has thought.
+    /// The reasoning is complete.
+    ///
+    /// ```json
+    /// {"type": "REASONING_MESSAGE_END", "messageId": "reasoning_0190…"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ReasoningMessageEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,6 +196,11 @@ pub enum Event<'a> {
         message_id: EntityId,
     },
     /// The model calls a tool.
+    ///
+    /// ```json
+    /// {"type": "TOOL_CALL_START", "timestamp": 1763802003000, "toolCallId": "msg_0190…", "toolCallName": "create_note",
+    ///  "metadata": {"houston": {"call_id": "call_1"}}}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ToolCallStart {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,12 +208,16 @@ pub enum Event<'a> {
         timestamp: Timestamp,
         #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        /// The tool, as `create_note`.
+        /// The name of the tool, as in `create_note`.
         #[schema(value_type = String)]
         tool_call_name: Cow<'a, str>,
         metadata: Metadata<'a>,
     },
-    /// The arguments: a JSON object as text.
+    /// The arguments of the call: a JSON object as text.
+    ///
+    /// ```json
+    /// {"type": "TOOL_CALL_ARGS", "toolCallId": "msg_0190…", "delta": "{\"title\":\"Hotels\",\"content\":\"…\"}"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ToolCallArgs {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +228,11 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         delta: Cow<'a, str>,
     },
-    /// The call is complete.
+    /// The arguments are complete.
+    ///
+    /// ```json
+    /// {"type": "TOOL_CALL_END", "toolCallId": "msg_0190…"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ToolCallEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,7 +241,12 @@ pub enum Event<'a> {
         #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
     },
-    /// What the tool returned.
+    /// The result of the call.
+    ///
+    /// ```json
+    /// {"type": "TOOL_CALL_RESULT", "timestamp": 1763802003100, "messageId": "result_0190…", "toolCallId": "msg_0190…",
+    ///  "content": "saved", "role": "tool"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ToolCallResult {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,7 +262,12 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
     },
-    /// A task, which works in a run and a stream of its own.
+    /// A task was created. It has runs and an event stream of its own.
+    ///
+    /// ```json
+    /// {"type": "SUBAGENT_STARTED", "subagentRunId": "run_0190…", "name": "Look up trains", "parentToolCallId": "msg_0190…",
+    ///  "metadata": {"houston": {"task_id": "task_0190…"}}}
+    /// ```
     #[serde(rename_all = "camelCase")]
     SubagentStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,7 +275,7 @@ pub enum Event<'a> {
         timestamp: Timestamp,
         #[schema(value_type = schema::RunId)]
         subagent_run_id: RunId,
-        /// The task's title.
+        /// The title of the task.
         #[schema(value_type = String)]
         name: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,7 +283,11 @@ pub enum Event<'a> {
         parent_tool_call_id: Option<EntityId>,
         metadata: Metadata<'a>,
     },
-    /// The task is done, or works on beyond this run.
+    /// The task was completed, or continues beyond this run.
+    ///
+    /// ```json
+    /// {"type": "SUBAGENT_FINISHED", "subagentRunId": "run_0190…", "outcome": {"type": "success"}}
+    /// ```
     #[serde(rename_all = "camelCase")]
     SubagentFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,7 +297,11 @@ pub enum Event<'a> {
         subagent_run_id: RunId,
         outcome: SubagentOutcome,
     },
-    /// The task failed, or was cancelled.
+    /// The task failed or was cancelled.
+    ///
+    /// ```json
+    /// {"type": "SUBAGENT_ERROR", "subagentRunId": "run_0190…", "message": "cancelled by user", "code": "cancelled"}
+    /// ```
     #[serde(rename_all = "camelCase")]
     SubagentError {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,7 +314,12 @@ pub enum Event<'a> {
         #[schema(value_type = String)]
         code: Cow<'a, str>,
     },
-    /// A message that changes in place: this is all of it.
+    /// The complete current state of a message that changes in place.
+    ///
+    /// ```json
+    /// {"type": "ACTIVITY_SNAPSHOT", "messageId": "msg_0190…", "activityType": "houston.error",
+    ///  "content": {"text": "The AI model is busy right now.", "code": "RATE_LIMITED", "retryable": true}}
+    /// ```
     #[serde(rename_all = "camelCase")]
     ActivitySnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,7 +332,11 @@ pub enum Event<'a> {
         activity_type: Cow<'a, str>,
         content: Value,
     },
-    /// The thread as it is: a client replaces its messages with it.
+    /// The complete thread: a client replaces its messages with it.
+    ///
+    /// ```json
+    /// {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "msg_0190…", "role": "user", "content": "Plan a trip to Rome"}]}
+    /// ```
     #[serde(rename_all = "camelCase")]
     MessagesSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -255,7 +345,11 @@ pub enum Event<'a> {
         #[schema(value_type = Vec<SnapshotMessage>)]
         messages: Cow<'a, [SnapshotMessage]>,
     },
-    /// Something AG-UI has no word for.
+    /// A fact for which AG-UI has no event.
+    ///
+    /// ```json
+    /// {"type": "CUSTOM", "name": "houston.title.set", "value": {"title": "A trip to Rome"}}
+    /// ```
     #[serde(rename_all = "camelCase")]
     Custom {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,13 +358,14 @@ pub enum Event<'a> {
         #[serde(flatten)]
         fact: Fact<'a>,
     },
-    /// An event of a newer server. Never written.
+    /// An event of a newer server. Only read, never written.
     #[serde(other, skip_serializing)]
     Unknown,
 }
 
 impl Event<'static> {
-    /// Reads the data of a server-sent event. What cannot be read is [`Event::Unknown`]: newer servers say more.
+    /// Reads the data of a server-sent event. Data that cannot be read is [`Event::Unknown`]: it is of a
+    /// newer server.
     #[must_use]
     pub fn read(data: &str) -> Self {
         serde_json::from_str(data).unwrap_or(Self::Unknown)
@@ -278,7 +373,7 @@ impl Event<'static> {
 }
 
 impl Event<'_> {
-    /// Whether it ends a run.
+    /// Whether the event ends a run.
     #[must_use]
     pub fn ends_run(&self) -> bool {
         matches!(self, Self::RunFinished { .. } | Self::RunError { .. })
@@ -291,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    /// What the server writes, and a client must read back.
+    /// Events as the server writes them.
     fn written() -> [Value; 9] {
         let message = format!("msg_{:032x}", 7);
         let run = format!("run_{:032x}", 8);
@@ -323,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn events_round_trip() {
         for event in written() {
             let read: Event<'_> =
                 serde_json::from_value(event.clone()).unwrap_or_else(|e| panic!("{e}: {event}"));

@@ -1,4 +1,4 @@
-//! Facts of Houston's own, as `CUSTOM` events carry them.
+//! Facts that `CUSTOM` events carry.
 
 use std::borrow::Cow;
 
@@ -14,27 +14,58 @@ use utoipa::ToSchema;
 use crate::schema;
 use crate::time::Time;
 
-/// The `name` and the `value` of a `CUSTOM` event, e.g.
-/// `{"type":"CUSTOM","name":"houston.title.set","value":{"title":"A trip to Rome"}}`.
+/// The `name` and the `value` of a `CUSTOM` event.
+///
+/// ```json
+/// {"type": "CUSTOM", "name": "houston.title.set", "value": {"title": "A trip to Rome"}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "name", content = "value")]
 pub enum Fact<'a> {
-    /// A person, or Houston itself, posted a message.
+    /// A user or Houston posted a message.
+    ///
+    /// ```json
+    /// {"name": "houston.message.posted", "value": {"message": {"id": "msg_0190…", "source": "user", "message_type": "text",
+    ///  "content": "Plan a trip to Rome", "run_id": "run_0190…", "seq": 2, "created_at": "2026-11-22T09:00:00.000Z"}}}
+    /// ```
     #[serde(rename = "houston.message.posted")]
     MessagePosted { message: Box<PostedMessage<'a>> },
-    /// A worker begins to work on the run: the first attempt is 1.
+    /// A worker starts an attempt of the run; the first attempt is 1.
+    ///
+    /// ```json
+    /// {"name": "houston.attempt.started", "value": {"attempt": 1, "iteration": 1}}
+    /// ```
     #[serde(rename = "houston.attempt.started")]
     AttemptStarted { attempt: i32, iteration: u32 },
-    /// The attempt failed, and there will be another: the `attempt`th retry of at most `of`.
+    /// The attempt failed and will be retried: this is retry `attempt` of at most `of`.
+    ///
+    /// ```json
+    /// {"name": "houston.retry.scheduled", "value": {"attempt": 1, "of": 5, "retry_at": "2026-11-22T09:00:10.500Z",
+    ///  "code": "RATE_LIMITED", "message": "openai: slow down (HTTP 429)"}}
+    /// ```
     #[serde(rename = "houston.retry.scheduled")]
     RetryScheduled { attempt: i32, of: i32, retry_at: Time, code: Cow<'a, str>, message: Cow<'a, str> },
-    /// The worker stopped, and another takes the run over.
+    /// The worker is shutting down and released the run; another worker continues it.
+    ///
+    /// ```json
+    /// {"name": "houston.run.handed_over", "value": {"iteration": 2}}
+    /// ```
     #[serde(rename = "houston.run.handed_over")]
     HandedOver { iteration: u32 },
-    /// A model failed, and another was asked: both as `provider/model`.
+    /// A model failed and another one was called; both as `provider/model`.
+    ///
+    /// ```json
+    /// {"name": "houston.model.fallback", "value": {"from": "openai/gpt-5", "to": "anthropic/claude-sonnet",
+    ///  "code": "TIMEOUT", "message": "openai: no answer for 60 s"}}
+    /// ```
     #[serde(rename = "houston.model.fallback")]
     ModelFallback { from: Cow<'a, str>, to: Cow<'a, str>, code: Cow<'a, str>, message: Cow<'a, str> },
-    /// A team's router picked the agent that answers.
+    /// The router of a team picked the agent that answers.
+    ///
+    /// ```json
+    /// {"name": "houston.team.routed", "value": {"team_id": "team_0190…", "agent_id": "agent_0190…", "agent_name": "Travel",
+    ///  "by": "rule", "reason": "rule 1"}}
+    /// ```
     #[serde(rename = "houston.team.routed")]
     TeamRouted {
         #[schema(value_type = schema::TeamId)]
@@ -49,6 +80,11 @@ pub enum Fact<'a> {
         reason: Cow<'a, str>,
     },
     /// A session was closed.
+    ///
+    /// ```json
+    /// {"name": "houston.session.archived", "value": {"session_id": "session_0190…", "number": 1,
+    ///  "completion_reason": "session_timeout", "started_at": "2026-11-22T09:00:00.000Z", "completed_at": "2026-11-22T09:05:00.000Z"}}
+    /// ```
     #[serde(rename = "houston.session.archived")]
     SessionArchived {
         #[schema(value_type = schema::SessionId)]
@@ -61,7 +97,12 @@ pub enum Fact<'a> {
         #[schema(value_type = schema::Time)]
         completed_at: Time,
     },
-    /// The beginning of the context was replaced by a summary.
+    /// The beginning of the history was replaced by a summary.
+    ///
+    /// ```json
+    /// {"name": "houston.context.compressed", "value": {"reason": "budget", "entries_before": 80, "entries_after": 21,
+    ///  "tokens_before": 41000, "tokens_after": 12000, "model": "openai/gpt-5-mini"}}
+    /// ```
     #[serde(rename = "houston.context.compressed")]
     ContextCompressed {
         #[schema(value_type = schema::CompressionReason)]
@@ -70,17 +111,26 @@ pub enum Fact<'a> {
         entries_after: usize,
         tokens_before: u64,
         tokens_after: u64,
-        /// The model that summarised; without one, the summary is an extract.
+        /// The model that wrote the summary; absent for an extract.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         model: Option<Cow<'a, str>>,
     },
-    /// The agentable has a title.
+    /// Houston gave the agentable a title.
+    ///
+    /// ```json
+    /// {"name": "houston.title.set", "value": {"title": "A trip to Rome"}}
+    /// ```
     #[serde(rename = "houston.title.set")]
     TitleSet { title: Cow<'a, str> },
 }
 
-/// A message as `houston.message.posted` carries it.
+/// The message in a `houston.message.posted` event.
+///
+/// ```json
+/// {"id": "msg_0190…", "source": "user", "message_type": "text", "content": "Plan a trip to Rome", "run_id": "run_0190…",
+///  "seq": 2, "created_at": "2026-11-22T09:00:00.000Z"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PostedMessage<'a> {
     #[schema(value_type = schema::MessageId)]
@@ -96,7 +146,7 @@ pub struct PostedMessage<'a> {
     pub metadata: Option<Cow<'a, Value>>,
     #[schema(value_type = schema::RunId)]
     pub run_id: RunId,
-    /// Its position in the agentable's events.
+    /// Its position in the agentable's event stream.
     pub seq: i64,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,

@@ -1,4 +1,4 @@
-//! What Houston adds to AG-UI's events and messages.
+//! Houston's additions to AG-UI events and messages.
 
 use std::borrow::Cow;
 
@@ -10,40 +10,44 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// `{"houston": {…}}`: additions stand under their own name.
+/// Houston's additions, under a name of their own: `{"houston": {"is_error": true}}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Metadata<'a> {
     #[serde(default)]
     pub houston: HoustonMetadata<'a>,
 }
 
-/// The additions; each belongs to some events only.
+/// The additions. Each field occurs only in some events.
+///
+/// ```json
+/// {"call_id": "call_1", "is_error": true}
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HoustonMetadata<'a> {
-    /// Of a message that no agent wrote.
+    /// For a message that no agent wrote: its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Source>)]
     pub source: Option<Source>,
-    /// The message's own metadata.
+    /// The metadata of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::MessageMetadata>)]
     pub metadata: Option<Cow<'a, Value>>,
-    /// The model's own id of a tool call.
+    /// The provider's id of a tool call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub call_id: Option<Cow<'a, str>>,
-    /// Of a tool call that failed.
+    /// For a tool result: whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// The task a `SUBAGENT_STARTED` is about, as `task_0190…`: its events are under this id.
+    /// For `SUBAGENT_STARTED`: the task, as in `task_0190…`. Its own event stream has this id.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub task_id: Option<Cow<'a, str>>,
-    /// How the task ended; absent while it works.
+    /// How the task ended; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::RunStatus>)]
     pub status: Option<RunStatus>,
-    /// Of a message in a snapshot whose run was rolled back.
+    /// For a message of a snapshot: whether its run was rolled back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rolled_back: bool,
 }

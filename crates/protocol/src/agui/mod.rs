@@ -1,15 +1,15 @@
-//! The part of AG-UI 1.0 that Houston speaks. Optional fields are left out, never null; ids are unique in a thread.
+//! The part of AG-UI 1.0 that Houston uses. Optional fields are left out, never null; ids are unique within a thread.
 //!
 //! | what happens | events |
 //! |---|---|
 //! | a run | `RUN_STARTED` … `RUN_FINISHED` or `RUN_ERROR` |
 //! | a model call and its tools | `STEP_STARTED` … `STEP_FINISHED` |
 //! | a message of the agent | `TEXT_MESSAGE_START`, `TEXT_MESSAGE_CONTENT`…, `TEXT_MESSAGE_END` |
-//! | what the model thinks | `REASONING_MESSAGE_START`, `…_CONTENT`…, `…_END` |
+//! | the model's reasoning | `REASONING_MESSAGE_START`, `…_CONTENT`…, `…_END` |
 //! | a tool call | `TOOL_CALL_START`, `TOOL_CALL_ARGS`, `TOOL_CALL_END`, `TOOL_CALL_RESULT` |
 //! | a task | `SUBAGENT_STARTED`, then `SUBAGENT_FINISHED` or `SUBAGENT_ERROR` |
-//! | an error a user sees | `ACTIVITY_SNAPSHOT` of the type [`ERROR_ACTIVITY`] |
-//! | a text is taken back | `MESSAGES_SNAPSHOT` |
+//! | an error for the user | `ACTIVITY_SNAPSHOT` of the type [`ERROR_ACTIVITY`] |
+//! | partial text is taken back | `MESSAGES_SNAPSHOT` |
 //! | anything else | `CUSTOM`, see [`Fact`] |
 
 mod entity_id;
@@ -26,9 +26,9 @@ pub use self::metadata::{HoustonMetadata, Metadata};
 pub use self::run::{Outcome, RunResult, SubagentOutcome, TokenUsage};
 pub use self::snapshot::{Role, SnapshotContent, SnapshotMessage, ToolCall, ToolCallType, ToolFunction};
 
-/// The protocol version announced at the start of each run.
+/// The protocol version in `RUN_STARTED`.
 pub const PROTOCOL_VERSION: &str = "1.0";
 
-/// The type of the activity that a run's error message is: a client that knows it shows a countdown to the next
-/// attempt, and any other ignores it.
+/// The activity type of a run's error message. Clients that support it display a countdown to the next attempt; others
+/// ignore it.
 pub const ERROR_ACTIVITY: &str = "houston.error";

@@ -10,25 +10,30 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// Which of Houston's many ways to end a run it was.
+/// How a run ended: the `result` of `RUN_FINISHED`.
+///
+/// ```json
+/// {"status": "cancelled", "cancelled_by": "user", "stop_reason": "user", "cost": "0.0012"}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunResult<'a> {
     #[schema(value_type = schema::RunStatus)]
     pub status: RunStatus,
-    /// Who asked, of a cancelled one; after `rollback`, its messages are rolled back.
+    /// For a cancelled run: who requested it. After `rollback`, its messages are rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub cancelled_by: Option<Cow<'a, str>>,
-    /// What cut it off (a stop rule, `content_filter`, who cancelled it); left out when its agent was done.
+    /// What stopped the run (a stop rule, `content_filter`, who cancelled it); absent if its agent had
+    /// finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<Cow<'a, str>>,
-    /// What it cost in US dollars, as far as that is known.
+    /// Known cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Decimal>)]
     pub cost: Option<Decimal>,
 }
 
-/// How a run ended that did not fail: `{"type": "success"}`.
+/// The outcome of a run that did not fail: `{"type": "success"}` or `{"type": "cancelled"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Outcome {
@@ -36,17 +41,21 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// How a task's part in a run ended.
+/// The outcome of a task: `{"type": "success"}` or `{"type": "suspended"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SubagentOutcome {
-    /// It is done.
+    /// It was completed.
     Success,
-    /// It works on, beyond this run.
+    /// It continues beyond this run.
     Suspended,
 }
 
 /// Tokens of a run.
+///
+/// ```json
+/// {"inputTokens": 900, "outputTokens": 40, "totalTokens": 940, "cachedInputTokens": 700}
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
@@ -66,7 +75,7 @@ fn is_zero(tokens: &u64) -> bool {
 }
 
 impl TokenUsage {
-    /// The usage of a run; `None` when no model was called.
+    /// The usage of a run; `None` if no model was called.
     #[must_use]
     pub fn of(usage: &Usage) -> Option<[Self; 1]> {
         (*usage != Usage::default()).then(|| {

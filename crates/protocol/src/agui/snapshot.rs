@@ -1,4 +1,4 @@
-//! A thread as `MESSAGES_SNAPSHOT` shows it.
+//! The thread in a `MESSAGES_SNAPSHOT`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,25 +7,30 @@ use utoipa::ToSchema;
 use super::{EntityId, Metadata};
 use crate::schema;
 
-/// Who says something.
+/// The author of a message, as in `"assistant"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A person.
+    /// The user.
     User,
     /// The agent.
     Assistant,
-    /// Houston, to the agent.
+    /// Houston, informing the agent.
     System,
-    /// A tool, returning.
+    /// A tool result.
     Tool,
-    /// The model, thinking.
+    /// The model's reasoning.
     Reasoning,
     /// A message that changes in place.
     Activity,
 }
 
 /// One message of a snapshot.
+///
+/// ```json
+/// {"id": "msg_0190…", "role": "assistant", "toolCalls": [{"id": "msg_0190…", "type": "function",
+///  "function": {"name": "create_note", "arguments": "{}"}, "metadata": {"houston": {"call_id": "call_1"}}}]}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotMessage {
@@ -36,29 +41,34 @@ pub struct SnapshotMessage {
     pub content: Option<SnapshotContent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity_type: Option<String>,
-    /// The call of a tool: an assistant's message has one at most.
+    /// The tool call; a message of the assistant has at most one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<[ToolCall; 1]>,
-    /// The call that a tool's message answers.
+    /// For a tool result: the call it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::EntityId>)]
     pub tool_call_id: Option<EntityId>,
-    /// `{"houston": {"rolled_back": true}}` of what was rolled back.
+    /// `{"houston": {"rolled_back": true}}` if its run was rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata<'static>>,
 }
 
-/// What a message of a snapshot holds.
+/// The content of a message: a string, or a JSON object for an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum SnapshotContent {
     /// Markdown.
     Text(String),
-    /// The content of an activity.
+    /// The fields of an activity.
     Fields(Value),
 }
 
-/// A call of a tool.
+/// A tool call.
+///
+/// ```json
+/// {"id": "msg_0190…", "type": "function", "function": {"name": "create_note", "arguments": "{\"title\":\"Hotels\"}"},
+///  "metadata": {"houston": {"call_id": "call_1"}}}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCall {
     #[schema(value_type = schema::EntityId)]
@@ -69,24 +79,24 @@ pub struct ToolCall {
     pub metadata: Metadata<'static>,
 }
 
-/// AG-UI knows functions alone.
+/// The type of a tool call: AG-UI has only `"function"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallType {
     Function,
 }
 
-/// The tool that is called.
+/// The called tool: `{"name": "create_note", "arguments": "{\"title\":\"Hotels\"}"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolFunction {
-    /// Its name, as `create_note`.
+    /// The name of the tool.
     pub name: String,
-    /// A JSON object as text.
+    /// The arguments: a JSON object as text.
     pub arguments: String,
 }
 
 impl SnapshotMessage {
-    /// A message that holds text.
+    /// A message with text.
     #[must_use]
     pub fn text(id: EntityId, role: Role, content: String) -> Self {
         Self {
@@ -100,7 +110,7 @@ impl SnapshotMessage {
         }
     }
 
-    /// The text; `None` of calls and activities.
+    /// The text; `None` for tool calls and activities.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {

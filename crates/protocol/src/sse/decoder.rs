@@ -1,16 +1,16 @@
-//! Events from bytes cut anywhere, without I/O.
+//! The decoder: events from bytes that are cut anywhere.
 
-/// The longest event that is read, in bytes. Snapshots have 6 MiB at most; more is not Houston's stream.
+/// Maximum length of an event, in bytes. Snapshots have at most 6 MiB, so a longer event is not Houston's.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// One event, complete with its blank line. What was begun when the connection broke is never one.
+/// One complete event. An event that was interrupted by the end of the connection is never returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// The `id` field: where to resume after it, as `Last-Event-ID`.
+    /// The `id` field: the position to resume from, for `Last-Event-ID`.
     pub id: Option<String>,
     /// The `data` lines, joined by line feeds.
     pub data: String,
-    /// The `retry` field: how long to wait before a reconnection, in ms.
+    /// The `retry` field: how long to wait before reconnecting, in ms.
     pub retry_ms: Option<u64>,
 }
 
@@ -19,24 +19,33 @@ pub struct SseEvent {
 #[error("an event longer than 16 MiB")]
 pub struct TooLong;
 
-/// Finds the events in a stream of bytes. Each connection needs its own.
+/// Decodes the events in a stream of bytes. Each connection needs its own decoder.
 ///
 /// Lines may end in LF, CR or CRLF. Comments (heartbeats) and the `event` field are skipped.
+///
+/// ```
+/// use houston_protocol::sse::SseDecoder;
+///
+/// let mut decoder = SseDecoder::default();
+/// assert!(decoder.push(b"id: 7\nda")?.is_empty());
+/// assert_eq!(decoder.push(b"ta: {}\n\n")?[0].data, "{}");
+/// # Ok::<(), houston_protocol::sse::TooLong>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct SseDecoder {
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// The last line ended in CR: an LF that follows belongs to it.
+    /// Whether the last line ended in CR: a following LF belongs to it.
     after_cr: bool,
     open: SseEvent,
     has_data: bool,
 }
 
 impl SseDecoder {
-    /// Takes the next bytes and returns the events they complete.
+    /// Takes the next bytes and returns the events that they complete.
     ///
     /// # Errors
-    /// [`TooLong`] when an event exceeds 16 MiB; the decoder is of no use afterwards.
+    /// [`TooLong`] when an event exceeds 16 MiB; the decoder must not be used afterwards.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, TooLong> {
         let mut complete = Vec::new();
         if !bytes.is_empty() && std::mem::take(&mut self.after_cr) {
@@ -47,7 +56,7 @@ impl SseDecoder {
             let ended_by_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             if ended_by_cr {
-                // The LF that belongs to it may come with the next bytes.
+                // The LF of a CRLF may arrive with the next bytes.
                 self.after_cr = bytes.is_empty();
                 bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
             }
@@ -63,7 +72,7 @@ impl SseDecoder {
         if self.line.len() + self.open.data.len() > MAX_EVENT_BYTES { Err(TooLong) } else { Ok(complete) }
     }
 
-    /// Reads a line; a blank one completes the event.
+    /// Processes a line; a blank line completes the event.
     fn end_line(&mut self, line: &[u8]) -> Option<SseEvent> {
         if line.is_empty() {
             let event = std::mem::take(&mut self.open);
@@ -109,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_events_are_read_and_nothing_else() {
+    fn only_complete_events_are_returned() {
         let expected = [
             event(Some("7"), "{\"a\":\"ä\"}", Some(2000)),
             event(Some("7:12"), "b\n c", None),
@@ -120,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_matter_where_the_bytes_are_cut() {
+    fn bytes_may_be_cut_anywhere() {
         let (bytes, whole) = (STREAM.as_bytes(), read(&[STREAM.as_bytes()]));
         for first in 0..=bytes.len() {
             for second in first..=bytes.len() {
@@ -133,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_end_is_refused() {
+    fn endless_events_are_refused() {
         let mut decoder = SseDecoder::default();
         let refused = (0..40).find_map(|_| decoder.push(&[b'x'; 1 << 20]).err());
         assert_eq!(refused, Some(TooLong));
@@ -141,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(
+        fn encoded_events_are_decoded(
             events in proptest::collection::vec(("[0-9:rdf]{1,8}", any::<String>()), 0..8),
             cut in 1usize..40,
         ) {

@@ -1,15 +1,15 @@
-//! Events as bytes: `id:`, once `retry:`, one line of `data:`, a blank line; LF only.
+//! The encoder: each event is `id:`, once per connection `retry:`, one line of `data:`, and a blank line; LF only.
 
 use std::fmt::Display;
 use std::io::Write as _;
 
 use serde::Serialize;
 
-/// A comment of one line, which keeps a connection open. A blank line after it would end an event, and some clients
-/// would see an empty one.
+/// A comment line, which keeps a connection open. No blank line follows: it would end an event, and some clients would
+/// report an empty one.
 pub const HEARTBEAT: &[u8] = b":\n";
 
-/// Events that wait to be written.
+/// A buffer of encoded events that are not written yet.
 #[derive(Debug, Default)]
 pub struct SseEncoder {
     bytes: Vec<u8>,
@@ -17,19 +17,19 @@ pub struct SseEncoder {
 }
 
 impl SseEncoder {
-    /// The first event tells the client to wait `retry_ms` before it reconnects.
+    /// The first event asks the client to wait `retry_ms` before it reconnects.
     #[must_use]
     pub fn new(retry_ms: u32) -> Self {
         Self { bytes: Vec::new(), retry_ms: Some(retry_ms) }
     }
 
-    /// Appends one event. `id` has no line break; `data` becomes one line of JSON.
+    /// Appends an event. `id` must not contain a line break; `data` becomes one line of JSON.
     pub fn push(&mut self, id: impl Display, data: &impl Serialize) {
         let bytes = &mut self.bytes;
         if bytes.capacity() == 0 {
             bytes.reserve(256);
         }
-        // Writing to memory and numbers, strings and ids as JSON: neither fails.
+        // Writing to memory does not fail, nor does serializing numbers, strings and ids.
         let _ = writeln!(bytes, "id: {id}");
         if let Some(ms) = self.retry_ms.take() {
             let _ = writeln!(bytes, "retry: {ms}");
@@ -39,19 +39,19 @@ impl SseEncoder {
         bytes.extend_from_slice(b"\n\n");
     }
 
-    /// How many bytes wait.
+    /// Number of buffered bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether no bytes wait.
+    /// Whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Takes the bytes that wait. The buffer is given away with them: an idle stream holds no memory.
+    /// Takes the buffered bytes with their allocation, so that an idle stream holds no memory.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_of_data_and_retry_comes_once() {
+    fn events_have_one_data_line_and_retry_is_sent_once() {
         let mut encoder = SseEncoder::new(2_000);
         encoder.push("3", &"a\n\nb");
         encoder.push("4:12", &"c");

@@ -1,6 +1,6 @@
-//! Server-sent events (`text/event-stream`): the encoder the API writes with, the decoder clients read with.
+//! Server-sent events (`text/event-stream`): the encoder of the API and the decoder of its clients.
 //!
-//! One event on the wire, with `id` (where to resume), once per connection `retry` (ms), and one line of JSON:
+//! One event has an `id` (the position to resume from), once per connection a `retry` (ms), and one line of JSON:
 //!
 //! ```text
 //! id: 7:12
