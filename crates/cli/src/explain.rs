@@ -1,11 +1,11 @@
-//! What the engine would do with an agentable, for the API and for commands: the same setups as a worker of this
-//! process, or, where none runs, as one with these settings would have.
+//! Explains what the engine would do with an agentable (its prompt, its tools), for the API and for commands. Uses the
+//! setups of this process's worker, or builds the same ones from the settings.
 
 use std::sync::Arc;
 
-use houston_api::{Explain, Question, Unexplained};
+use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
-use houston_engine::prompt::preview::{Preview, ToolShown, preview, tools};
+use houston_engine::prompt::preview::{Preview, ToolStatus, preview, tools};
 use houston_engine::{Config as EngineConfig, SetupError, Setups};
 use houston_store::Store;
 use houston_store::agentable::Agentable;
@@ -17,16 +17,16 @@ use crate::commands::Failure;
 use crate::config::{Loaded, Settings};
 use crate::models::{self, Models};
 
-/// Asks nobody: it looks at what a run would be given.
+/// Computes prompts and tool lists without calling a model.
 pub(crate) struct Explainer {
     store: Store,
     loaded: Loaded,
     registry: Registry,
-    /// Made when they are first needed: a server that only serves asks no provider whether it is there.
+    /// Built when first needed, so that a server without a worker does not look for providers.
     setups: OnceCell<Setups>,
 }
 
-/// The engine's share of the settings.
+/// The engine's part of the settings.
 pub(crate) fn engine_config(settings: &Settings) -> EngineConfig {
     let orchestrator = &settings.orchestrator;
     EngineConfig {
@@ -50,7 +50,7 @@ impl Explainer {
         Self { store, loaded, registry, setups: OnceCell::new() }
     }
 
-    /// With the models that a worker of this process asks.
+    /// Uses the models of this process's worker.
     pub(crate) fn with_models(self, models: &Models) -> Result<Self, Failure> {
         let setups = self.set_up(models).map_err(|error| Failure::Usage(error.into()))?;
         Ok(Self { setups: OnceCell::new_with(Some(setups)), ..self })
@@ -68,41 +68,41 @@ impl Explainer {
         )
     }
 
-    async fn setups(&self) -> Result<&Setups, Unexplained> {
+    async fn setups(&self) -> Result<&Setups, ExplainError> {
         let make = || async {
-            let models = models::build(&self.loaded).await.map_err(unexplained)?;
-            self.set_up(&models).map_err(unexplained)
+            let models = models::build(&self.loaded).await.map_err(setup_failed)?;
+            self.set_up(&models).map_err(setup_failed)
         };
         self.setups.get_or_try_init(make).await
     }
 
     /// What a model would be sent now.
-    pub(crate) async fn prompt(&self, agentable: &Agentable) -> Result<Preview, Unexplained> {
+    pub(crate) async fn prompt(&self, agentable: &Agentable) -> Result<Preview, ExplainError> {
         let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
         Ok(preview(&self.store, setups, config, agentable, SystemClock.now()).await?)
     }
 
-    /// Every tool there is, and whether it may be called.
-    pub(crate) async fn tools(&self, agentable: &Agentable) -> Result<Vec<ToolShown>, Unexplained> {
+    /// Every registered tool, and whether the agentable may call it.
+    pub(crate) async fn tools(&self, agentable: &Agentable) -> Result<Vec<ToolStatus>, ExplainError> {
         let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
         Ok(tools(&self.store, setups, config, agentable, &self.registry).await?)
     }
 
-    /// The same for the API.
+    /// As the function that the API takes.
     pub(crate) fn explain(self) -> Explain {
         let explainer = Arc::new(self);
-        Explain::by(move |question, agentable| {
+        Explain::new(move |topic, agentable| {
             let explainer = Arc::clone(&explainer);
             Box::pin(async move {
-                Ok(match question {
-                    Question::Prompt => json!(explainer.prompt(&agentable).await?),
-                    Question::Tools => json!({"data": explainer.tools(&agentable).await?}),
+                Ok(match topic {
+                    ExplainTopic::Prompt => json!(explainer.prompt(&agentable).await?),
+                    ExplainTopic::Tools => json!({"data": explainer.tools(&agentable).await?}),
                 })
             })
         })
     }
 }
 
-fn unexplained(error: impl std::error::Error + Send + Sync + 'static) -> Unexplained {
-    Unexplained::SetUp(Box::new(error))
+fn setup_failed(error: impl std::error::Error + Send + Sync + 'static) -> ExplainError {
+    ExplainError::SetUp(Box::new(error))
 }

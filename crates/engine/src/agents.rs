@@ -1,4 +1,4 @@
-//! The agents of tenants, set up as runs meet them: with their texts, tools and limits, and the model they name.
+//! Setups of the agents that tenants create: their texts, tools, limits and models. Built when a run needs them, and cached.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -11,50 +11,50 @@ use houston_store::serving::ServingAgent;
 use houston_tools::Registry;
 
 use crate::config::Config;
-use crate::engine::{Setup, put_together};
+use crate::engine::{Setup, build_setup};
 use crate::rules::RuleRunner;
 
-/// Makes the model of a name (`provider/model`, a provider alone, several with commas between them). One that cannot
-/// be used fails each of its calls, and says why.
+/// Creates a model from its name: `provider/model`, a provider alone, or several separated by commas. A model that cannot be
+/// used fails each call with the reason.
 pub type MakeModel = Arc<dyn Fn(String) -> BoxFuture<'static, Arc<dyn Model>> + Send + Sync>;
 
 /// The use case whose model picks the agents of teams.
 pub const ROUTING: &str = "routing";
 
-/// Agents, teams and models that are kept; one more, and all are made anew.
-const MOST_KEPT: usize = 1_000;
+/// Entries of one cache; one more empties it.
+const MAX_CACHED: usize = 1_000;
 
-/// What was made, by what it was made of.
-pub(crate) struct Kept<K, V>(Mutex<HashMap<K, V>>);
+/// A cache that is emptied when it is full.
+pub(crate) struct Cache<K, V>(Mutex<HashMap<K, V>>);
 
-impl<K: Eq + Hash, V: Clone> Kept<K, V> {
+impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(HashMap::new()))
     }
 
-    pub(crate) fn get(&self, key: &K, is_fresh: impl Fn(&V) -> bool) -> Option<V> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(key).filter(|kept| is_fresh(kept)).cloned()
+    pub(crate) fn get(&self, key: &K, is_current: impl Fn(&V) -> bool) -> Option<V> {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        values.get(key).filter(|value| is_current(value)).cloned()
     }
 
-    pub(crate) fn put(&self, key: K, made: V) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST_KEPT {
-            kept.clear();
+    pub(crate) fn put(&self, key: K, value: V) {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if values.len() >= MAX_CACHED {
+            values.clear();
         }
-        kept.insert(key, made);
+        values.insert(key, value);
     }
 }
 
-/// What agents are set up from, and those that are.
+/// Builds and caches the setups of agents.
 pub(crate) struct Agents {
     tools: Registry,
-    /// By use case.
+    /// The models of use cases.
     models: BTreeMap<String, Arc<dyn Model>>,
     make_model: MakeModel,
-    by_name: Kept<String, Arc<dyn Model>>,
-    /// Each of one version.
-    set_up: Kept<AgentId, (i64, Arc<Setup>)>,
+    by_name: Cache<String, Arc<dyn Model>>,
+    /// With the agent's version that it was built from.
+    set_up: Cache<AgentId, (i64, Arc<Setup>)>,
     pub(crate) rules: RuleRunner,
 }
 
@@ -64,11 +64,11 @@ impl Agents {
         models: BTreeMap<String, Arc<dyn Model>>,
         make_model: MakeModel,
     ) -> Self {
-        let (by_name, set_up, rules) = (Kept::new(), Kept::new(), RuleRunner::default());
+        let (by_name, set_up, rules) = (Cache::new(), Cache::new(), RuleRunner::default());
         Self { tools, models, make_model, by_name, set_up, rules }
     }
 
-    /// The model that serves a use case, or those that stand in its place.
+    /// The model of a use case; or, where an agent names models instead of a use case, that model.
     pub(crate) async fn serving(&self, use_case: &str) -> Arc<dyn Model> {
         match self.models.get(use_case) {
             Some(model) => Arc::clone(model),
@@ -76,30 +76,30 @@ impl Agents {
         }
     }
 
-    /// The model of a name, made when it is first asked for.
+    /// The model of this name, created at its first use.
     async fn named(&self, name: &str) -> Arc<dyn Model> {
-        if let Some(known) = self.by_name.get(&name.to_owned(), |_| true) {
-            return known;
+        if let Some(cached) = self.by_name.get(&name.to_owned(), |_| true) {
+            return cached;
         }
-        let made = (self.make_model)(name.to_owned()).await;
-        tracing::debug!(name, model = %made.description(), "a model that an agent names");
-        self.by_name.put(name.to_owned(), Arc::clone(&made));
-        made
+        let model = (self.make_model)(name.to_owned()).await;
+        tracing::debug!(name, model = %model.description(), "created a model that an agent names");
+        self.by_name.put(name.to_owned(), Arc::clone(&model));
+        model
     }
 
-    /// `agent`, whose kind is set up as `kind`, as runs need it.
+    /// The setup of `agent`, whose kind has the setup `kind`.
     pub(crate) async fn set_up(
         &self,
         kind: &Arc<Setup>,
         agent: &ServingAgent,
         config: &Config,
     ) -> Arc<Setup> {
-        if let Some((_, known)) = self.set_up.get(&agent.id, |(version, _)| *version == agent.version) {
-            return known;
+        if let Some((_, cached)) = self.set_up.get(&agent.id, |(version, _)| *version == agent.version) {
+            return cached;
         }
         let bounds = (!agent.follows_file).then_some(config.limits);
         let mut agent_type = agent.settings.applied_to(&kind.agent_type, bounds);
-        // During a roll-out, workers of two ages serve the same agents.
+        // During a roll-out, workers of two versions serve the same agents.
         agent_type.tools.retain(|tool| {
             let known = self.tools.get(tool).is_some();
             if !known {
@@ -115,8 +115,8 @@ impl Agents {
         let setup = if agent_type == kind.agent_type && Arc::ptr_eq(&model, &kind.model) {
             Arc::clone(kind)
         } else {
-            // All its tools are known: see above.
-            match put_together(agent_type, model, config, &self.tools) {
+            // Cannot fail: tools that do not exist were removed above.
+            match build_setup(agent_type, model, config, &self.tools) {
                 Ok(setup) => Arc::new(setup),
                 Err(_) => Arc::clone(kind),
             }

@@ -1,4 +1,5 @@
-//! Committing steps: until they are in, or the lock is lost.
+//! Committing steps, with retries until a step is committed or the lock is lost, and sending the hints and events that
+//! follow a commit.
 
 use std::time::Duration;
 
@@ -10,29 +11,31 @@ use houston_domain::tool_call::{Record, ToolResponse};
 use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
 use houston_store::record::{FencedTx, Owner};
-use houston_store::step::{Commit, Done, NewMessage, Step, RunTransition};
+use houston_store::step::{Commit, Done, NewMessage, RunTransition, Step};
 use houston_store::sweep::Due;
 use houston_store::task::NewTask;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::context::RunDriver;
 use crate::engine::Engine;
 use crate::error::Interrupted;
 use crate::holder::Holder;
+use crate::run_driver::RunDriver;
 
-/// A record of a call, with the id its row will have.
+/// A tool call that writes a row of Houston's own tables, before the row is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorded {
+pub(crate) struct PendingRecord {
+    /// The id of the tool call.
     pub(crate) call: String,
+    /// The id the row will have.
     pub(crate) id: Uuid,
     pub(crate) record: Record,
-    /// What `record` asks for, when it is a task.
+    /// The task that `record` asks for, if it asks for one.
     pub(crate) task: Option<NewTask>,
 }
 
 impl RunDriver<'_> {
-    /// A step with nothing in it yet but the changes of model that nobody was told of.
+    /// A new step. It contains only the events of model fallbacks that no step has reported yet.
     pub(crate) fn step(&mut self, usage: Usage, then: RunTransition) -> Step {
         Step {
             write: self.engine.ids.next(),
@@ -52,26 +55,30 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Commits a step, however often the connection breaks.
+    /// Commits a step, with retries while Postgres is unreachable.
+    ///
+    /// # Errors
+    /// [`Interrupted::Landed`] when an earlier attempt had committed it, [`Interrupted::Lost`] when the lock or the lease is
+    /// lost, [`Interrupted::Store`] when Postgres refuses.
     pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Interrupted> {
         self.count_iteration(&mut step);
-        self.settle_error(&mut step);
+        self.settle_error_message(&mut step);
         step.call = self.call.take();
         let mut pause = Duration::from_millis(20);
         loop {
             match self.engine.store.commit(&self.claimed.fence, &step).await {
                 Ok(Commit::Done(done)) => return Ok(self.committed(&step, done)),
-                Ok(Commit::Landed) => return Err(Interrupted::Landed),
+                Ok(Commit::AlreadyCommitted) => return Err(Interrupted::Landed),
                 Err(error) if error.is_transient() => self.wait_for_postgres(&error, &mut pause).await?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Writes the records in a transaction under the fence and returns it open, with what the model reads.
+    /// Writes the records in a transaction behind the fence. Returns the open transaction, and the tool result of each call.
     pub(crate) async fn record(
         &self,
-        records: &[Recorded],
+        records: &[PendingRecord],
     ) -> Result<(FencedTx, Vec<(String, ToolResponse)>), Interrupted> {
         let mut pause = Duration::from_millis(20);
         loop {
@@ -85,7 +92,7 @@ impl RunDriver<'_> {
 
     async fn try_record(
         &self,
-        records: &[Recorded],
+        records: &[PendingRecord],
     ) -> houston_store::Result<(FencedTx, Vec<(String, ToolResponse)>)> {
         let claimed = &self.claimed;
         let owner = Owner {
@@ -96,7 +103,7 @@ impl RunDriver<'_> {
         };
         let mut tx = self.engine.store.begin_fenced(&claimed.fence).await?;
         let mut responses = Vec::with_capacity(records.len());
-        for Recorded { call, id, record, task } in records {
+        for PendingRecord { call, id, record, task } in records {
             let response = match (record, task) {
                 (_, Some(task)) => tx.create_task(owner, task, &self.engine.config.tasks).await?,
                 (Record::ScheduleCheckIn(wanted), _) => {
@@ -110,18 +117,18 @@ impl RunDriver<'_> {
         Ok((tx, responses))
     }
 
-    /// Commits a step in the transaction of its records; when that breaks, does both again unless they are in. The step
-    /// tells what came of the records: when something else comes of them then, it is given up, and another attempt begins
-    /// where this one did.
+    /// Commits a step in the transaction of its records. When the connection breaks, writes the records and commits again,
+    /// unless both were committed. The step's entries and events contain the results of the records, so a repetition with
+    /// other results than `succeeded_before` is an error: the run is released and continues from its last commit.
     pub(crate) async fn commit_recorded(
         &mut self,
         tx: FencedTx,
-        records: &[Recorded],
-        recorded: &[bool],
+        records: &[PendingRecord],
+        succeeded_before: &[bool],
         mut step: Step,
     ) -> Result<Done, Interrupted> {
         self.count_iteration(&mut step);
-        self.settle_error(&mut step);
+        self.settle_error_message(&mut step);
         step.call = self.call.take();
         let (mut open, mut pause) = (tx, Duration::from_millis(20));
         loop {
@@ -129,10 +136,10 @@ impl RunDriver<'_> {
             let broken = match open.commit(&step).await {
                 Ok(Commit::Done(done)) => {
                     houston_faults::fault!("C20")?;
-                    self.ring_tasks(&step, records);
+                    self.send_task_hints(&step, records);
                     return Ok(self.committed(&step, done));
                 }
-                Ok(Commit::Landed) => return Err(Interrupted::Landed),
+                Ok(Commit::AlreadyCommitted) => return Err(Interrupted::Landed),
                 Err(error) => error,
             };
             if !broken.is_transient() {
@@ -140,18 +147,21 @@ impl RunDriver<'_> {
             }
             self.wait_for_postgres(&broken, &mut pause).await?;
             let (fence, write) = (self.claimed.fence, step.write);
-            if self.retrying(|store| Box::pin(async move { store.has_landed(&fence, write).await })).await? {
+            if self
+                .retrying(|store| Box::pin(async move { store.was_committed(&fence, write).await }))
+                .await?
+            {
                 return Err(Interrupted::Landed);
             }
             let (again, responses) = self.record(records).await?;
-            if succeeded(&responses) != recorded {
+            if succeeded(&responses) != succeeded_before {
                 return Err(broken.into());
             }
             open = again;
         }
     }
 
-    /// An iteration counts when the step closes it.
+    /// Sets the step's count of iterations: the open one counts if the step closes it.
     pub(crate) fn count_iteration(&self, step: &mut Step) {
         let closes = match &step.transition {
             RunTransition::Continue { event, .. } => event.is_some(),
@@ -161,12 +171,12 @@ impl RunDriver<'_> {
         step.iterations = self.open_step - u32::from(!closes);
     }
 
-    /// Tells streams and the state machine what was committed.
+    /// Handles a successful commit: publishes its events, sends hints, and passes the messages it read to the state machine.
     pub(crate) fn committed(&mut self, step: &Step, done: Done) -> Done {
         let agentable = self.claimed.fence.agentable;
         let closed = match &step.transition {
             RunTransition::Continue { event, .. } => event.as_ref(),
-            RunTransition::Complete { go_on, .. } if done.went_on => Some(go_on),
+            RunTransition::Complete { continue_event, .. } if done.continued => Some(continue_event),
             _ => None,
         };
         if let Some(Event::StepFinished { next_message_id, .. }) = closed {
@@ -174,13 +184,13 @@ impl RunDriver<'_> {
             self.open_step += 1;
         }
         if done.cancel_seq.is_some() {
-            self.entered.live.cancel.cancel();
+            self.registration.live.cancel.cancel();
         }
         self.engine.bus.publish(agentable, Live::Committed(done.events.clone()));
         if done.opened || matches!(step.transition, RunTransition::Release { .. }) {
             self.engine.hints.send(self.lane(), Hint::run(agentable));
         }
-        self.engine.ring_next(self.holder, &done.waiting);
+        self.engine.send_hints(self.holder, &done.waiting);
         self.nudge_parent(step);
         if !done.read.is_empty() {
             self.run.on_messages(done.read.iter().map(|read| read.clone().signed(&self.mark)).collect());
@@ -188,22 +198,23 @@ impl RunDriver<'_> {
         done
     }
 
+    /// The lane of the run's hints.
     pub(crate) fn lane(&self) -> Lane {
         self.setup.agent_type.urgency.into()
     }
 }
 
-/// Which of the records were made.
+/// For each response, whether the call succeeded.
 pub(crate) fn succeeded(responses: &[(String, ToolResponse)]) -> Vec<bool> {
     responses.iter().map(|(_, response)| matches!(response, ToolResponse::Success { .. })).collect()
 }
 
 impl Engine {
-    /// Rings for those who have waited for a place of their user's.
-    pub(crate) fn ring_next(&self, holder: &Holder, waiting: &[Due]) {
+    /// Sends hints for agentables that waited because their user had `fairness.max_running` runs.
+    pub(crate) fn send_hints(&self, holder: &Holder, waiting: &[Due]) {
         for next in waiting {
             let urgency = self.setup(&next.kind).map(|setup| setup.agent_type.urgency).unwrap_or_default();
-            (holder.ring)(urgency.into(), Hint::run(next.agentable));
+            (holder.send_hint)(urgency.into(), Hint::run(next.agentable));
         }
     }
 }
@@ -213,8 +224,8 @@ fn fallback(Switch { from, to, code, message }: Switch) -> Event {
     Event::ModelFallback { from: from.to_string(), to: to.to_string(), code, message }
 }
 
-/// Adds the event that a message was sent, and the message.
-pub(crate) fn send(step: &mut Step, id: MessageId, content: String, metadata: Value) {
+/// Adds an agent's message and its event to a step.
+pub(crate) fn add_message(step: &mut Step, id: MessageId, content: String, metadata: Value) {
     step.messages.push(NewMessage {
         id,
         event: step.events.len(),

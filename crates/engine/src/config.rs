@@ -1,4 +1,4 @@
-//! The engine's share of `jobs/orchestrator.toml`.
+//! The engine's settings, from `jobs/orchestrator.toml` and `jobs/teams.toml`. Reasons for the values are in these files.
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
@@ -11,102 +11,102 @@ use houston_domain::team::{RuleLimits, TeamLimits};
 use houston_domain::tool_result::ResultLimits;
 use serde::{Deserialize, Serialize};
 
-/// How runs are driven.
+/// Settings for driving runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// The bounds of a run, before its agent type changes them.
+    /// Limits of a run, before its agent type overrides them.
     pub limits: Limits,
-    /// What may be spent.
+    /// Budgets, in US dollars.
     pub budget: Budget,
-    /// What enters the prompt and the history.
+    /// Limits of prompt and history.
     pub context: ContextConfig,
-    /// How many tasks there may be.
+    /// Limits of tasks.
     pub tasks: TaskLimits,
-    /// How many check-ins, and when.
+    /// Limits of check-ins.
     pub check_ins: CheckInLimits,
-    /// Retries across attempts.
+    /// Retries of runs after failures.
     pub delayed: DelayedRetry,
-    /// Workers that die in a row with a run, without a committed step between, before its message is given up.
+    /// Deaths of workers in a row, without a committed step between, after which a message is given up.
     pub max_crashes: i32,
-    /// Claims in a row without a committed step before a message is given up, whatever became of the workers.
+    /// Claims in a row without a committed step after which a message is given up, even if no worker died.
     pub max_claims: i32,
-    /// How long such a message waits for a worker that was taken for dead and lives, in ms.
+    /// Milliseconds such a message waits for a worker that was taken for dead but is alive.
     pub doubt_ms: u64,
-    /// How long a model call, or tools that may be repeated, may go on once the process was told to stop, in ms.
+    /// Milliseconds after SIGTERM within which a model call, or tools that may be repeated, may end.
     pub hand_over_ms: u64,
-    /// What cuts an attempt off.
+    /// When an attempt is cut off.
     pub watchdog: WatchdogConfig,
-    /// How teams pick.
+    /// Limits of teams and their routers.
     pub teams: TeamsConfig,
 }
 
-/// `jobs/teams.toml`.
+/// `jobs/teams.toml`: how many teams there may be, and limits of their routers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TeamsConfig {
-    /// Characters of a message that rules and the router's model look at; regular expressions look at fewer.
+    /// Characters of a message that rules and the router's model read; regular expressions read fewer.
     pub message_chars: usize,
     /// Texts of the conversation before that message which the router's model reads, the last ones.
     pub earlier_texts: usize,
     /// Characters of each of these texts, and of a role that stands in for a missing description.
     pub earlier_chars: usize,
-    /// How long the model may take to pick, in ms.
+    /// Milliseconds the model may take to pick; after that the default agent answers.
     pub timeout_ms: u64,
-    /// Tokens it may write.
+    /// Tokens the model may write to pick.
     pub max_output_tokens: u32,
     /// How many agents, teams and rules there may be.
     pub limits: TeamLimits,
-    /// What rules may cost.
+    /// Limits of evaluating rules.
     pub rules: RuleLimits,
 }
 
-/// What cuts an attempt off in the middle of a call.
+/// When an attempt is cut off in the middle of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchdogConfig {
-    /// Seconds an attempt may take beyond its limit before whatever is in flight is cut off.
+    /// Seconds beyond `max_duration_s` after which an attempt is cut off.
     pub grace_s: u64,
 }
 
-/// What enters the prompt and the history.
+/// `[context]` of `jobs/orchestrator.toml`: limits of prompt and history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextConfig {
-    /// Titles of notes, and learnings, in the prompt.
+    /// Note titles in the prompt, and as many learnings.
     pub notes: i64,
-    /// Characters of the prompt: of the sections before the history and after it.
+    /// Characters of the prompt: of the sections before and after the history.
     pub prompt_chars: usize,
-    /// What else stands in the prompt, and how much of each text.
+    /// Other items in the prompt, and characters of each.
     pub prompt: PromptLimits,
-    /// Bytes of one tool result.
+    /// Bytes of one tool result that are stored.
     pub max_tool_result_bytes: usize,
-    /// Tool calls of one turn that are carried out.
+    /// Tool calls of one turn that are executed.
     pub max_tool_calls: usize,
-    /// Bytes of one answer of the model: text, thinking and arguments together.
+    /// Bytes of one model answer: text, thinking and arguments together.
     pub max_answer_bytes: usize,
-    /// How many tokens a request may have, before its agent type changes them.
+    /// Tokens of one request, before its agent type overrides them.
     pub budget_tokens: TokenBudget,
-    /// What happens to a history that has more.
+    /// How a longer history is compressed.
     pub compression: CompressionConfig,
-    /// What of a long result of a tool enters the history.
+    /// How much of a large tool result is in the history.
     pub results: ResultLimits,
-    /// Titles that nobody gave.
+    /// Titles that Houston writes.
     pub titles: TitleConfig,
 }
 
-/// What happens to a history that has become too long.
+/// How a history that is too long is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompressionConfig {
-    /// Turns that stay word for word, the last ones: a message of the user and all that follows up to the next.
+    /// Last turns that are kept word for word. A turn is a user message with everything up to the next one.
     pub keep_turns: usize,
-    /// How much of its room the history has after a compression, at most, in percent.
+    /// Size of the history after a compression, in percent of its budget.
     pub target_percent: u64,
     /// Tokens of a summary.
     pub summary_tokens: u32,
-    /// Characters of one text or result that whoever summarises reads.
+    /// Characters of each text or result that the summarising model reads.
     pub read_chars: usize,
-    /// Seconds until an extract is made instead.
+    /// Seconds until an extract is used instead of a summary.
     pub timeout_s: u64,
 }
 
@@ -116,25 +116,25 @@ impl Default for CompressionConfig {
     }
 }
 
-/// Titles of agentables that were made without one, in kinds that say `titles = true`.
+/// Titles for agentables created without one, in kinds with `titles = true`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TitleConfig {
     /// Characters of a title that Houston writes.
     pub max_chars: usize,
-    /// Messages of the user after which there is one.
+    /// Messages of the user after which a title is written.
     pub after_messages: u32,
-    /// Messages of the thread that whoever finds a title reads, the first ones.
+    /// Messages of the thread that the model reads, the first ones.
     pub read_messages: u32,
     /// Characters of each.
     pub read_chars: u32,
-    /// Tokens of the answer; those who think before they answer need most of them for that.
+    /// Tokens of the model's answer, thinking included.
     pub max_output_tokens: u32,
-    /// Seconds until the first words of the user are taken instead.
+    /// Seconds until the first words of the user become the title instead.
     pub timeout_s: u64,
-    /// How often titles are looked for whose worker died, in seconds.
+    /// Seconds between two searches for titles left behind by a worker that died.
     pub sweep_s: u64,
-    /// How many of these one worker takes at a time.
+    /// Titles that one search takes.
     pub batch: u32,
 }
 

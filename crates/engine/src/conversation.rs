@@ -1,4 +1,4 @@
-//! A session's entries as text: for the model that summarises them, and for the search.
+//! The entries of a session as text: for the model that summarises them, and for search.
 
 use std::collections::VecDeque;
 
@@ -9,26 +9,26 @@ use houston_llm::tokens;
 
 use houston_domain::frame::escape;
 
-/// Characters of a token, for the part that is kept: few, so that it is rather too short.
+/// Characters per token, for the length of the text. A low estimate, so that the text is rather too short.
 const CHARS_PER_TOKEN: u64 = 3;
 
-/// What is known of a session once its entries were read, one after the other. Bounded, however many there are.
+/// Collects the entries of a session, one after the other. Its size is bounded, however many entries there are.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
-    /// What the user and the agent said to each other.
+    /// Number of messages of the user and the agent.
     pub(crate) messages: i32,
-    /// Of all entries, about.
+    /// Estimated tokens of all entries.
     pub(crate) tokens: i64,
     searched: SearchText,
     /// Characters of each tool input and result that the text keeps.
     tool_chars: usize,
     /// Characters that the text may have.
     room: usize,
-    /// The first lines and the last ones, each up to its share of the room.
+    /// The first lines and the last ones, each up to its share of `room`.
     head: String,
     tail: VecDeque<String>,
     tail_chars: usize,
-    /// Whether something between them is missing.
+    /// Whether lines between them were dropped.
     gap: bool,
 }
 
@@ -38,7 +38,7 @@ impl Conversation {
         Self { room, tool_chars, ..Self::default() }
     }
 
-    /// The next entry.
+    /// Adds the next entry.
     pub(crate) fn add(&mut self, entry: &Entry) {
         let counted = tokens::of_entries(std::slice::from_ref(entry));
         self.tokens = self.tokens.saturating_add(i64::try_from(counted).unwrap_or(i64::MAX));
@@ -48,33 +48,33 @@ impl Conversation {
             match block {
                 Block::Text { text, .. } => {
                     let who = if entry.role == Role::User { "User" } else { "Agent" };
-                    // Beside a call it is the agent's own thinking.
+                    // Text next to a tool call is the agent's own thinking.
                     self.messages += i32::from(entry.role == Role::User || !calls);
-                    self.say(who, text);
+                    self.add_line(who, text);
                 }
                 Block::ToolUse { name, input, .. } if name == SEND_MESSAGE => {
                     self.messages += 1;
-                    self.say("Agent", input["content"].as_str().unwrap_or_default());
+                    self.add_line("Agent", input["content"].as_str().unwrap_or_default());
                 }
                 Block::ToolUse { name, input, .. } => {
-                    self.work(&format!("Agent called {name}"), &input.to_string())
+                    self.add_tool_line(&format!("Agent called {name}"), &input.to_string())
                 }
-                Block::ToolResult { content, .. } => self.work("It answered", content),
+                Block::ToolResult { content, .. } => self.add_tool_line("It answered", content),
                 Block::Thinking { .. } | Block::Opaque { .. } => {}
             }
         }
     }
 
-    fn say(&mut self, who: &str, text: &str) {
-        self.keep(format!("{who}: {}\n", escape(text.trim())));
+    fn add_line(&mut self, who: &str, text: &str) {
+        self.push_line(format!("{who}: {}\n", escape(text.trim())));
     }
 
-    fn work(&mut self, what: &str, text: &str) {
-        self.keep(format!("({what}: {})\n", escape(beginning(text, self.tool_chars))));
+    fn add_tool_line(&mut self, what: &str, text: &str) {
+        self.push_line(format!("({what}: {})\n", escape(beginning(text, self.tool_chars))));
     }
 
-    /// Keeps a line: a third of the room is for the first ones, the rest for the last.
-    fn keep(&mut self, line: String) {
+    /// Adds a line: a third of `room` is for the first lines, the rest for the last ones.
+    fn push_line(&mut self, line: String) {
         let (head, tail) = (self.room / 3, self.room - self.room / 3);
         if self.tail.is_empty() && self.head.len() + line.len() <= head {
             self.head.push_str(&line);
@@ -88,24 +88,24 @@ impl Conversation {
         self.tail_chars += line.len();
         self.tail.push_back(line);
         while self.tail_chars > tail
-            && let Some(gone) = self.tail.pop_front()
+            && let Some(dropped) = self.tail.pop_front()
         {
-            self.tail_chars -= gone.len();
-            // How it began is told in any case.
+            self.tail_chars -= dropped.len();
+            // The beginning is always included.
             if self.head.is_empty() {
-                self.head = format!("{}…\n", beginning(gone.trim_end(), head.saturating_sub(4) / 4));
+                self.head = format!("{}…\n", beginning(dropped.trim_end(), head.saturating_sub(4) / 4));
             }
             self.gap = true;
         }
     }
 
-    /// What a search looks at.
+    /// The searchable text.
     pub(crate) fn searched(&self) -> &str {
         self.searched.text()
     }
 
-    /// What the model is asked to summarise.
-    pub(crate) fn asked(&self) -> String {
+    /// The text for the model that summarises.
+    pub(crate) fn text(&self) -> String {
         let gap = if self.gap { "[…]\n" } else { "" };
         let tail: String = self.tail.iter().map(String::as_str).collect();
         format!("<conversation>\n{}{gap}{tail}</conversation>\nWrite the summary.", self.head)
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_counted_and_what_was_only_thought_is_not() {
+    fn messages_are_counted_and_thinking_is_not() {
         let mut conversation = Conversation::new(1000, 300);
         for entry in [
             Entry::user(vec![Block::text("Where to?")]),
@@ -148,21 +148,21 @@ mod tests {
         for said in ["Where to?", "Kyoto", "To Kyoto."] {
             assert!(conversation.searched().contains(said), "{said}");
         }
-        let asked = conversation.asked();
+        let asked = conversation.text();
         assert!(asked.contains("User: Where to?\n") && asked.contains("Agent: To Kyoto.\n"), "{asked}");
     }
 
     proptest! {
-        /// However long it is: beginning and end are there, and it is no longer than there is room for.
+        /// Whatever the length: beginning and end are included, and the text fits into its limit.
         #[test]
-        fn a_long_conversation_keeps_its_beginning_and_its_end(
+        fn long_conversation_keeps_its_beginning_and_end(
             texts in proptest::collection::vec("[a-zä ]{1,80}", 1..200), most in 100..1000u64
         ) {
             let mut conversation = Conversation::new(most, 300);
             for (nth, text) in texts.iter().enumerate() {
                 conversation.add(&Entry::user(vec![Block::text(format!("{nth} {text}"))]));
             }
-            let asked = conversation.asked();
+            let asked = conversation.text();
             let last = format!("{} {}", texts.len() - 1, texts[texts.len() - 1]);
             prop_assert!(asked.contains("User: 0"), "{asked}");
             prop_assert!(asked.contains(last.trim()), "{asked}");

@@ -1,4 +1,4 @@
-//! The loop around one claimed run.
+//! Claiming a run, and the loop that drives it.
 
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
@@ -10,38 +10,38 @@ use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
 use houston_domain::run::RunStatus;
 use houston_queue::Lane;
-use houston_store::claim::{Claimed, Crashes};
+use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::step::Commit;
 use tracing::Instrument;
 
-use crate::context::RunDriver;
 use crate::engine::Engine;
 use crate::error::Interrupted;
 use crate::failure::refusal;
 use crate::holder::Holder;
+use crate::run_driver::RunDriver;
 
-/// Claims of one hint, while Postgres fails; after that the sweep finds the run.
-const CLAIMS: u32 = 5;
-/// The longest pause before the next.
-const CLAIMS_WITHIN: Duration = Duration::from_millis(500);
+/// Attempts to claim a run while Postgres fails. After that the sweep finds the run.
+const MAX_CLAIM_TRIES: u32 = 5;
+/// The longest pause between two of them.
+const MAX_CLAIM_PAUSE: Duration = Duration::from_millis(500);
 
 /// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriveOutcome {
-    /// There was nothing to claim: another holds it, nothing is open, or the retry is not due.
+    /// There was nothing to claim: another worker has the lock, no run is open, or its retry is not due.
     NotClaimed,
-    /// The run is over.
+    /// The run ended with this status.
     Ended(RunStatus),
-    /// The next attempt is due.
+    /// The run failed and has another attempt.
     Retrying {
-        /// So long from now on, by the database's clock.
+        /// The time until that attempt is due, by the database's clock.
         after: Duration,
         /// The lane of the agentable's kind.
         lane: Lane,
     },
-    /// Another worker goes on.
+    /// The run was released; another worker continues it.
     HandedOver,
-    /// The lock was lost; whoever has it goes on.
+    /// The lock was lost; the worker that has it continues the run.
     Lost,
 }
 
@@ -49,7 +49,8 @@ impl Engine {
     /// Claims the open run of `agentable` and drives it to its end, its next attempt, or a hand-over.
     ///
     /// # Errors
-    /// When Postgres refuses and waiting does not mend it. The lease will run out, and another worker tries.
+    /// [`houston_store::Error`] when Postgres refuses a statement and waiting does not help. The lock is released first, so
+    /// another worker can try.
     pub async fn drive(
         &self,
         agentable: AgentableId,
@@ -64,13 +65,13 @@ impl Engine {
         };
         self.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let span = tracing::info_span!("engine.run.drive", run.id = %claimed.run, attempt = claimed.attempt);
-        // Boxed: a held run should cost its state, not the deepest call it may make.
-        let driving = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
-        match Box::pin(driving).instrument(span).await {
-            Ok(Ok(driven)) => Ok(driven),
+        // Boxed: a run that waits should hold its own state, not the size of its deepest call.
+        let driver = AssertUnwindSafe(self.drive_claimed(claimed, holder)).catch_unwind();
+        match Box::pin(driver).instrument(span).await {
+            Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(Interrupted::Lost)) => {
-                // A renewal that arrives at the last moment keeps the lease: then nobody else may take the run
-                // before this worker has let go of it. Taken over, the lock has another token.
+                // If a late renewal kept the lease, no other worker may take the run until this one releases it. If
+                // another worker did take over, the lock has another token and this changes nothing.
                 if !holder.lost.is_cancelled() {
                     self.abandon(agentable, token, holder, false).await;
                 }
@@ -89,15 +90,15 @@ impl Engine {
         }
     }
 
-    /// Claims, and tries again when Postgres was away for a moment: a hint is rung once.
+    /// Claims the run, with further attempts while Postgres is unreachable: a hint is delivered only once.
     async fn claim(
         &self,
         agentable: AgentableId,
         holder: &Holder,
         token: RunToken,
-    ) -> houston_store::Result<Option<Claimed>> {
-        let doubt = Duration::from_millis(self.config.doubt_ms);
-        let crashes = Crashes { max: self.config.max_crashes, doubt };
+    ) -> houston_store::Result<Option<ClaimedRun>> {
+        let grace = Duration::from_millis(self.config.doubt_ms);
+        let crashes = CrashPolicy { max: self.config.max_crashes, grace };
         let mut tries = 0;
         loop {
             let message = self.ids.next();
@@ -105,27 +106,28 @@ impl Engine {
                 Ok(claimed) => return Ok(claimed),
                 Err(error) => error,
             };
-            // It may have been granted all the same. This waits until Postgres is back.
+            // The claim may have succeeded without its response. This waits until Postgres is back.
             self.abandon(agentable, token, holder, false).await;
             tries += 1;
             let is_over = holder.lost.is_cancelled() || holder.drain.is_cancelled();
-            if is_over || tries == CLAIMS || !error.is_transient() {
+            if is_over || tries == MAX_CLAIM_TRIES || !error.is_transient() {
                 return Err(error);
             }
-            tracing::debug!(%error, "could not claim a run, trying again");
-            // All that waited for Postgres are here at once.
-            tokio::time::sleep(CLAIMS_WITHIN.mul_f64(self.chance())).await;
+            tracing::debug!(%error, "could not claim a run; trying again");
+            // Random pause: many claims have waited for Postgres and continue at the same moment.
+            tokio::time::sleep(MAX_CLAIM_PAUSE.mul_f64(self.random_fraction())).await;
         }
     }
 
-    /// Lets go of a run: while this worker lives, nobody else could take it. `broke_down`: because of the run.
+    /// Releases the lock of a run: while this worker is alive, no other worker could take it. `broke_down`: driving the run
+    /// failed, which counts like the death of a worker.
     async fn abandon(&self, agentable: AgentableId, token: RunToken, holder: &Holder, broke_down: bool) {
         let mut pause = Duration::from_millis(50);
         while let Err(error) = self.store.abandon(agentable, token, broke_down).await {
             if error.is_transient() {
-                tracing::debug!(%error, "could not let go of a run, trying again");
+                tracing::debug!(%error, "could not release a run; trying again");
             } else {
-                tracing::warn!(%error, "could not let go of a run, trying again");
+                tracing::warn!(%error, "could not release a run; trying again");
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(2)),
@@ -134,30 +136,29 @@ impl Engine {
         }
     }
 
-    async fn drive_claimed(&self, claimed: Claimed, holder: &Holder) -> Result<DriveOutcome, Interrupted> {
+    async fn drive_claimed(&self, claimed: ClaimedRun, holder: &Holder) -> Result<DriveOutcome, Interrupted> {
         houston_faults::fault!("C6")?;
-        let entered = self.live.enter(claimed.fence.agentable, claimed.run, self.bus.clone());
+        let registration = self.live.register(claimed.fence.agentable, claimed.run, self.bus.clone());
         if claimed.cancel_seq.is_some() {
-            entered.live.cancel.cancel();
+            registration.live.cancel.cancel();
         }
         let fence = claimed.fence;
         let Some(setup) = self.setup(&claimed.kind).cloned() else {
             return Box::pin(self.refuse(&claimed, holder)).await;
         };
-        let mut driving = Box::pin(RunDriver::load(self, holder, claimed, entered, setup)).await?;
+        let mut driver = Box::pin(RunDriver::load(self, holder, claimed, registration, setup)).await?;
         let mut first = true;
         loop {
-            match driving.go(first).await {
+            match driver.drive_until_end(first).await {
                 Err(Interrupted::Landed) => {
-                    if !driving.retrying(|store| Box::pin(async move { store.is_held(&fence).await })).await?
-                    {
+                    if !driver.retrying(|store| Box::pin(async move { store.is_held(&fence).await })).await? {
                         return Ok(DriveOutcome::HandedOver);
                     }
-                    Box::pin(driving.reload()).await?;
+                    Box::pin(driver.reload()).await?;
                 }
                 other => {
-                    if driving.wants_title && matches!(other, Ok(DriveOutcome::Ended(_))) {
-                        self.titles.want(fence.agentable);
+                    if driver.wants_title && matches!(other, Ok(DriveOutcome::Ended(_))) {
+                        self.titles.request(fence.agentable);
                     }
                     return other;
                 }
@@ -168,14 +169,14 @@ impl Engine {
 }
 
 impl Engine {
-    /// Ends a run whose kind nobody knows here, and says so to its user.
-    async fn refuse(&self, claimed: &Claimed, holder: &Holder) -> Result<DriveOutcome, Interrupted> {
+    /// Ends a run whose kind has no agent type in this process, with an error message in its thread.
+    async fn refuse(&self, claimed: &ClaimedRun, holder: &Holder) -> Result<DriveOutcome, Interrupted> {
         let text = format!("There is no agent type `{}`: its file is missing in jobs/agents.", claimed.kind);
         tracing::error!(kind = claimed.kind, "no agent type of this name: add jobs/agents/<kind>.toml");
         let status = RunStatus::Failed;
         let step = refusal(self, claimed, status, text);
         if let Commit::Done(done) = self.store.commit(&claimed.fence, &step).await? {
-            self.ring_next(holder, &done.waiting);
+            self.send_hints(holder, &done.waiting);
         }
         self.bus.publish(claimed.fence.agentable, Live::Nudge);
         Ok(DriveOutcome::Ended(status))
@@ -183,33 +184,34 @@ impl Engine {
 }
 
 impl RunDriver<'_> {
-    /// Whether too many workers died with the run.
-    pub(crate) fn is_given_up(&self) -> bool {
+    /// Whether the message is to be given up: too many workers died with the run, or lost it.
+    pub(crate) fn must_be_given_up(&self) -> bool {
         let config = &self.engine.config;
         self.claimed.deaths >= config.max_crashes || self.claimed.claims > config.max_claims
     }
 
-    /// Drives until something ends the drive.
-    async fn go(&mut self, first: bool) -> Result<DriveOutcome, Interrupted> {
+    /// Executes steps until the run ends, waits for a retry, or is released. `first` is false when
+    /// it is called again after a reload.
+    async fn drive_until_end(&mut self, first: bool) -> Result<DriveOutcome, Interrupted> {
         if first {
-            if self.is_given_up() {
+            if self.must_be_given_up() {
                 return Box::pin(self.dead_letter()).await;
             }
-            if let Some(driven) = Box::pin(self.stop_unserved()).await? {
-                return Ok(driven);
+            if let Some(outcome) = Box::pin(self.stop_if_unavailable()).await? {
+                return Ok(outcome);
             }
-            // What was posted after somebody asked to end the run is for the next one.
-            let reads = self.claimed.attempt > 1 && !self.entered.live.cancel.is_cancelled();
+            // Messages posted after a cancel request are for the next run.
+            let reads = self.claimed.attempt > 1 && !self.registration.live.cancel.is_cancelled();
             if reads && !matches!(self.run.next(self.now()), Next::CallTools(_)) {
                 Box::pin(self.read_messages()).await?;
             }
         }
         loop {
-            // The clock knows sooner than the thread that renews: after a long sleep both wake up at once.
+            // Checked by the clock as well: after a suspend this thread may wake up before the one that renews the lease.
             if self.holder.lost.is_cancelled() || !(self.holder.trusted)() {
                 return Err(Interrupted::Lost);
             }
-            if self.entered.live.cancel.is_cancelled() {
+            if self.registration.live.cancel.is_cancelled() {
                 return Box::pin(self.cancel()).await;
             }
             let flow = match self.run.next(self.now()) {
@@ -220,8 +222,8 @@ impl RunDriver<'_> {
                 Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await?,
                 Next::Done(status) => Box::pin(self.finish(status)).await?,
             };
-            if let ControlFlow::Break(driven) = flow {
-                return Ok(driven);
+            if let ControlFlow::Break(outcome) = flow {
+                return Ok(outcome);
             }
         }
     }

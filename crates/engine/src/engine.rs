@@ -1,4 +1,4 @@
-//! [`Engine`]: everything a run needs, built once and shared.
+//! [`Engine`]: everything that driving runs needs, built once per process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,51 +21,51 @@ use crate::side_model::SideModel;
 use crate::spending::Prices;
 use crate::title::Titles;
 
-/// One agent type with all it refers to.
+/// An agent type with the tools, model and limits it refers to.
 #[derive(Clone)]
 pub struct Setup {
-    /// The type.
+    /// The agent type.
     pub agent_type: AgentType,
-    /// What its runs are bound by.
+    /// The limits of its runs, and how they reply.
     pub policy: RunPolicy,
-    /// The tools it may call.
+    /// The tools it may call, without `read_result`.
     pub offer: Offer,
-    /// The same, once there are long results to read on in.
+    /// The same with `read_result`, for runs that have large results.
     pub offer_with_results: Offer,
-    /// How many tokens its requests may have.
+    /// Tokens of one request, and how they are divided.
     pub tokens: TokenBudget,
-    /// How many the model takes, if that is known.
+    /// The model's context window in tokens, if known.
     pub window: Option<u64>,
-    /// The model it asks.
+    /// The model it calls.
     pub model: Arc<dyn Model>,
-    /// What its calls cost, if anybody knows.
+    /// Prices of the models that may answer.
     pub prices: Prices,
 }
 
 /// An agent type that cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// It names a tool that does not exist.
+    /// The agent type names a tool that does not exist.
     #[error("jobs/agents/{kind}.toml: tools: {source}")]
     Tool {
-        /// Which type.
+        /// The kind, which is also the name of its file.
         kind: String,
-        /// Which tool.
+        /// The name of the tool, and those that exist.
         source: houston_tools::registry::UnknownTool,
     },
-    /// It names a use case no model serves.
+    /// The agent type names a use case without a model.
     #[error("jobs/agents/{kind}.toml: use_case `{use_case}` has no model; there are: {known}")]
     UseCase {
-        /// Which type.
+        /// The kind, which is also the name of its file.
         kind: String,
-        /// Which use case.
+        /// The use case it names.
         use_case: String,
-        /// The use cases there are.
+        /// The use cases that exist, separated by commas.
         known: String,
     },
 }
 
-/// Drives runs. Shared by all of them; holds nothing of any.
+/// Drives runs: see [`Engine::drive`]. One per process; the state of a single run is in `RunDriver`.
 pub struct Engine {
     pub(crate) store: Store,
     pub(crate) bus: DeltaBus,
@@ -74,31 +74,32 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) setups: Setups,
     pub(crate) live: LiveRuns,
-    /// Who summarises, sessions and beginnings of them, and who finds titles.
+    /// The model that summarises sessions and their beginnings.
     pub(crate) summaries: Option<SideModel>,
+    /// The model that writes titles.
     pub(crate) title_model: Option<SideModel>,
     pub(crate) titles: Titles,
 }
 
-/// What an engine is built from.
+/// What [`Engine::new`] needs.
 pub struct Parts {
-    /// Postgres.
+    /// The handle to Postgres.
     pub store: Store,
-    /// Where deltas and committed events go.
+    /// Publishes deltas and committed events to streams.
     pub bus: DeltaBus,
-    /// Where hints go.
+    /// Sends hints to workers.
     pub hints: HintSender,
-    /// Ids and the clock.
+    /// Generates ids, and has the clock.
     pub ids: Arc<Ids>,
-    /// How runs are driven.
+    /// Limits and time-outs, from `jobs/`.
     pub config: Config,
-    /// The agent types.
+    /// The agent types, from `jobs/agents/`.
     pub agent_types: Vec<AgentType>,
-    /// All tools of the process.
+    /// All tools of the process; agent types choose from them.
     pub tools: Registry,
     /// The models, by use case.
     pub models: BTreeMap<String, Arc<dyn Model>>,
-    /// Makes those that agents name.
+    /// Creates the models that agents name.
     pub make_model: MakeModel,
 }
 
@@ -106,7 +107,7 @@ impl Engine {
     /// Sets up every agent type.
     ///
     /// # Errors
-    /// [`SetupError`]: which file names what does not exist.
+    /// [`SetupError`] when an agent type names a tool or use case that does not exist.
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
         let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
         let (summaries, title_model) = (side("summaries"), side("titles"));
@@ -126,13 +127,13 @@ impl Engine {
         })
     }
 
-    /// The runs this process drives.
+    /// The runs this process drives now.
     #[must_use]
     pub fn live(&self) -> &LiveRuns {
         &self.live
     }
 
-    /// How urgent the runs of each kind are.
+    /// The urgency of each kind's runs, which decides their lane.
     #[must_use]
     pub fn urgencies(&self) -> BTreeMap<String, Urgency> {
         self.setups.kinds().iter().map(|(kind, setup)| (kind.clone(), setup.agent_type.urgency)).collect()
@@ -143,7 +144,7 @@ impl Engine {
         self.setups.kinds().values().map(|setup| &setup.agent_type)
     }
 
-    /// What cuts an attempt off.
+    /// When attempts are cut off.
     #[must_use]
     pub fn watchdog(&self) -> WatchdogConfig {
         self.config.watchdog
@@ -167,14 +168,14 @@ pub(crate) fn set_up(
         use_case: agent_type.use_case.clone(),
         known: models.keys().cloned().collect::<Vec<_>>().join(", "),
     })?;
-    put_together(agent_type, model, config, tools)
+    build_setup(agent_type, model, config, tools)
 }
 
-/// `agent_type` with `model` and its tools.
+/// Builds the setup of `agent_type` with `model`.
 ///
 /// # Errors
-/// [`SetupError::Tool`].
-pub(crate) fn put_together(
+/// [`SetupError::Tool`] when it names a tool that does not exist.
+pub(crate) fn build_setup(
     agent_type: AgentType,
     model: Arc<dyn Model>,
     config: &Config,
@@ -198,17 +199,17 @@ pub(crate) fn put_together(
     Ok(Setup { agent_type, policy, offer, offer_with_results, tokens, window, model, prices })
 }
 
-/// Who cannot call send_message, because its model takes no tools or it was given others, replies with its text.
+/// How an agent with these tools replies: one that cannot call `send_message` replies with its text.
 pub(crate) fn reply_of(reply: Reply, offer: &Offer) -> Reply {
     if offer.get(SEND_MESSAGE).is_some() { reply } else { Reply::Text }
 }
 
-/// The tools of these names and the one that reads on in their results; `None` when there is nothing to read.
+/// The tools of these names and `read_result`. `None` when there are no tools, or `read_result` is among them.
 fn with_results(tools: &Registry, names: &[String]) -> Option<Offer> {
     if names.is_empty() || names.iter().any(|name| name == READ_RESULT) {
         return None;
     }
-    // Last, so that what comes before it stays the same.
+    // Last, so that the definitions before it stay the same and cached.
     let names: Vec<String> = names.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
     tools.offer(&names).ok()
 }

@@ -1,17 +1,17 @@
-//! Why a drive ended early. None of it loses anything: Postgres holds what was committed.
+//! Why a drive ended early. Nothing is lost: Postgres has everything that was committed.
 
 use houston_store::Error as StoreError;
 
-/// Why this worker stops driving a run that is not over.
+/// Why this worker stops driving a run that has not ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Interrupted {
-    /// Another worker has taken over, or this one's lease has run out: write nothing more.
+    /// Another worker has taken over, or this worker's lease has expired: nothing more may be written.
     #[error("the lock was lost")]
     Lost,
-    /// An earlier try of a commit had landed: the run's state must be read anew.
-    #[error("a commit had landed before")]
+    /// An earlier attempt at the same commit had succeeded: the run's state must be read again.
+    #[error("the step had been committed before")]
     Landed,
-    /// Postgres refused, and waiting does not mend it.
+    /// Postgres refused a statement, and waiting does not help.
     #[error(transparent)]
     Store(StoreError),
 }

@@ -1,48 +1,48 @@
-//! What a failure does to a run, and what its user reads of it: one error message, which counts down to the next
-//! attempt, is settled by it, or is the last word.
+//! Failures of a run: retry or give up. The user sees one error message per run: it counts down to the next attempt, is
+//! marked as settled when that succeeds, or says that the run failed for good.
 
-use houston_domain::error_message::{PendingRetry, ErrorMessage, user_text};
+use houston_domain::error_message::{ErrorMessage, PendingRetry, user_text};
 use houston_domain::event::Event;
 use houston_domain::history::Role;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::{ModelError, Usage};
-use houston_domain::retry::{Failing, Planned};
+use houston_domain::retry::{FailedRun, PlannedRetry};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
-use houston_store::claim::Claimed;
-use houston_store::step::{Ending, NewMessage, Step, RunTransition};
+use houston_store::claim::ClaimedRun;
+use houston_store::step::{Ending, NewMessage, RunTransition, Step};
 
-use crate::context::RunDriver;
 use crate::drive::DriveOutcome;
 use crate::engine::Engine;
 use crate::error::Interrupted;
+use crate::run_driver::RunDriver;
 
 impl RunDriver<'_> {
-    /// The model failed: the next attempt is due later, or there is none.
+    /// Handles a failed model call: schedules the next attempt, or ends the run if there is none.
     pub(crate) async fn fail(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
         let now = self.now();
         let since = self.claimed.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
-        let run = Failing { failed: self.claimed.failed_attempts, since, now };
-        match self.engine.config.delayed.next_attempt(error, &run, self.engine.chance()) {
+        let run = FailedRun { failed: self.claimed.failed_attempts, since, now };
+        match self.engine.config.delayed.next_attempt(error, &run, self.engine.random_fraction()) {
             Some(planned) => self.wait(error, planned, since).await,
             None => self.give_up(error).await,
         }
     }
 
-    /// Lets go of the run until its next attempt. Text that was streamed meanwhile is taken back by the event.
+    /// Releases the run until its next attempt. The event makes streams take back the text of this attempt.
     async fn wait(
         &mut self,
         error: &ModelError,
-        Planned { at, counts }: Planned,
+        PlannedRetry { at, counts }: PlannedRetry,
         since: chrono::DateTime<chrono::Utc>,
     ) -> Result<DriveOutcome, Interrupted> {
-        tracing::warn!(%error, retry_at = %at, counts, "the model failed, trying again later");
+        tracing::warn!(%error, retry_at = %at, counts, "the model failed; the run is retried later");
         let of = self.engine.config.delayed.attempts(error);
-        // Past the last one only while the breaker is open, which costs none.
+        // More failures than attempts are possible only while the breaker is open, which uses up none.
         let attempt = (self.claimed.failed_attempts + 1).min(of);
         let retry = PendingRetry { attempt, of, retry_at: at, since };
         let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
-        show(&mut step, &ErrorMessage::waiting(self.claimed.run, error, &retry));
+        show_error(&mut step, &ErrorMessage::waiting(self.claimed.run, error, &retry));
         let event = Event::RetryScheduled {
             attempt,
             of,
@@ -51,32 +51,36 @@ impl RunDriver<'_> {
             message: error.message.clone(),
             iteration: self.open_step,
         };
-        let ending = self.ending_as(RunStatus::Retrying, Some(error));
+        let ending = self.new_ending(RunStatus::Retrying, Some(error));
         step.transition = RunTransition::Retry { event, at, counts, ending };
         let done = self.commit(step).await?;
-        // One that was cancelled meanwhile waits for nothing.
+        // A run that was cancelled meanwhile is due at once.
         let due = if done.cancel_seq.is_some() { self.now() } else { at };
-        Ok(DriveOutcome::Retrying { after: (due - self.now()).to_std().unwrap_or_default(), lane: self.lane() })
+        Ok(DriveOutcome::Retrying {
+            after: (due - self.now()).to_std().unwrap_or_default(),
+            lane: self.lane(),
+        })
     }
 
+    /// Ends the run as failed: no attempt is left.
     async fn give_up(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
-        tracing::warn!(%error, "the model failed for good");
+        tracing::warn!(%error, "the model failed; no attempt is left");
         let status = RunStatus::Failed;
         let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
-        show(
+        show_error(
             &mut step,
             &ErrorMessage::permanent(self.claimed.run, error.code.as_str(), user_text(error.code.as_str())),
         );
         step.transition = RunTransition::Terminate {
             event: self.run_finished(status, Some(error)),
-            ending: self.ending_as(status, Some(error)),
+            ending: self.new_ending(status, Some(error)),
         };
         self.commit(step).await?;
         Ok(DriveOutcome::Ended(status))
     }
 
-    /// Gives up on a message that took its worker down too often.
+    /// Gives up a message whose workers died too often: it becomes a dead letter.
     pub(crate) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
         let (deaths, claims) = (self.claimed.deaths, self.claimed.claims);
         tracing::error!(run = %self.claimed.run, deaths, claims, "message given up");
@@ -84,16 +88,18 @@ impl RunDriver<'_> {
         let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
         let text = status.notice().unwrap_or_default();
-        show(&mut step, &ErrorMessage::permanent(self.claimed.run, "DEAD_LETTERED", text));
-        step.transition =
-            RunTransition::Terminate { event: self.run_finished(status, None), ending: self.ending_as(status, None) };
+        show_error(&mut step, &ErrorMessage::permanent(self.claimed.run, "DEAD_LETTERED", text));
+        step.transition = RunTransition::Terminate {
+            event: self.run_finished(status, None),
+            ending: self.new_ending(status, None),
+        };
         self.commit(step).await?;
         Ok(DriveOutcome::Ended(status))
     }
 
-    /// Adds to `step` that the failure the user was told of is over, once the model has answered again or the
-    /// run ends. Of a run that never failed there is nothing to say.
-    pub(crate) fn settle_error(&mut self, step: &mut Step) {
+    /// Marks the run's error message as settled, once the model has answered again or the run ends. Does nothing if the run
+    /// has no error message.
+    pub(crate) fn settle_error_message(&mut self, step: &mut Step) {
         let ending = self.ending_status(&step.transition);
         let answered = step.entries.iter().any(|entry| entry.role == Role::Assistant);
         if matches!(ending, Some(RunStatus::Failed | RunStatus::DeadLettered))
@@ -102,22 +108,22 @@ impl RunDriver<'_> {
             return;
         }
         if let Some(error) = self.claimed.error.take() {
-            show(step, &error.settled(ending.is_none_or(RunStatus::answers)));
+            show_error(step, &error.settled(ending.is_none_or(RunStatus::answers)));
         }
     }
 }
 
 impl Engine {
-    /// A number in 0..1 for jitter.
-    pub(crate) fn chance(&self) -> f64 {
+    /// A random number from 0 to 1, for jitter.
+    pub(crate) fn random_fraction(&self) -> f64 {
         let mut random = [0; 4];
         self.ids.fill(&mut random);
         f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX)
     }
 }
 
-/// Puts the run's error message into the thread, or changes it, and tells the streams.
-pub(crate) fn show(step: &mut Step, error: &ErrorMessage) {
+/// Adds the run's error message to a step, or changes it, with its event.
+pub(crate) fn show_error(step: &mut Step, error: &ErrorMessage) {
     step.messages.push(NewMessage {
         id: error.id,
         event: step.events.len(),
@@ -129,8 +135,8 @@ pub(crate) fn show(step: &mut Step, error: &ErrorMessage) {
     step.events.push(error.event());
 }
 
-/// The step that ends a run nobody here can drive.
-pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, text: String) -> Step {
+/// A step that ends a run whose kind this process does not have.
+pub(crate) fn refusal(engine: &Engine, claimed: &ClaimedRun, status: RunStatus, text: String) -> Step {
     let code = "UNKNOWN_KIND".to_owned();
     let event = Event::RunFinished {
         status,
@@ -158,6 +164,6 @@ pub(crate) fn refusal(engine: &Engine, claimed: &Claimed, status: RunStatus, tex
         call: None,
         transition: RunTransition::Terminate { event, ending },
     };
-    show(&mut step, &error);
+    show_error(&mut step, &error);
     step
 }

@@ -1,4 +1,4 @@
-//! Who drives: the worker's lease as the engine sees it.
+//! [`Holder`]: the worker's lease as the engine sees it.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use houston_domain::id::WorkerId;
 use houston_queue::{Hint, Lane};
 use tokio_util::sync::CancellationToken;
 
-/// The worker process on whose behalf runs are driven. One incarnation: a worker whose row was reaped makes a
-/// new one.
+/// The worker on whose behalf runs are driven, for the lifetime of one lease: a worker whose lease was reaped creates a new
+/// holder.
 #[derive(Clone)]
 pub struct Holder {
-    /// Its row.
+    /// The id of its row in `workers`.
     pub worker: WorkerId,
     /// Cancelled when the lease is lost: drop every run, write nothing.
     pub lost: CancellationToken,
-    /// Cancelled when the process is told to stop: finish what cannot be repeated, hand over the rest.
+    /// Cancelled when the process is asked to stop: finish what cannot be repeated, hand over the rest.
     pub drain: CancellationToken,
     /// Whether the last renewal is recent enough, by this machine's boot-time clock, to start a tool.
     pub trusted: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Rings for an agentable that may run now that another of its user has let go. Never waits.
-    pub ring: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
+    /// Sends a hint for an agentable that may run now because another run of its user ended. Never blocks.
+    pub send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Holder {

@@ -1,4 +1,4 @@
-//! Ending a run because the health monitor wants it: by the same road as every other end.
+//! Ending a run at the request of the health monitor, with the same steps as any other end.
 
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Event;
@@ -9,13 +9,13 @@ use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
 use houston_store::step::{Ending, RunTransition};
 
-use crate::context::RunDriver;
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;
-use crate::failure::show;
+use crate::failure::show_error;
+use crate::run_driver::RunDriver;
 
 impl RunDriver<'_> {
-    /// Ends the run as failed for the monitor's reason, closing what is open, and tells its user.
+    /// Ends the run as failed for the monitor's reason, closes its open calls, and adds an error message to the thread.
     pub(crate) async fn intervene(
         &mut self,
         intervention: Intervention,
@@ -27,13 +27,13 @@ impl RunDriver<'_> {
         let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         self.close_calls(&mut step, status, known, cells);
         let (code, notice) = (intervention.code(), intervention.notice());
-        show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, notice));
+        show_error(&mut step, &ErrorMessage::permanent(self.claimed.run, code, notice));
         let (code, notice) = (Some(code.to_owned()), Some(notice.to_owned()));
         step.transition = RunTransition::Terminate {
             event: Event::RunFinished {
                 status,
                 iteration: Some(self.open_step),
-                usage: self.spent_usage(),
+                usage: self.total_usage(),
                 message: notice.clone(),
                 code: code.clone(),
             },

@@ -1,24 +1,30 @@
-//! Long results of tools: kept beside the history, and read on with a tool that is offered as soon as there is one.
+//! Large results: tool outputs too long for the history. They are stored separately, the history keeps a preview with the
+//! id, and the tool `read_result` is offered from then on.
 
 use houston_domain::history::{Block, Role};
 use houston_domain::tool_call::{Record, ToolResponse};
-use houston_domain::tool_result::beginning;
+use houston_domain::tool_result::preview;
 use houston_store::step::Step;
 use houston_store::tool_result::LargeResult;
 use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;
 
-use crate::context::RunDriver;
+use crate::run_driver::RunDriver;
 
 impl RunDriver<'_> {
-    /// The tools that may be called now.
+    /// The tools the model is offered now.
     pub(crate) fn offer(&self) -> &Offer {
         if self.has_results { &self.offer_with_results } else { &self.offer }
     }
 
-    /// A tool's response as far as it may enter events and history; of a long one the beginning, and the step takes
-    /// the whole.
-    pub(crate) fn kept(&mut self, step: &mut Step, call: &str, response: ToolResponse) -> ToolResponse {
+    /// The response for events and history. A response longer than `aside_bytes` becomes a preview, and `step` stores the
+    /// whole as a [`LargeResult`].
+    pub(crate) fn store_large_result(
+        &mut self,
+        step: &mut Step,
+        call: &str,
+        response: ToolResponse,
+    ) -> ToolResponse {
         let response = self.cut(response);
         let limits = self.engine.config.context.results;
         let can_read_on = self.setup.offer_with_results.get(READ_RESULT).is_some();
@@ -31,27 +37,27 @@ impl RunDriver<'_> {
             tool: self.tool_of(call),
             content: response.text().to_owned(),
         };
-        let shown = beginning(&response, large.id, limits.beginning_bytes);
+        let preview = preview(&response, large.id, limits.beginning_bytes);
         step.large_results.push(large);
         self.has_results = true;
-        shown
+        preview
     }
 
-    /// The same for several, by call.
-    pub(crate) fn all_kept(
+    /// [`Self::store_large_result`] for several responses, given as (call id, response).
+    pub(crate) fn store_large_results(
         &mut self,
         step: &mut Step,
         responses: Vec<(String, ToolResponse)>,
     ) -> Vec<(String, ToolResponse)> {
-        let kept = |(call, response): (String, ToolResponse)| {
-            let response = self.kept(step, &call, response);
+        let store = |(call, response): (String, ToolResponse)| {
+            let response = self.store_large_result(step, &call, response);
             (call, response)
         };
-        responses.into_iter().map(kept).collect()
+        responses.into_iter().map(store).collect()
     }
 
-    /// A record with what only the settings say.
-    pub(crate) fn sized(&self, record: Record) -> Record {
+    /// Sets the page size of a `read_result` call, which only the settings know.
+    pub(crate) fn with_page_size(&self, record: Record) -> Record {
         match record {
             Record::ReadResult { id, reading, .. } => {
                 Record::ReadResult { id, reading, most: self.engine.config.context.results.page_bytes }
@@ -60,7 +66,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// The tool that a call of the last turn is of.
+    /// The name of the tool that a call of the last turn calls.
     fn tool_of(&self, id: &str) -> String {
         let answers = self.run.history().iter().rev().find(|entry| entry.role == Role::Assistant);
         let blocks = answers.into_iter().flat_map(|entry| &entry.content);

@@ -1,5 +1,5 @@
-//! The runs this process drives, and what each has written so far: streams that join late, or have lost a delta,
-//! ask for the transcript; whoever cancels, finds the run here.
+//! The runs this process drives, and the text each has streamed so far. Streams that join late or have lost a delta ask for
+//! that text; cancel requests find their run here.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,34 +9,34 @@ use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_queue::DeltaBus;
 use tokio_util::sync::CancellationToken;
 
-/// All runs of this process, by agentable.
+/// The runs this process drives, by agentable. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct LiveRuns(Arc<Mutex<Driven>>);
+pub struct LiveRuns(Arc<Mutex<DrivenRuns>>);
 
 #[derive(Debug, Default)]
-struct Driven {
-    runs: HashMap<AgentableId, Arc<LiveRun>>,
-    /// Runs whose cancellation was heard of while they were not driven here: a claim may be on its way back.
+struct DrivenRuns {
+    by_agentable: HashMap<AgentableId, Arc<LiveRun>>,
+    /// Runs whose cancel request arrived while they were not driven here: their claim may be in flight.
     cancelled: VecDeque<RunId>,
 }
 
-/// How many cancelled runs are remembered: those of the instants between a claim and its answer.
-const MOST_CANCELLED: usize = 256;
+/// Cancel requests remembered at once. They are needed only between a claim and its response.
+const MAX_CANCELLED: usize = 256;
 
 /// One run that is being driven.
 #[derive(Debug)]
 pub struct LiveRun {
-    /// Of which agentable.
+    /// The agentable it is for.
     pub agentable: AgentableId,
-    /// The run.
+    /// Its id.
     pub run: RunId,
-    /// Cancelled when somebody asks to cancel the run.
+    /// Cancelled by a cancel request for the run.
     pub cancel: CancellationToken,
     bus: DeltaBus,
     transcript: Mutex<Option<Transcript>>,
 }
 
-/// What the open iteration has written.
+/// The text that the open iteration has streamed.
 #[derive(Debug, Clone)]
 struct Transcript {
     message: MessageId,
@@ -52,7 +52,7 @@ struct Text {
 }
 
 impl Text {
-    /// Appends, and returns where the piece begins.
+    /// Appends `piece` and returns its offset in characters.
     fn push(&mut self, piece: &str) -> u32 {
         let offset = self.chars;
         self.text.push_str(piece);
@@ -66,9 +66,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LiveRuns {
-    /// Adds a run; it leaves when the returned entry is dropped.
+    /// Adds a run. It is removed when the returned registration is dropped.
     #[must_use]
-    pub fn enter(&self, agentable: AgentableId, run: RunId, bus: DeltaBus) -> Entered {
+    pub fn register(&self, agentable: AgentableId, run: RunId, bus: DeltaBus) -> Registration {
         let live = Arc::new(LiveRun {
             agentable,
             run,
@@ -76,46 +76,47 @@ impl LiveRuns {
             bus,
             transcript: Mutex::new(None),
         });
-        let mut driven = lock(&self.0);
-        if driven.cancelled.contains(&run) {
+        let mut runs = lock(&self.0);
+        if runs.cancelled.contains(&run) {
             live.cancel.cancel();
         }
-        driven.runs.insert(agentable, Arc::clone(&live));
-        drop(driven);
-        Entered { all: self.clone(), live }
+        runs.by_agentable.insert(agentable, Arc::clone(&live));
+        drop(runs);
+        Registration { all: self.clone(), live }
     }
 
-    /// How many are driven now.
+    /// Number of runs driven now.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.0).runs.len()
+        lock(&self.0).by_agentable.len()
     }
 
-    /// Whether none is.
+    /// Whether no run is driven.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Cancels `run` of `agentable` if it is driven here, or is about to be. Returns whether it is.
+    /// Cancels `run` of `agentable` if it is driven here, and returns whether it is. Otherwise the request is remembered, in
+    /// case the run's claim is in flight.
     pub fn cancel(&self, agentable: AgentableId, run: RunId) -> bool {
-        let mut driven = lock(&self.0);
-        if let Some(live) = driven.runs.get(&agentable).filter(|live| live.run == run) {
+        let mut runs = lock(&self.0);
+        if let Some(live) = runs.by_agentable.get(&agentable).filter(|live| live.run == run) {
             live.cancel.cancel();
             return true;
         }
-        if !driven.cancelled.contains(&run) {
-            driven.cancelled.truncate(MOST_CANCELLED - 1);
-            driven.cancelled.push_front(run);
+        if !runs.cancelled.contains(&run) {
+            runs.cancelled.truncate(MAX_CANCELLED - 1);
+            runs.cancelled.push_front(run);
         }
         false
     }
 
-    /// Answers what other processes ask of the runs driven here.
+    /// Handles a control item of another process: a request for a run's text so far, or to cancel it.
     pub fn on_control(&self, item: &LiveItem) {
         match item.live {
             Live::TranscriptWanted => {
-                let live = lock(&self.0).runs.get(&item.agentable).cloned();
+                let live = lock(&self.0).by_agentable.get(&item.agentable).cloned();
                 if let Some(live) = live {
                     live.publish_transcript();
                 }
@@ -128,32 +129,32 @@ impl LiveRuns {
     }
 }
 
-/// A run's stay among the [`LiveRuns`].
+/// Registration of a run in [`LiveRuns`]; dropping it removes the run.
 #[derive(Debug)]
-pub struct Entered {
+pub struct Registration {
     all: LiveRuns,
-    /// The run.
+    /// The registered run.
     pub live: Arc<LiveRun>,
 }
 
-impl Drop for Entered {
+impl Drop for Registration {
     fn drop(&mut self) {
-        let mut driven = lock(&self.all.0);
-        // A later claim of the same agentable may have entered already.
-        if driven.runs.get(&self.live.agentable).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
-            driven.runs.remove(&self.live.agentable);
+        let mut runs = lock(&self.all.0);
+        // A later claim of the same agentable may have been registered already.
+        if runs.by_agentable.get(&self.live.agentable).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
+            runs.by_agentable.remove(&self.live.agentable);
         }
     }
 }
 
 impl LiveRun {
-    /// Begins an iteration whose message, if it writes one, will have this id.
+    /// Begins an iteration. If it writes a message, the message has this id.
     pub fn begin(&self, message: MessageId) {
         *lock(&self.transcript) =
             Some(Transcript { message, reasoning: Text::default(), content: Text::default() });
     }
 
-    /// Adds text to the iteration and streams it.
+    /// Appends text to the iteration and streams it as a delta.
     pub fn write(&self, part: Part, piece: &str) {
         if piece.is_empty() {
             return;
@@ -165,11 +166,11 @@ impl LiveRun {
             Part::Message => (open.content.push(piece), open.reasoning.chars),
         };
         let delta = Delta { message_id: open.message, part, reasoning_chars, offset, text: piece.to_owned() };
-        // Published under the lock, so that a transcript never falls between two deltas.
+        // Published under the lock, so that deltas and transcripts reach the bus in order.
         self.bus.publish(self.agentable, Live::Delta(delta));
     }
 
-    /// Ends the iteration: what it streamed as reasoning and as the message.
+    /// Ends the iteration and returns the text it streamed as reasoning and as message.
     #[must_use]
     pub fn end(&self) -> (String, String) {
         lock(&self.transcript)
@@ -177,7 +178,7 @@ impl LiveRun {
             .map_or_else(Default::default, |open| (open.reasoning.text, open.content.text))
     }
 
-    /// Streams the text so far again, from the start.
+    /// Streams the text of the open iteration again from its start.
     fn publish_transcript(&self) {
         let transcript = lock(&self.transcript);
         let Some(open) = transcript.as_ref() else { return };

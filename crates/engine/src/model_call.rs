@@ -1,4 +1,4 @@
-//! One model call: streamed, cancellable, watched.
+//! One model call: streamed, cancellable, bounded in time and size.
 
 use std::ops::ControlFlow;
 
@@ -12,10 +12,10 @@ use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
 use houston_domain::run::RunStatus;
 use houston_llm::{Description, Event, EventStream, Request, Switch};
 
-use crate::context::RunDriver;
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;
 use crate::live::LiveRun;
+use crate::run_driver::RunDriver;
 
 /// How a model call ended.
 enum Outcome {
@@ -26,47 +26,47 @@ enum Outcome {
     OutOfTime,
 }
 
-/// Who answers, where a model stands for several.
+/// The model that answers, and the fallbacks before it, where several models may answer.
 #[derive(Default)]
-struct Author {
+struct Answerer {
     answering: Option<Box<Description>>,
     switches: Vec<Switch>,
 }
 
 impl RunDriver<'_> {
-    /// Calls the model and commits what it answered. What comes after the call is boxed: a run that waits for its
-    /// model should not hold room for committing.
+    /// Calls the model and commits its answer. What follows the call is boxed, so that a run that waits for its model does
+    /// not hold the memory for committing.
     pub(crate) async fn model_step(&mut self) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         let mut budget = std::mem::take(&mut self.budget);
         let tokens = budget.tokens(&self.request(None), &self.answering.provider);
         self.budget = budget;
-        if self.is_crowded(tokens) && Box::pin(self.compress(Reason::Budget, tokens)).await? {
+        if self.exceeds_token_budget(tokens) && Box::pin(self.compress(Reason::Budget, tokens)).await? {
             return Ok(ControlFlow::Continue(()));
         }
-        if let Some(over) = self.judge_budget(tokens).await? {
+        if let Some(over) = self.check_budget(tokens).await? {
             return Box::pin(self.stop_for_budget(&over)).await.map(ControlFlow::Break);
         }
-        let mut author = Author::default();
-        self.entered.live.begin(self.next_message);
+        let mut answerer = Answerer::default();
+        self.registration.live.begin(self.next_message);
         let outcome = tokio::select! {
             biased;
             () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
-            () = self.entered.live.cancel.cancelled() => Outcome::Cancelled,
+            () = self.registration.live.cancel.cancelled() => Outcome::Cancelled,
             () = self.drained() => Outcome::Drained,
             () = tokio::time::sleep_until(self.watchdog) => Outcome::OutOfTime,
-            outcome = self.call_model(tokens, &mut author) => outcome,
+            outcome = self.call_model(tokens, &mut answerer) => outcome,
         };
-        let (reasoning, message) = self.entered.live.end();
-        self.switches.extend(author.switches);
+        let (reasoning, message) = self.registration.live.end();
+        self.switches.extend(answerer.switches);
         self.answering =
-            author.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
+            answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
         match outcome {
             Outcome::Answered(turn) => {
                 houston_faults::fault!("C8")?;
                 self.sizes.was_refused = false;
                 let mut usage = turn.usage;
                 self.call = Some(self.price(&mut usage));
-                self.count(usage);
+                self.add_usage(usage);
                 let answered = self.run.on_model(*turn);
                 self.budget.reported(&usage, self.run.history().len());
                 match answered {
@@ -78,8 +78,8 @@ impl RunDriver<'_> {
                 }
             }
             Outcome::Failed(error) => {
-                let said_nothing = reasoning.is_empty() && message.is_empty();
-                let too_long = error.code == ModelErrorCode::ContextLengthExceeded && said_nothing;
+                let is_without_text = reasoning.is_empty() && message.is_empty();
+                let too_long = error.code == ModelErrorCode::ContextLengthExceeded && is_without_text;
                 if too_long && !std::mem::replace(&mut self.sizes.was_refused, true) {
                     tracing::warn!(run = %self.claimed.run, %error, "the conversation is too long for the model");
                     if Box::pin(self.compress(Reason::ContextLength, tokens)).await? {
@@ -94,7 +94,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// What the model is asked. `input_tokens` is how long it is, about.
+    /// The request of the next model call. `input_tokens` is its estimated size.
     pub(crate) fn request(&self, input_tokens: Option<u64>) -> Request<'_> {
         Request {
             system: &self.system,
@@ -108,28 +108,28 @@ impl RunDriver<'_> {
         }
     }
 
-    async fn call_model(&self, tokens: u64, author: &mut Author) -> Outcome {
+    async fn call_model(&self, tokens: u64, answerer: &mut Answerer) -> Outcome {
         let request = self.request(Some(tokens));
         let stream = match self.setup.model.stream(&request).await {
             Ok(stream) => stream,
             Err(error) => return Outcome::Failed(error),
         };
         let most = self.engine.config.context.max_answer_bytes;
-        match read(stream, &self.entered.live, self.setup.policy.reply, most, author).await {
+        match read(stream, &self.registration.live, self.setup.policy.reply, most, answerer).await {
             Ok(turn) => Outcome::Answered(turn),
             Err(error) => Outcome::Failed(error),
         }
     }
 }
 
-/// Reads the answer to its end, or to `most` bytes, streaming its text as it comes. What is ready at once is
-/// streamed at once.
+/// Reads the answer to its end and streams its text. Events that are ready together are streamed as one delta. Fails with
+/// `InvalidResponse` after `most` bytes.
 async fn read(
     stream: EventStream,
     live: &LiveRun,
     reply: Reply,
     most: usize,
-    author: &mut Author,
+    answerer: &mut Answerer,
 ) -> Result<Box<ModelTurn>, ModelError> {
     let mut bytes = 0;
     let mut chunks = stream.ready_chunks(64);
@@ -140,8 +140,8 @@ async fn read(
         for event in events {
             match event? {
                 Event::Done(turn) => done = Some(turn),
-                Event::Fallback(switch) => author.switches.push(*switch),
-                Event::Answering(answering) => author.answering = Some(answering),
+                Event::Fallback(switch) => answerer.switches.push(*switch),
+                Event::Answering(answering) => answerer.answering = Some(answering),
                 event => {
                     bytes += length(&event);
                     writer.take(event, &mut pending);
@@ -149,8 +149,8 @@ async fn read(
             }
         }
         if bytes > most {
-            let told = format!("the model's answer is longer than {most} bytes: it was cut off");
-            return Err(ModelError::new(ModelErrorCode::InvalidResponse, told));
+            let message = format!("the model's answer is longer than {most} bytes: it was cut off");
+            return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
         }
         pending.flush(live);
         houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
@@ -161,12 +161,12 @@ async fn read(
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))
 }
 
-/// A stream that broke: in tests alone, since nothing here asks Postgres.
+/// The error of an injected fault, as a broken stream. Only in tests.
 fn broken(error: houston_store::Error) -> ModelError {
     ModelError::new(ModelErrorCode::NetworkError, error.to_string())
 }
 
-/// Bytes of what the model wrote.
+/// Bytes the model wrote in this event.
 fn length(event: &Event) -> usize {
     match event {
         Event::Text(text) | Event::Thinking(text) => text.len(),
@@ -175,7 +175,7 @@ fn length(event: &Event) -> usize {
     }
 }
 
-/// Text of one part that waits to be streamed.
+/// Text of one part (reasoning or message) that is not streamed yet.
 #[derive(Default)]
 struct Pending {
     part: Option<Part>,
@@ -199,11 +199,11 @@ impl Pending {
     }
 }
 
-/// Decides what of an answer the user reads while it is being written.
+/// Decides which parts of an answer are streamed as reasoning, and which as the message.
 struct Writer<'l> {
     live: &'l LiveRun,
     reply: Reply,
-    /// The `send_message` call that is being written, and the reader of its `content`.
+    /// Index of the `send_message` call that is being written, and the decoder of its `content`.
     sending: Option<(usize, StringProperty)>,
     message_begun: bool,
 }

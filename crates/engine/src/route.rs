@@ -1,5 +1,5 @@
-//! Routing: which agent of a team answers a run. It happens once, before the first answer, and is committed at once: a
-//! run that is taken over goes on with the same agent.
+//! Routing: which agent of a team answers a run. The pick happens once, before the first model call, and is committed at
+//! once, so a run that is taken over continues with the same agent.
 
 use std::time::Duration;
 
@@ -16,40 +16,40 @@ use serde_json::json;
 
 use crate::agents::ROUTING;
 use crate::config::TeamsConfig;
-use crate::context::RunDriver;
 use crate::error::Interrupted;
+use crate::run_driver::RunDriver;
 use crate::spending::Prices;
 use houston_domain::frame::{attribute, escape};
 
 /// Characters of the reason that a router's model gives.
 const REASON_CHARS: usize = 300;
 
-/// Who was picked, and why.
+/// The picked agent, and why.
 struct Pick<'t> {
     agent: &'t ServingAgent,
     by: RoutedBy,
     reason: String,
 }
 
-/// What a model router came to.
+/// Result of asking a router's model.
 enum Asked<'t> {
     Picked(&'t ServingAgent, String),
-    /// It could not be asked, or named nobody.
+    /// The call failed, or the answer names no agent of the team. Contains the reason.
     Failed(String),
-    /// The run is to end, or to be handed over: whoever goes on picks.
+    /// The run is ending or handed over; the worker that continues it picks.
     Stopped,
 }
 
 impl RunDriver<'_> {
-    /// The agent of `team` that answers, committed; `None` when all are disabled.
+    /// Picks and commits the agent of `team` that answers. `None` when all are disabled.
     pub(crate) async fn route<'t>(
         &mut self,
         team: &'t ServingTeam,
         context: &RunContext,
     ) -> Result<Option<&'t ServingAgent>, Interrupted> {
         let Some(fallback) = team.fallback() else { return Ok(None) };
-        let is_over = self.entered.live.cancel.is_cancelled() || self.holder.drain.is_cancelled();
-        if is_over || self.is_given_up() {
+        let is_over = self.registration.live.cancel.is_cancelled() || self.holder.drain.is_cancelled();
+        if is_over || self.must_be_given_up() {
             return Ok(Some(fallback));
         }
         let message = message(context, self.engine.config.teams.message_chars);
@@ -59,7 +59,7 @@ impl RunDriver<'_> {
             RouterKind::Model => match self.by_model(team, &message, context).await? {
                 Asked::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },
                 Asked::Failed(reason) => {
-                    tracing::warn!(team = %team.id, reason, "the router's model picked nobody");
+                    tracing::warn!(team = %team.id, reason, "the router's model picked no agent");
                     default(reason)
                 }
                 Asked::Stopped => return Ok(Some(fallback)),
@@ -69,8 +69,10 @@ impl RunDriver<'_> {
         Ok(Some(pick.agent))
     }
 
+    /// Picks by rules.
+    ///
     /// # Errors
-    /// Why no rule picked.
+    /// The reason why no rule picked.
     async fn by_rules<'t>(&self, team: &'t ServingTeam, message: String) -> Result<Pick<'t>, String> {
         let limits = self.engine.config.teams.rules;
         let enabled = team.agents.iter().filter(|agent| agent.enabled).map(|agent| agent.id).collect();
@@ -82,6 +84,7 @@ impl RunDriver<'_> {
         Ok(Pick { agent, by: RoutedBy::Rule, reason: format!("rule {} holds", index + 1) })
     }
 
+    /// Picks by the router's model.
     async fn by_model<'t>(
         &mut self,
         team: &'t ServingTeam,
@@ -111,13 +114,13 @@ impl RunDriver<'_> {
             ..Request::default()
         };
         let tokens = houston_llm::tokens::of_request(&request, &model.description().provider);
-        if self.judge_budget(tokens).await?.is_some() {
+        if self.check_budget(tokens).await?.is_some() {
             return Ok(Asked::Failed("a budget is reached".to_owned()));
         }
         let answer = tokio::select! {
             biased;
             () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
-            () = self.entered.live.cancel.cancelled() => return Ok(Asked::Stopped),
+            () = self.registration.live.cancel.cancelled() => return Ok(Asked::Stopped),
             () = self.holder.drain.cancelled() => return Ok(Asked::Stopped),
             () = tokio::time::sleep(Duration::from_millis(config.timeout_ms)) => {
                 return Ok(Asked::Failed(format!("the model took longer than {} ms", config.timeout_ms)));
@@ -130,10 +133,10 @@ impl RunDriver<'_> {
         })
     }
 
-    /// Counts what the pick cost, and reads it.
+    /// Adds the costs of the call to the run, and reads the picked agent from the answer.
     fn read_pick<'t>(&mut self, model: &dyn Model, answer: Answer, able: &[&'t ServingAgent]) -> Asked<'t> {
         let mut usage = answer.usage;
-        self.call = Some(self.priced(&Prices::of(model), &answer.model, &mut usage));
+        self.call = Some(self.price_with(&Prices::of(model), &answer.model, &mut usage));
         self.usage += usage;
         let said = answer.value.unwrap_or_default();
         let named = said["agent"].as_str().unwrap_or_default();
@@ -142,15 +145,15 @@ impl RunDriver<'_> {
         storable(&mut reason);
         match able.iter().find(|agent| agent.name == named) {
             Some(agent) => Asked::Picked(agent, reason),
-            None => Asked::Failed("the model named nobody of the team".to_owned()),
+            None => Asked::Failed("the model named no agent of the team".to_owned()),
         }
     }
 
-    /// Commits the pick: it stands in the run's events, where the next attempt finds it.
+    /// Commits the pick as an event of the run, where the next attempt finds it.
     async fn commit_pick(&mut self, team: &ServingTeam, pick: &Pick<'_>) -> Result<(), Interrupted> {
         let usage = self.call.as_ref().map_or_else(Usage::default, |call| call.usage);
         let mut step = self.step(usage, RunTransition::Continue { read: false, event: None });
-        // That is who answers, not who picks.
+        // `model` is the model that answers, not the one that picks.
         step.model = None;
         step.events.push(Event::TeamRouted {
             team_id: team.id,
@@ -160,7 +163,7 @@ impl RunDriver<'_> {
             reason: pick.reason.clone(),
         });
         match self.commit(step).await {
-            // It is in; only the answer to it was lost. Streams find it in Postgres.
+            // The pick is committed; only the response was lost. Streams read it from Postgres.
             Err(Interrupted::Landed) => {
                 self.engine.bus.publish(self.claimed.fence.agentable, Live::Nudge);
                 Ok(())
@@ -170,7 +173,7 @@ impl RunDriver<'_> {
     }
 }
 
-/// What the user wants: the first entry of the run.
+/// The message to route: the first user entry of the run, up to `most_chars` characters.
 fn message(context: &RunContext, most_chars: usize) -> String {
     let own = context.history.len().saturating_sub(context.run_entries);
     let entry = context.history[own..].iter().find(|entry| entry.role == Role::User);
@@ -181,7 +184,7 @@ fn message(context: &RunContext, most_chars: usize) -> String {
 fn texts(entry: &Entry) -> impl Iterator<Item = &str> {
     entry.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(text.as_str()),
-        // What an agent says is an argument of its.
+        // An agent's message is an argument of `send_message`.
         Block::ToolUse { name, input, .. } if name == houston_domain::agent::SEND_MESSAGE => {
             input["content"].as_str()
         }
@@ -196,8 +199,8 @@ fn instruction(agents: &[&ServingAgent], role_chars: usize) -> String {
             .to_owned();
     for agent in agents {
         let role: String = agent.settings.role.trim().chars().take(role_chars).collect();
-        let told = if agent.settings.description.is_empty() { &role } else { &agent.settings.description };
-        text += &format!("<agent name=\"{}\">{}</agent>\n", attribute(&agent.name), escape(told));
+        let about = if agent.settings.description.is_empty() { &role } else { &agent.settings.description };
+        text += &format!("<agent name=\"{}\">{}</agent>\n", attribute(&agent.name), escape(about));
     }
     text + "</agents>\nGive the agent's name exactly as it is written, and your reason in one short sentence."
 }
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_reads_the_message_and_a_little_of_what_came_before_and_no_tag_from_outside() {
+    fn model_reads_message_and_earlier_texts_without_foreign_tags() {
         let context = RunContext {
             history: vec![
                 entry(Role::User, "first"),

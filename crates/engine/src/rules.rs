@@ -1,5 +1,5 @@
-//! Trying the rules of teams. Tenants write them, and regular expressions take CPU time that nothing can interrupt: so
-//! they run on threads of their own, few at once, and stop between two rules when the budget of the message is spent.
+//! Evaluating the rules of teams. Tenants write them, and matching a regular expression cannot be interrupted. So rules run
+//! on threads of their own, few at once, and evaluation stops between two rules when the time budget is used up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use houston_domain::team::{Rule, RuleLimits, Rules};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
 
-use crate::agents::Kept;
+use crate::agents::Cache;
 
-/// Messages whose rules are tried at once in this process; others wait their turn.
-const AT_ONCE: usize = 2;
+/// Messages whose rules are evaluated at once in this process; others wait.
+const MAX_CONCURRENT: usize = 2;
 
-/// Tries rules, and keeps those that are compiled.
+/// Evaluates rules and caches their compiled form.
 pub(crate) struct RuleRunner {
-    /// Each of one version of its team.
-    compiled: Arc<Kept<TeamId, (i64, Arc<Rules>)>>,
-    turns: Arc<Semaphore>,
+    /// With the version of the team that they were compiled from.
+    compiled: Arc<Cache<TeamId, (i64, Arc<Rules>)>>,
+    permits: Arc<Semaphore>,
 }
 
 impl Default for RuleRunner {
     fn default() -> Self {
-        Self { compiled: Arc::new(Kept::new()), turns: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { compiled: Arc::new(Cache::new()), permits: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
     }
 }
 
@@ -33,7 +33,7 @@ impl RuleRunner {
     /// agent. `version` is the team's.
     ///
     /// # Errors
-    /// Why there is none, for people: no rule holds, one cannot be compiled, or the budget was spent.
+    /// The reason, for people, why no rule picked: none matches, one cannot be compiled, or the time budget is used up.
     pub(crate) async fn pick(
         &self,
         (team, version): (TeamId, i64),
@@ -43,13 +43,13 @@ impl RuleRunner {
         limits: RuleLimits,
     ) -> Result<(usize, AgentId), String> {
         let compiled = Arc::clone(&self.compiled);
-        let known = compiled.get(&team, |(known, _)| *known == version).map(|(_, rules)| rules);
-        let source = if known.is_some() { Vec::new() } else { rules.to_vec() };
-        // It is never closed. The thread keeps the turn, also when nobody waits for it any more.
-        let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
-        let trying = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            let rules = match known {
+        let cached = compiled.get(&team, |(cached, _)| *cached == version).map(|(_, rules)| rules);
+        let source = if cached.is_some() { Vec::new() } else { rules.to_vec() };
+        // The semaphore is never closed. The thread keeps the permit even if the caller stops waiting.
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        let evaluation = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let rules = match cached {
                 Some(rules) => rules,
                 None => {
                     let rules = Rules::new(&source, &limits).map(Arc::new);
@@ -69,12 +69,11 @@ impl RuleRunner {
                 })?
                 .ok_or_else(|| "no rule holds".to_owned())
         });
-        trying.await.unwrap_or_else(|_| Err("the rules could not be tried".to_owned()))
+        evaluation.await.unwrap_or_else(|_| Err("the rules could not be evaluated".to_owned()))
     }
 }
 
-/// What this thread has computed so far. Not wall-clock time: which agent answers must not depend on what else the
-/// machine does.
+/// CPU time of this thread. Not wall-clock time, because the pick must not depend on the load of the machine.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
@@ -87,7 +86,7 @@ mod tests {
 
     const AGENT: AgentId = AgentId(uuid::Uuid::from_u128(1));
 
-    /// Tries 49 rules of this pattern, and one that holds, on a long message.
+    /// Evaluates 49 rules with this pattern and one that matches, on a long message.
     async fn pick(pattern: &str) -> Result<(usize, AgentId), String> {
         let rule = |pattern: &str| Rule {
             when: Condition { regex: Some(pattern.to_owned()), ..Condition::default() },
@@ -100,7 +99,7 @@ mod tests {
         RuleRunner::default().pick(team, &rules, HashSet::from([AGENT]), "a".repeat(8_000), limits).await
     }
 
-    /// The test's thread is the runtime's only one: what others compute does not count here.
+    /// The runtime has one thread, so the CPU time of other threads is not measured.
     #[tokio::test]
     async fn slow_rules_use_up_their_budget_off_the_runtime() {
         let before = cpu_time();

@@ -1,4 +1,4 @@
-//! Everybody who may answer, set up: the kinds of this process, and the agents of tenants as runs meet them.
+//! All setups of a process: one per kind, and those of tenants' agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::agents::{Agents, MakeModel};
 use crate::config::Config;
 use crate::engine::{Setup, SetupError, set_up};
 
-/// The setups of a process; for its engine, or to say what one would do.
+/// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
     kinds: BTreeMap<String, Arc<Setup>>,
     pub(crate) agents: Agents,
@@ -20,11 +20,10 @@ pub struct Setups {
 }
 
 impl Setups {
-    /// Sets up every agent type, with its tools and the model of its use case. `make_model` makes those that agents
-    /// name.
+    /// Sets up every agent type, with its tools and the model of its use case. `make_model` creates models that agents name.
     ///
     /// # Errors
-    /// [`SetupError`]: which file names what does not exist.
+    /// [`SetupError`] when an agent type names a tool or use case that does not exist.
     pub fn new(
         agent_types: Vec<AgentType>,
         config: Config,
@@ -40,14 +39,14 @@ impl Setups {
         Ok(Self { kinds, agents: Agents::new(tools, models, make_model), config })
     }
 
-    /// By kind.
+    /// The setups of agent types, by kind.
     #[must_use]
     pub fn kinds(&self) -> &BTreeMap<String, Arc<Setup>> {
         &self.kinds
     }
 
-    /// Of who answers for an agentable of this kind; `None` when this process does not have the kind. A team whose
-    /// router has not picked yet answers as its kind does.
+    /// The setup of the agent that answers for an agentable of this kind. `None` when this process does not have the kind. For
+    /// a team whose router has not picked yet, the setup of the kind.
     pub async fn serving(&self, kind: &str, serving: &Serving) -> Option<Arc<Setup>> {
         let kind = self.kinds.get(kind)?;
         match serving {

@@ -1,4 +1,4 @@
-//! A model for a chore of Houston's own: one question, one answer, counted and bounded in time.
+//! A model for Houston's own work (summaries, titles): one request and one answer, priced and bounded in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,48 +13,48 @@ use houston_store::cost::ModelCall;
 
 use crate::spending::Prices;
 
-/// One use case's model and what it costs.
+/// The model of a use case, with its prices.
 #[derive(Clone)]
 pub(crate) struct SideModel {
     model: Arc<dyn Model>,
     prices: Prices,
 }
 
-/// What it is asked.
+/// A request to a side model.
 pub(crate) struct Question<'q> {
-    /// What it is to do.
+    /// The system prompt.
     pub(crate) instructions: &'q str,
-    /// With what.
+    /// The text to work on.
     pub(crate) text: String,
-    /// Tokens of the answer.
+    /// Tokens the answer may have.
     pub(crate) max_output_tokens: u32,
-    /// How long it has.
+    /// Time-out of the call.
     pub(crate) within: Duration,
 }
 
-/// What it answered.
+/// An answer of a side model.
 pub(crate) struct Answered {
-    /// The text, not empty, as Postgres takes it.
+    /// The text: not empty, without characters that Postgres cannot store.
     pub(crate) text: String,
-    /// The call, to be counted; its iteration is 0.
+    /// The call, for the run's costs; its iteration is 0.
     pub(crate) call: ModelCall,
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoAnswer {
-    /// Nobody thinks behind the model.
+    /// The model is the simulated one.
     #[error("the model is simulated")]
     Simulated,
-    /// It might cost more than may be spent.
+    /// The call might exceed a budget.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
-    /// It failed.
+    /// The call failed.
     #[error(transparent)]
     Failed(#[from] ModelError),
-    /// It answered, and nothing that can be used; the call, to be counted.
-    #[error("it said nothing")]
-    Nothing(Box<ModelCall>),
+    /// The answer is empty or a refusal. Contains the call, for its costs.
+    #[error("the answer is empty or a refusal")]
+    Empty(Box<ModelCall>),
 }
 
 impl SideModel {
@@ -63,7 +63,10 @@ impl SideModel {
         Self { model, prices }
     }
 
-    /// Asks, unless that might break the `budget` of which so much is `spent`.
+    /// Calls the model, unless that might exceed the budget. `budget` are the limits and what is spent.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]: the model is simulated, over budget, failed, or answered nothing usable.
     pub(crate) async fn ask(
         &self,
         question: Question<'_>,
@@ -84,12 +87,12 @@ impl SideModel {
         let (limits, spent) = budget;
         if limits.is_set() {
             let sent = tokens::of_request(&request, &self.model.description().provider);
-            let next = self.prices.next(sent, question.max_output_tokens, now, limits.refuse_unpriced);
-            limits.judge(spent, next)?;
+            let next = self.prices.max_cost(sent, question.max_output_tokens, now, limits.refuse_unpriced);
+            limits.check(spent, next)?;
         }
         let answer = tokio::time::timeout(question.within, call(&*self.model, &request))
             .await
-            .map_err(|_| ModelError::new(ModelErrorCode::Timeout, "it did not answer in time"))??;
+            .map_err(|_| ModelError::new(ModelErrorCode::Timeout, "the model did not answer in time"))??;
         let mut usage = answer.usage;
         let reported = self.prices.apply(&answer.model, &mut usage, now);
         let call = ModelCall {
@@ -102,19 +105,19 @@ impl SideModel {
         let mut text = answer.text.trim().to_owned();
         storable(&mut text);
         if text.is_empty() || answer.stop == StopReason::Refusal {
-            return Err(NoAnswer::Nothing(Box::new(call)));
+            return Err(NoAnswer::Empty(Box::new(call)));
         }
         Ok(Answered { text, call })
     }
 }
 
 impl Answered {
-    /// Who answered, as `provider/model`.
+    /// The model that answered, as `provider/model`.
     pub(crate) fn model(&self) -> String {
         format!("{}/{}", self.call.provider, self.call.model)
     }
 
-    /// The call as one of the iteration `number`.
+    /// The call, assigned to an iteration.
     pub(crate) fn in_iteration(self, number: u32) -> ModelCall {
         ModelCall { iteration: number, ..self.call }
     }

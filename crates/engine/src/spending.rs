@@ -1,4 +1,4 @@
-//! Money: what an answer cost, and whether the next one may be paid for.
+//! Costs: the price of an answer, and whether a budget allows the next call.
 
 use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, OverBudget};
@@ -12,20 +12,20 @@ use houston_store::cost::ModelCall;
 use houston_store::step::{Ending, RunTransition};
 use rust_decimal::Decimal;
 
-use crate::context::RunDriver;
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;
-use crate::failure::show;
+use crate::failure::show_error;
+use crate::run_driver::RunDriver;
 
-/// Of what is estimated to be sent, so much more is reckoned with, in percent: see `houston_llm::context_budget`.
+/// Safety margin on estimated input tokens, in percent: see `houston_llm::context_budget`.
 const RESERVE_PERCENT: u64 = 10;
 
-/// What the models cost that may answer, if anybody knows.
+/// The models that may answer, each with its price if known.
 #[derive(Debug, Clone)]
 pub struct Prices(Vec<(Description, Option<Price>)>);
 
 impl Prices {
-    /// Of everyone `model` stands for.
+    /// The prices of `model` and its fallbacks.
     pub(crate) fn of(model: &dyn Model) -> Self {
         let priced = |one: &Description| (one.clone(), Price::find(&one.provider, &one.model));
         Self(model.candidates().into_iter().map(priced).collect())
@@ -35,8 +35,8 @@ impl Prices {
         self.0.iter().find(|(one, _)| one == answering)?.1.as_ref()
     }
 
-    /// Writes what an answer of `answering` cost into its `usage`, and returns whether the provider itself reported it.
-    /// A report that no call can have is not believed. The cost of an answer without any count of tokens is not known.
+    /// Writes the cost of an answer by `answering` into its `usage`, and returns whether the provider reported it. An
+    /// implausible report is ignored. The cost of an answer without token counts is unknown (`None`).
     pub(crate) fn apply(&self, answering: &Description, usage: &mut Usage, at: DateTime<Utc>) -> bool {
         usage.cost = usage.cost.filter(Usage::is_plausible_cost);
         let reported = usage.cost.is_some();
@@ -47,21 +47,21 @@ impl Prices {
         reported
     }
 
-    /// The most that a call may cost which sends about `tokens` and is answered with `answer` at most; with `all`,
-    /// `None` unless the price of each who may answer is known.
-    pub(crate) fn next(&self, tokens: u64, answer: u32, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
+    /// The most that a call may cost, in US dollars: with about `tokens` of input and up to `answer` tokens of output. With
+    /// `all`, `None` unless the price of each model that may answer is known.
+    pub(crate) fn max_cost(&self, tokens: u64, answer: u32, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
         let plain = Usage {
             input_tokens: tokens.saturating_add(tokens / 100 * RESERVE_PERCENT),
             output_tokens: u64::from(answer),
             ..Usage::default()
         };
-        // What goes into a cache may cost more.
+        // Writing to the provider's cache may cost more than plain input.
         let written = Usage { cache_write_tokens: plain.input_tokens, ..plain };
-        self.most(&plain, at, all).max(self.most(&written, at, all))
+        self.highest_cost(&plain, at, all).max(self.highest_cost(&written, at, all))
     }
 
-    /// What the dearest of them takes for `usage`; with `all`, `None` unless the price of each is known.
-    fn most(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
+    /// What the most expensive model takes for `usage`; with `all`, `None` unless each price is known.
+    fn highest_cost(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
         let costs = || self.0.iter().map(|(_, price)| price.as_ref().and_then(|price| price.cost(usage, at)));
         if all && costs().any(|cost| cost.is_none()) {
             return None;
@@ -71,19 +71,24 @@ impl Prices {
 }
 
 impl RunDriver<'_> {
-    /// What an answer cost: what the provider says, else what its list says; `usage` is told.
+    /// The cost of an answer, as the provider reported it or else by the price table. Also written into `usage`.
     pub(crate) fn price(&self, usage: &mut Usage) -> ModelCall {
-        self.priced(&self.setup.prices, &self.answering, usage)
+        self.price_with(&self.setup.prices, &self.answering, usage)
     }
 
-    /// Adds a model call to what the run used.
-    pub(crate) fn count(&mut self, usage: Usage) {
+    /// Adds a model call to the run's tokens and cost.
+    pub(crate) fn add_usage(&mut self, usage: Usage) {
         self.unpriced_calls += i32::from(usage.cost.is_none());
         self.usage += usage;
     }
 
-    /// The same of an answer by one of those whose prices these are.
-    pub(crate) fn priced(&self, prices: &Prices, description: &Description, usage: &mut Usage) -> ModelCall {
+    /// [`Self::price`] with the prices of another model than the run's own.
+    pub(crate) fn price_with(
+        &self,
+        prices: &Prices,
+        description: &Description,
+        usage: &mut Usage,
+    ) -> ModelCall {
         let reported = prices.apply(description, usage, self.now());
         ModelCall {
             provider: description.provider.clone(),
@@ -94,9 +99,8 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Whether the next call may be made, by all that was spent up to now.
-    /// `tokens` is how many it sends, about.
-    pub(crate) async fn judge_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
+    /// Checks the next call, which sends about `tokens`, against the budgets. Returns the budget it might exceed.
+    pub(crate) async fn check_budget(&self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
         let budget = self.engine.config.budget;
         if !budget.is_set() {
             return Ok(None);
@@ -104,28 +108,28 @@ impl RunDriver<'_> {
         let (agentable, run) = (self.claimed.fence.agentable, self.claimed.run);
         let spent = self.retrying(|store| Box::pin(async move { store.spent(agentable, run).await })).await?;
         let answer = self.setup.policy.limits.max_output_tokens;
-        let next = self.setup.prices.next(tokens, answer, self.now(), budget.refuse_unpriced);
-        Ok(budget.judge(&spent, next).err())
+        let next = self.setup.prices.max_cost(tokens, answer, self.now(), budget.refuse_unpriced);
+        Ok(budget.check(&spent, next).err())
     }
 
-    /// Ends the run before the call that might break a budget. It is not tried again: nothing would be cheaper.
+    /// Ends the run before a call that might exceed a budget. It is not retried, because the call would cost the same.
     pub(crate) async fn stop_for_budget(&mut self, over: &OverBudget) -> Result<DriveOutcome, Interrupted> {
-        tracing::info!(run = %self.claimed.run, %over, "a budget ends the run");
+        tracing::info!(run = %self.claimed.run, %over, "the run ends: its budget is reached");
         self.stop_with(BUDGET_EXCEEDED, over.to_string()).await
     }
 
-    /// Ends the run as failed, for good. `text` is the run's error, for operators; its user reads what [`user_text`] says.
+    /// Ends the run as failed, without a retry. `text` is the run's error for operators; the user reads [`user_text`].
     pub(crate) async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
         let status = RunStatus::Failed;
         let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
         step.entries.extend(self.run.on_end(status, Vec::new(), &ToolResponse::outcome_unknown()));
-        show(&mut step, &ErrorMessage::permanent(self.claimed.run, code, user_text(code)));
+        show_error(&mut step, &ErrorMessage::permanent(self.claimed.run, code, user_text(code)));
         let code = Some(code.to_owned());
         step.transition = RunTransition::Terminate {
             event: Event::RunFinished {
                 status,
                 iteration: Some(self.open_step),
-                usage: self.spent_usage(),
+                usage: self.total_usage(),
                 message: Some(text.clone()),
                 code: code.clone(),
             },

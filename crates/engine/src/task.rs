@@ -1,48 +1,52 @@
-//! Tasks of the agentable a run is for: of which kind, with which tools, and who hears of them. And what a run is
-//! like that works for another agentable, or that no message opened.
+//! Creating tasks: their kind, tools, events and hints. Also the setup of runs whose agentable has its own tools (tasks), or
+//! that no user message opened.
 
 use std::sync::Arc;
 
 use houston_domain::event::{Event, Live};
 use houston_domain::id::{AgentableId, MessageId};
-use houston_domain::task::WantedTask;
+use houston_domain::task::TaskRequest;
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use houston_queue::Hint;
 use houston_store::history::Setting;
-use houston_store::step::{Step, RunTransition};
+use houston_store::step::{RunTransition, Step};
 use houston_store::task::NewTask;
 use houston_tools::Offer;
 use houston_tools::builtin::READ_RESULT;
 
-use crate::commit::Recorded;
-use crate::context::RunDriver;
+use crate::commit::PendingRecord;
 use crate::engine::{Setup, reply_of};
+use crate::run_driver::RunDriver;
 
 impl RunDriver<'_> {
-    /// What a call that is rows of Houston's will write.
+    /// The row that a tool call will write.
     ///
     /// # Errors
-    /// What the model reads when it may not.
-    pub(crate) fn recorded(&self, call: &ToolCall, record: Record) -> Result<Recorded, ToolResponse> {
+    /// A failed [`ToolResponse`] when the agent may not create such a task.
+    pub(crate) fn pending_record(
+        &self,
+        call: &ToolCall,
+        record: Record,
+    ) -> Result<PendingRecord, ToolResponse> {
         let task = match &record {
             Record::CreateTask(wanted) => Some(self.new_task(wanted)?),
             _ => None,
         };
-        Ok(Recorded { call: call.id.clone(), id: self.engine.ids.next(), record, task })
+        Ok(PendingRecord { call: call.id.clone(), id: self.engine.ids.next(), record, task })
     }
 
-    fn new_task(&self, wanted: &WantedTask) -> Result<NewTask, ToolResponse> {
+    fn new_task(&self, wanted: &TaskRequest) -> Result<NewTask, ToolResponse> {
         let creates = &self.setup.agent_type.creates;
         let kind = match &wanted.kind {
             Some(kind) => creates.iter().find(|known| *known == kind),
             None => creates.first(),
         };
         let setup = kind.and_then(|kind| self.engine.setup(kind)).ok_or_else(|| {
-            let told = match &wanted.kind {
+            let reason = match &wanted.kind {
                 Some(kind) => format!("you cannot create a `{kind}`; there are: {}", creates.join(", ")),
                 None => "you cannot create tasks: do it yourself, with your own tools".to_owned(),
             };
-            ToolResponse::failure(ToolErrorCode::PermissionDenied, told)
+            ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)
         })?;
         Ok(NewTask {
             id: self.engine.ids.next(),
@@ -56,8 +60,8 @@ impl RunDriver<'_> {
         })
     }
 
-    /// Rings for the tasks a step has created.
-    pub(crate) fn ring_tasks(&self, step: &Step, records: &[Recorded]) {
+    /// Sends hints for the tasks that a step created.
+    pub(crate) fn send_task_hints(&self, step: &Step, records: &[PendingRecord]) {
         for task in records.iter().filter_map(|recorded| recorded.task.as_ref()) {
             let begun = |event: &Event| matches!(event, Event::TaskStarted { task_run_id, .. } if *task_run_id == task.run);
             if !step.events.iter().any(begun) {
@@ -68,25 +72,26 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Those who watch the agentable that a task works for are told that there is something new. Its worker hears of
-    /// it from Postgres.
+    /// Wakes streams of the agentable that created this task when a step ends the run; they read the events of the end from
+    /// Postgres.
     pub(crate) fn nudge_parent(&self, step: &Step) {
-        let ends = matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. });
+        let ends =
+            matches!(step.transition, RunTransition::Complete { .. } | RunTransition::Terminate { .. });
         if let Some(parent) = self.claimed.parent.filter(|_| ends) {
             self.engine.bus.publish(parent, Live::Nudge);
         }
     }
 }
 
-/// A setup as this run has it: the tools of an agentable that was told its own are those, and a run that no message
-/// opened need not answer.
-pub(crate) fn fitted(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
+/// The setup of this run: limited to the agentable's own tools if it has some (a task), and without the need to reply if no
+/// user message opened the run.
+pub(crate) fn setup_of_run(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     if setting.tools.is_none() && setting.mode.is_none() {
         return Arc::clone(setup);
     }
     let mut setup = Setup::clone(setup);
     if let Some(tools) = &setting.tools {
-        // What is too long to stand in the history can always be read on in.
+        // Large results can always be read.
         let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
         setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
         setup.offer = setup.offer.limited_to(tools);
@@ -96,7 +101,7 @@ pub(crate) fn fitted(setup: &Arc<Setup>, setting: &Setting) -> Arc<Setup> {
     Arc::new(setup)
 }
 
-/// The tools of a task: those of its kind, of them those that its creator may call, of them those it asked for.
+/// The tools of a task: those of its kind which its creator may call as well; of these only the `wanted` ones, if given.
 fn tools_of_task(
     creator: &Offer,
     kind: &Offer,
@@ -115,10 +120,10 @@ fn tools_of_task(
     }
 }
 
-/// Adds an event for each task that was created.
+/// Adds an event for each task that was created successfully.
 pub(crate) fn tasks_started(
     step: &mut Step,
-    records: &[Recorded],
+    records: &[PendingRecord],
     responses: &[(String, ToolResponse)],
     cells: &[(String, MessageId)],
 ) {
@@ -129,7 +134,7 @@ pub(crate) fn tasks_started(
         let cell = cells.iter().find(|(call, _)| *call == recorded.call).map(|(_, cell)| *cell);
         if let Some(message_id) = cell.filter(|_| created) {
             step.events.push(Event::TaskStarted {
-                task_id: AgentableId::shown(task.id, &task.kind),
+                task_id: AgentableId::public_id(task.id, &task.kind),
                 task_run_id: task.run,
                 title: task.title.clone(),
                 message_id,
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_what_its_kind_has_its_creator_may_and_was_asked_for() {
+    fn task_gets_wanted_tools_its_kind_and_creator_have() {
         let creator = offer(&["send_message", "create_note", "list_notes", "create_task"]);
         let kind = offer(&["create_note", "list_notes", "read_note"]);
         let wanted = |names: &[&str]| {

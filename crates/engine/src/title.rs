@@ -1,7 +1,7 @@
-//! Titles for agentables that nobody gave one, found after a run: by a cheap model, else the user's first words.
+//! Titles for agentables created without one, written after a run: by a cheap model, or else the user's first words.
 //!
-//! That one is wanted is noted before the run does anything, so whoever dies later, somebody's sweep finds it. It is set
-//! once, and never over a title that is there.
+//! The request for a title is stored before the run does anything, so after a crash a sweep finds it. A title is set once
+//! and never replaces an existing one.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -15,9 +15,9 @@ use houston_store::title::TitleRequest;
 use tokio::sync::Notify;
 
 use crate::config::TitleConfig;
-use crate::context::RunDriver;
 use crate::engine::Engine;
 use crate::error::Interrupted;
+use crate::run_driver::RunDriver;
 use crate::side_model::{Answered, Question};
 
 /// The instructions for the model that writes titles of up to `max_chars` characters.
@@ -29,44 +29,45 @@ fn instructions(max_chars: usize) -> String {
     )
 }
 
-/// What is called a conversation of which nothing can be said.
-const NAMELESS: &str = "Conversation";
+/// The title of a conversation without any words.
+const FALLBACK_TITLE: &str = "Conversation";
 
-/// Agentables whose run has ended here and that want a title.
+/// Agentables whose run has ended in this process and that need a title.
 #[derive(Debug, Default)]
 pub struct Titles {
-    wanted: Mutex<Vec<AgentableId>>,
-    bell: Notify,
+    requested: Mutex<Vec<AgentableId>>,
+    added: Notify,
 }
 
 impl Titles {
-    /// Adds one, and rings.
-    pub(crate) fn want(&self, agentable: AgentableId) {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).push(agentable);
-        self.bell.notify_one();
+    /// Adds an agentable and wakes the waiting task.
+    pub(crate) fn request(&self, agentable: AgentableId) {
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(agentable);
+        self.added.notify_one();
     }
 
-    /// Waits for some, and takes them.
-    pub async fn wanted(&self) -> Vec<AgentableId> {
+    /// Waits until there are agentables, and takes them.
+    pub async fn requested(&self) -> Vec<AgentableId> {
         loop {
-            let wanted = std::mem::take(&mut *self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
-            if !wanted.is_empty() {
-                return wanted;
+            let requested =
+                std::mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
+            if !requested.is_empty() {
+                return requested;
             }
-            self.bell.notified().await;
+            self.added.notified().await;
         }
     }
 }
 
 impl RunDriver<'_> {
-    /// Notes that the agentable is to get a title, if it wants one and its user has said enough.
+    /// Requests a title for the agentable if it has none and its user has written enough messages.
     pub(crate) async fn request_title(&mut self) -> Result<(), Interrupted> {
         if !self.claimed.title.is_empty() || !self.setup.agent_type.titles {
             return Ok(());
         }
         let TitleConfig { after_messages, timeout_s, .. } = self.engine.config.context.titles;
         let agentable = self.claimed.fence.agentable;
-        // The others look for it when this worker should long be done.
+        // Other workers look for it after the time in which this worker should be done.
         let patience = Duration::from_secs(timeout_s * 2);
         self.wants_title = self
             .retrying(|store| {
@@ -80,22 +81,22 @@ impl RunDriver<'_> {
 }
 
 impl Engine {
-    /// Agentables that want a title now that their run has ended.
+    /// Agentables that need a title after the end of their run.
     #[must_use]
     pub fn titles(&self) -> &Titles {
         &self.titles
     }
 
-    /// How titles are found.
+    /// The settings for titles.
     #[must_use]
     pub fn title_config(&self) -> TitleConfig {
         self.config.context.titles
     }
 
-    /// Finds and sets titles: of `agentable`, or of up to a batch of those whose finder died. Returns how many it set.
+    /// Writes the title of `agentable`, or of up to a batch of those whose worker died. Returns how many titles were set.
     ///
     /// # Errors
-    /// What the database says. What was not done is done by a later sweep.
+    /// [`houston_store::Error`] when Postgres fails. A later sweep continues with the rest.
     pub async fn find_titles(&self, agentable: Option<AgentableId>) -> houston_store::Result<usize> {
         let config = self.config.context.titles;
         let patience = Duration::from_secs(config.timeout_s * 2);
@@ -122,13 +123,13 @@ impl Engine {
         Ok(true)
     }
 
-    /// `None` when no model can be asked, or it fails.
+    /// A model's answer, or `None` if there is no model or its call fails.
     async fn ask_for_title(&self, request: &TitleRequest) -> houston_store::Result<Option<Answered>> {
         let Some(model) = &self.title_model else { return Ok(None) };
         let config = self.config.context.titles;
         let question = Question {
             instructions: &instructions(config.max_chars),
-            text: shown(request),
+            text: transcript(request),
             max_output_tokens: config.max_output_tokens,
             within: Duration::from_secs(config.timeout_s),
         };
@@ -141,14 +142,14 @@ impl Engine {
         match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now())).await {
             Ok(answered) => Ok(Some(answered)),
             Err(reason) => {
-                tracing::info!(agentable = %request.agentable, %reason, "no model finds a title: taking first words");
+                tracing::info!(agentable = %request.agentable, %reason, "no model wrote a title: using the first words");
                 Ok(None)
             }
         }
     }
 }
 
-fn shown(request: &TitleRequest) -> String {
+fn transcript(request: &TitleRequest) -> String {
     let mut text = String::from("<conversation>\n");
     if !request.description.is_empty() {
         let _ = writeln!(
@@ -166,5 +167,5 @@ fn shown(request: &TitleRequest) -> String {
 
 fn first_words(request: &TitleRequest, max_chars: usize) -> String {
     let mut by_user = request.messages.iter().filter(|(by_user, _)| *by_user);
-    by_user.find_map(|(_, said)| from_words(said, max_chars)).unwrap_or_else(|| NAMELESS.to_owned())
+    by_user.find_map(|(_, said)| from_words(said, max_chars)).unwrap_or_else(|| FALLBACK_TITLE.to_owned())
 }

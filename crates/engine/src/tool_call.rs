@@ -1,4 +1,4 @@
-//! Executing tools that act outside, each exactly as often as its class allows.
+//! Executing tools that act outside of Houston, and repeating them after a crash only if their effect class allows it.
 
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
@@ -11,42 +11,43 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_store::history::KnownCall;
-use houston_store::step::{Step, RunTransition};
+use houston_store::history::CommittedIntent;
+use houston_store::step::{RunTransition, Step};
 use houston_tools::{CallContext, Happened, Plan};
 
-use crate::context::RunDriver;
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;
-use crate::turn::returned;
+use crate::run_driver::RunDriver;
+use crate::turn::add_tool_result;
 
-/// A call at work, on its way to its id and response.
+/// A running call; completes with its id and response.
 type Running = BoxFuture<'static, (String, ToolResponse)>;
 
-/// A call that acts outside.
-pub(crate) struct External {
+/// A call that acts outside of Houston.
+pub(crate) struct ExternalCall {
     pub(crate) call: ToolCall,
     pub(crate) context: CallContext,
     pub(crate) cell: Option<MessageId>,
     pub(crate) work: Work,
 }
 
-/// A call that is not back yet.
-struct Open {
+/// A call without a response yet.
+struct OpenCall {
     call: String,
-    /// Whether another worker may do it again.
+    /// Whether another worker may execute it again.
     may_repeat: bool,
 }
 
-/// What is to be done for it.
+/// How a call is executed.
 pub(crate) enum Work {
-    /// Execute it.
+    /// Run this future.
     Execute(BoxFuture<'static, ToolResponse>),
-    /// A crash cut it off: ask the outside whether it happened, and execute it if not.
+    /// The call was interrupted by a crash: ask the tool whether it happened, and execute it if not.
     Check,
 }
 
 impl RunDriver<'_> {
+    /// What a tool is given besides its arguments.
     pub(crate) fn call_context(&self, call: &ToolCall) -> CallContext {
         let claimed = &self.claimed;
         CallContext {
@@ -56,32 +57,36 @@ impl RunDriver<'_> {
             idempotency_key: call.idempotency_key(claimed.fence.agentable, claimed.run),
             now: self.now(),
             zone: self.zone,
-            // A child: what a tool does with it stays with the tool.
-            stop: self.entered.live.cancel.child_token(),
+            // A child token: a tool that cancels it does not cancel the run.
+            stop: self.registration.live.cancel.child_token(),
         }
     }
 
-    /// Goes on with the open calls of a run that was taken over, each by its class.
-    pub(crate) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
+    /// Continues the open calls of a run that was taken over, each as its effect class allows.
+    pub(crate) async fn resume_tools(
+        &mut self,
+        calls: Vec<ToolCall>,
+    ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         let run = self.claimed.run;
-        let known = self.retrying(|store| Box::pin(async move { store.known_calls(run).await })).await?;
+        let known =
+            self.retrying(|store| Box::pin(async move { store.committed_intents(run).await })).await?;
         let (mut responses, mut external) = (Vec::new(), Vec::new());
         for call in calls {
             match known.get(&call.id) {
-                Some(KnownCall { response: Some(response), .. }) => {
+                Some(CommittedIntent { response: Some(response), .. }) => {
                     responses.push((call.id.clone(), response.clone()));
                 }
-                Some(KnownCall { cell, .. }) => external.push(self.again(call, *cell)),
-                None if mutation::is(Mutation::Intent) => external.extend(self.anew(call)),
-                // Never happens: an entry and its intents are one commit. If it did, nothing may be repeated.
+                Some(CommittedIntent { cell, .. }) => external.push(self.repeat_after_crash(call, *cell)),
+                None if mutation::is(Mutation::Intent) => external.extend(self.execute_again(call)),
+                // Cannot happen: an entry and its intents are one commit. If it did, the call must not be repeated.
                 None => responses.push((call.id.clone(), ToolResponse::outcome_unknown())),
             }
         }
         self.execute(external, responses).await
     }
 
-    /// What a crash allows for a call whose outcome is unknown.
-    fn again(&self, call: ToolCall, cell: MessageId) -> External {
+    /// How a call whose outcome is unknown after a crash is executed, by its effect class.
+    fn repeat_after_crash(&self, call: ToolCall, cell: MessageId) -> ExternalCall {
         let context = self.call_context(&call);
         let effect =
             self.offer().get(&call.name).map_or(EffectClass::Effect, |tool| tool.definition().effect);
@@ -95,29 +100,31 @@ impl RunDriver<'_> {
                 Plan::Record(_) => unknown(),
             },
         };
-        External { call, context, cell: Some(cell), work }
+        ExternalCall { call, context, cell: Some(cell), work }
     }
 
-    /// The call once more, as if it had never been made.
-    fn anew(&self, call: ToolCall) -> Option<External> {
+    /// Executes a call as if it had never started. Only for tests with the mutation `Intent`.
+    fn execute_again(&self, call: ToolCall) -> Option<ExternalCall> {
         let context = self.call_context(&call);
         match self.offer().plan(&call, &context) {
-            Plan::Execute(work) => Some(External { call, context, cell: None, work: Work::Execute(work) }),
+            Plan::Execute(work) => {
+                Some(ExternalCall { call, context, cell: None, work: Work::Execute(work) })
+            }
             Plan::Answer(_) | Plan::Record(_) => None,
         }
     }
 
-    /// Executes calls side by side, commits each response as it comes, and with the last the results. Told to stop,
-    /// it waits for what may not be repeated, and hands over the rest.
+    /// Executes calls concurrently and commits each response when it arrives; the last commit adds the results to the
+    /// history. When the process stops, it waits for calls that may not be repeated and hands over the rest.
     pub(crate) async fn execute(
         &mut self,
-        external: Vec<External>,
+        external: Vec<ExternalCall>,
         mut responses: Vec<(String, ToolResponse)>,
     ) -> Result<ControlFlow<DriveOutcome>, Interrupted> {
         if !(self.holder.trusted)() {
             return Err(Interrupted::Lost);
         }
-        let mut open: Vec<Open> = external.iter().map(|external| self.open(external)).collect();
+        let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
         let cells: Vec<(String, MessageId)> = external
             .iter()
             .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
@@ -125,21 +132,21 @@ impl RunDriver<'_> {
         let patience = external.iter().filter_map(|external| self.offer().get(&external.call.name));
         let patience = patience.map(|tool| tool.stop_within()).max().unwrap_or_default();
         let mut running: FuturesUnordered<_> =
-            external.into_iter().map(|external| self.perform(external)).collect();
+            external.into_iter().map(|external| self.run_call(external)).collect();
         let mut drained = std::pin::pin!(self.drained());
-        let mut leaves = false;
+        let mut is_draining = false;
         loop {
-            if leaves && !open.is_empty() && open.iter().all(|call| call.may_repeat) {
+            if is_draining && !open.is_empty() && open.iter().all(|call| call.may_repeat) {
                 return Box::pin(self.hand_over()).await.map(ControlFlow::Break);
             }
             let back = tokio::select! {
                 biased;
                 () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
-                () = self.entered.live.cancel.cancelled() => Err(RunStatus::Cancelled),
+                () = self.registration.live.cancel.cancelled() => Err(RunStatus::Cancelled),
                 () = tokio::time::sleep_until(self.watchdog) => Err(RunStatus::MaxDuration),
                 back = running.next() => Ok(back),
-                () = &mut drained, if !leaves => {
-                    leaves = true;
+                () = &mut drained, if !is_draining => {
+                    is_draining = true;
                     continue;
                 }
             };
@@ -158,7 +165,7 @@ impl RunDriver<'_> {
             houston_faults::fault!("C10")?;
             if let Some((call, response)) = back {
                 open.retain(|open| open.call != call);
-                let response = self.kept(&mut step, &call, response);
+                let response = self.store_large_result(&mut step, &call, response);
                 answered(&mut step, &call, &response, &cells);
                 responses.push((call, response));
                 if !running.is_empty() {
@@ -167,12 +174,12 @@ impl RunDriver<'_> {
                     continue;
                 }
             }
-            return self.results(step, responses).await;
+            return self.commit_results(step, responses).await;
         }
     }
 
-    /// All calls are back: their results enter the history.
-    async fn results(
+    /// Commits the last response with the tool results, once all calls have returned.
+    async fn commit_results(
         &mut self,
         mut step: Step,
         responses: Vec<(String, ToolResponse)>,
@@ -182,21 +189,21 @@ impl RunDriver<'_> {
         let done = self.commit(step).await?;
         houston_faults::fault!("C12")?;
         Ok(match status {
-            Some(status) if !done.went_on => ControlFlow::Break(DriveOutcome::Ended(status)),
+            Some(status) if !done.continued => ControlFlow::Break(DriveOutcome::Ended(status)),
             _ => ControlFlow::Continue(()),
         })
     }
 
-    fn open(&self, external: &External) -> Open {
+    fn open_call(&self, external: &ExternalCall) -> OpenCall {
         let effect = self.offer().get(&external.call.name).map(|tool| tool.definition().effect);
-        Open {
+        OpenCall {
             call: external.call.id.clone(),
             may_repeat: effect.is_some_and(|effect| effect != EffectClass::Effect),
         }
     }
 
-    /// Lets the calls that run end in their own way, for as long as the slowest of them may take, then drops what
-    /// is left. What they answer is what happened.
+    /// Asks the running calls to stop and waits for up to `patience`, the longest time one of the tools needs to stop; then
+    /// drops the rest. Responses that arrive meanwhile are committed.
     async fn stop_tools(
         &mut self,
         mut running: FuturesUnordered<Running>,
@@ -204,8 +211,8 @@ impl RunDriver<'_> {
         responses: &mut Vec<(String, ToolResponse)>,
         cells: &[(String, MessageId)],
     ) -> Result<(), Interrupted> {
-        // The watchdog stops tools as well as whoever cancels.
-        self.entered.live.cancel.cancel();
+        // The watchdog stops tools through the same token as a cancel request.
+        self.registration.live.cancel.cancel();
         if patience.is_zero() {
             return Ok(());
         }
@@ -218,16 +225,16 @@ impl RunDriver<'_> {
             };
             let Ok(Some((call, response))) = back else { return Ok(()) };
             let mut step = self.step(Usage::default(), RunTransition::Continue { read: false, event: None });
-            let response = self.kept(&mut step, &call, response);
+            let response = self.store_large_result(&mut step, &call, response);
             answered(&mut step, &call, &response, cells);
             responses.push((call, response));
             self.commit(step).await?;
         }
     }
 
-    /// One call, bounded by its time-out; a panic is a failure like any other.
-    fn perform(&self, external: External) -> Running {
-        let External { call, context, work, .. } = external;
+    /// Runs one call, up to its time-out. A panic becomes a failed response.
+    fn run_call(&self, external: ExternalCall) -> Running {
+        let ExternalCall { call, context, work, .. } = external;
         let Some(tool) = self.offer().get(&call.name).cloned() else {
             return Box::pin(std::future::ready((call.id, ToolResponse::outcome_unknown())));
         };
@@ -252,7 +259,10 @@ impl RunDriver<'_> {
                 Ok(Ok(response)) => response,
                 Ok(Err(_panic)) => {
                     tracing::error!(tool = call.name, call = call.id, "a tool panicked");
-                    ToolResponse::failure(ToolErrorCode::Unknown, format!("{} broke down", call.name))
+                    ToolResponse::failure(
+                        ToolErrorCode::Unknown,
+                        format!("{} failed unexpectedly", call.name),
+                    )
                 }
                 Err(_elapsed) => ToolResponse::failure(
                     ToolErrorCode::Timeout,
@@ -268,10 +278,10 @@ impl RunDriver<'_> {
     }
 }
 
-/// Adds what a call answered: for the thread, for streams, and for whoever takes the run over.
+/// Adds the response of a call: for the thread, for streams, and for a worker that takes the run over.
 fn answered(step: &mut Step, call: &str, response: &ToolResponse, cells: &[(String, MessageId)]) {
     if let Some((_, cell)) = cells.iter().find(|(id, _)| id == call) {
-        returned(step, call, *cell, response);
+        add_tool_result(step, call, *cell, response);
     }
     step.responses.push((call.to_owned(), response.clone()));
 }

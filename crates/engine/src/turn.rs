@@ -1,4 +1,4 @@
-//! Committing a turn of the model: its entry, what the user reads of it, and its tools.
+//! Committing a turn of the model: its history entry, the user's messages, and its tool calls.
 
 use std::ops::ControlFlow;
 
@@ -11,32 +11,32 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{EffectClass, Record, ToolCall, ToolErrorCode, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
-use houston_store::step::{Intent, NewMessage, Step, RunTransition};
+use houston_store::step::{Intent, NewMessage, RunTransition, Step};
 use houston_tools::Plan;
 use serde_json::{Value, json};
 
-use crate::commit::{Recorded, send, succeeded};
-use crate::context::RunDriver;
+use crate::commit::{PendingRecord, add_message, succeeded};
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;
+use crate::run_driver::RunDriver;
 use crate::task::tasks_started;
-use crate::tool_call::{External, Work};
+use crate::tool_call::{ExternalCall, Work};
 
-/// The plans of one turn's calls, sorted by what they need.
+/// The calls of one turn, grouped by how they are executed.
 #[derive(Default)]
 struct Plans {
-    /// Calls whose response is known without asking anybody.
+    /// Calls whose response is known without executing anything: (call id, response).
     answered: Vec<(String, ToolResponse)>,
-    /// Calls that are rows of Houston's.
-    recorded: Vec<Recorded>,
-    /// Calls that act outside.
-    external: Vec<External>,
-    /// What the agent says, by call.
+    /// Calls that write rows of Houston's own tables.
+    recorded: Vec<PendingRecord>,
+    /// Calls that act outside of Houston.
+    external: Vec<ExternalCall>,
+    /// Messages to the user: (call id, content).
     messages: Vec<(String, String)>,
 }
 
 impl RunDriver<'_> {
-    /// Commits a turn together with all of its tools that need nothing but Postgres, and executes the others.
+    /// Commits a turn together with its tool calls that need only Postgres, then executes the others.
     pub(crate) async fn commit_turn(
         &mut self,
         turn: Turn,
@@ -50,44 +50,44 @@ impl RunDriver<'_> {
             step.events.push(Event::Thought { text: reasoning });
         }
         if let Some(reply) = turn.reply {
-            // What was streamed is what was read: it is kept to the letter.
+            // The user has read the streamed text, so exactly that text is stored.
             let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };
             let mut metadata = self.label();
             if self.run.next(self.now()) == Next::Done(RunStatus::MaxTokens) {
                 metadata["truncated"] = json!(true);
             }
-            send(&mut step, self.next_message, content, metadata);
+            add_message(&mut step, self.next_message, content, metadata);
         }
         let mut plans = self.plan(&turn.calls);
         for (call, response) in &mut plans.answered {
-            *response = self.kept(&mut step, call, response.clone());
+            *response = self.store_large_result(&mut step, call, response.clone());
         }
         self.send_messages(&mut step, &plans.messages, &streamed);
-        let cells = self.show_calls(&mut step, &turn.calls);
+        let cells = self.add_tool_cells(&mut step, &turn.calls);
         for external in &mut plans.external {
             external.cell = cells.iter().find(|(call, _)| *call == external.call.id).map(|(_, cell)| *cell);
         }
         if plans.external.is_empty() {
-            return self.commit_own(step, plans, &turn.calls, &cells).await;
+            return self.commit_without_intents(step, plans, &turn.calls, &cells).await;
         }
         self.commit_intents(step, plans, &turn.calls, &cells).await
     }
 
-    /// What messages carry of who wrote them: a simulated model, so that nobody takes it for a real one; an agent of
-    /// a team.
+    /// Metadata of the agent's messages: whether the model is simulated, and which agent of a team wrote them.
     pub(crate) fn label(&self) -> Value {
         let mut label = if self.answering.simulated { json!({"simulated": true}) } else { json!({}) };
-        self.served.label(&mut label);
+        self.answered_by.label(&mut label);
         label
     }
 
+    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused.
     fn plan(&self, calls: &[ToolCall]) -> Plans {
         let mut plans = Plans::default();
         let most = self.engine.config.context.max_tool_calls;
         for (nth, call) in calls.iter().enumerate() {
             if nth >= most {
-                let told = format!("not carried out: a turn may have {most} calls. Ask again for this one.");
-                let refused = ToolResponse::failure(ToolErrorCode::RateLimited, told);
+                let reason = format!("not executed: a turn may have {most} calls. Call this tool again.");
+                let refused = ToolResponse::failure(ToolErrorCode::RateLimited, reason);
                 plans.answered.push((call.id.clone(), refused));
                 continue;
             }
@@ -98,11 +98,11 @@ impl RunDriver<'_> {
                     plans.answered.push((call.id.clone(), ToolResponse::success("Message sent.")));
                     plans.messages.push((call.id.clone(), content));
                 }
-                Plan::Record(record) => match self.recorded(call, self.sized(record)) {
+                Plan::Record(record) => match self.pending_record(call, self.with_page_size(record)) {
                     Ok(recorded) => plans.recorded.push(recorded),
                     Err(refused) => plans.answered.push((call.id.clone(), refused)),
                 },
-                Plan::Execute(work) => plans.external.push(External {
+                Plan::Execute(work) => plans.external.push(ExternalCall {
                     call: call.clone(),
                     context,
                     cell: None,
@@ -113,7 +113,7 @@ impl RunDriver<'_> {
         plans
     }
 
-    /// The messages the agent sends. The first takes the id under which it was streamed, if that is its text.
+    /// Adds the messages the agent sends. The first has the id of the streamed message, if it begins with the streamed text.
     fn send_messages(&self, step: &mut Step, messages: &[(String, String)], streamed: &str) {
         for (nth, (_, content)) in messages.iter().enumerate() {
             let id = if nth == 0 && content.starts_with(streamed) {
@@ -121,12 +121,12 @@ impl RunDriver<'_> {
             } else {
                 self.engine.ids.next()
             };
-            send(step, id, content.clone(), self.label());
+            add_message(step, id, content.clone(), self.label());
         }
     }
 
-    /// A cell in the thread for every call but the messages. Returns the cells by call.
-    fn show_calls(&self, step: &mut Step, calls: &[ToolCall]) -> Vec<(String, MessageId)> {
+    /// Adds a thread message (cell) for every call except `send_message`. Returns (call id, message id).
+    fn add_tool_cells(&self, step: &mut Step, calls: &[ToolCall]) -> Vec<(String, MessageId)> {
         let mut cells = Vec::new();
         for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
             let cell: MessageId = self.engine.ids.next();
@@ -149,8 +149,8 @@ impl RunDriver<'_> {
         cells
     }
 
-    /// Everything of the turn happens in Postgres: entry, records, results and what follows are one commit.
-    async fn commit_own(
+    /// Commits a turn without outside calls: entry, records and results are one commit.
+    async fn commit_without_intents(
         &mut self,
         mut step: Step,
         plans: Plans,
@@ -164,14 +164,14 @@ impl RunDriver<'_> {
             let (tx, recorded) = self.record(&plans.recorded).await?;
             let succeeded = succeeded(&recorded);
             tasks_started(&mut step, &plans.recorded, &recorded, cells);
-            responses.extend(self.all_kept(&mut step, recorded));
+            responses.extend(self.store_large_results(&mut step, recorded));
             Some((tx, succeeded))
         };
         for call in calls {
             let response = responses.iter().find(|(id, _)| *id == call.id).map(|(_, response)| response);
             let cell = cells.iter().find(|(id, _)| *id == call.id).map(|(_, cell)| *cell);
             if let (Some(response), Some(cell)) = (response, cell) {
-                returned(&mut step, &call.id, cell, response);
+                add_tool_result(&mut step, &call.id, cell, response);
             }
         }
         self.close_turn(&mut step, responses);
@@ -181,12 +181,12 @@ impl RunDriver<'_> {
             None => self.commit(step).await?,
         };
         Ok(match status {
-            Some(status) if !done.went_on => ControlFlow::Break(DriveOutcome::Ended(status)),
+            Some(status) if !done.continued => ControlFlow::Break(DriveOutcome::Ended(status)),
             _ => ControlFlow::Continue(()),
         })
     }
 
-    /// Something of the turn happens outside: its intents are committed before anything is executed.
+    /// Commits a turn with outside calls: its intents are committed before the calls are executed.
     async fn commit_intents(
         &mut self,
         mut step: Step,
@@ -212,22 +212,22 @@ impl RunDriver<'_> {
         }
         let mut known = plans.answered;
         if plans.recorded.is_empty() {
-            self.note_responses(&mut step, &known, cells);
+            self.add_known_responses(&mut step, &known, cells);
             self.commit(step).await?;
         } else {
             let (tx, recorded) = self.record(&plans.recorded).await?;
             let succeeded = succeeded(&recorded);
             tasks_started(&mut step, &plans.recorded, &recorded, cells);
-            known.extend(self.all_kept(&mut step, recorded));
-            self.note_responses(&mut step, &known, cells);
+            known.extend(self.store_large_results(&mut step, recorded));
+            self.add_known_responses(&mut step, &known, cells);
             self.commit_recorded(tx, &plans.recorded, &succeeded, step).await?;
         }
         houston_faults::fault!("C9")?;
         self.execute(plans.external, known).await
     }
 
-    /// Responses that are known before the outside is asked.
-    fn note_responses(
+    /// Adds the responses that are known before the outside calls are executed.
+    fn add_known_responses(
         &self,
         step: &mut Step,
         known: &[(String, ToolResponse)],
@@ -235,13 +235,13 @@ impl RunDriver<'_> {
     ) {
         for (call, response) in known {
             if let Some((_, cell)) = cells.iter().find(|(id, _)| id == call) {
-                returned(step, call, *cell, response);
+                add_tool_result(step, call, *cell, response);
             }
             step.responses.push((call.clone(), response.clone()));
         }
     }
 
-    /// All responses are there: the results enter the history, and the run goes on or ends.
+    /// Adds the tool results to the history once all responses are known, and lets the step continue or end the run.
     pub(crate) fn close_turn(&mut self, step: &mut Step, responses: Vec<(String, ToolResponse)>) {
         if let Some(results) = self.run.on_tools(responses) {
             step.entries.push(results);
@@ -250,14 +250,14 @@ impl RunDriver<'_> {
             Next::CallModel => {
                 step.transition = RunTransition::Continue { read: true, event: Some(self.step_finished()) };
             }
-            Next::Done(status) => self.ending(step, status),
+            Next::Done(status) => self.set_ending(step, status),
             Next::CallTools(_) => {}
         }
     }
 }
 
-/// Adds that a call is back: the event, and the state of its cell.
-pub(crate) fn returned(step: &mut Step, call: &str, cell: MessageId, response: &ToolResponse) {
+/// Adds the result of a call: its event, and the new status of its cell.
+pub(crate) fn add_tool_result(step: &mut Step, call: &str, cell: MessageId, response: &ToolResponse) {
     step.events.push(Event::ToolReturned {
         call_id: call.to_owned(),
         content: response.text().to_owned(),
@@ -271,7 +271,7 @@ pub(crate) fn returned(step: &mut Step, call: &str, cell: MessageId, response: &
     }
 }
 
-/// What a tool's cell says: its name as words.
+/// The content of a tool's cell: the tool's name as words, such as "Create note".
 fn title(name: &str) -> String {
     let words = name.replace('_', " ");
     let mut chars = words.chars();

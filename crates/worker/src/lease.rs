@@ -86,7 +86,7 @@ enum End {
 }
 
 async fn resign(connection: LeaseConnection) {
-    if let Err(error) = connection.resign().await {
+    if let Err(error) = connection.deregister().await {
         tracing::warn!(%error, "could not give the lease back; it runs out by itself");
     }
 }
@@ -94,7 +94,7 @@ async fn resign(connection: LeaseConnection) {
 /// Lets go of what this process held before it lost its lease; what does not work is tried again.
 async fn settle(connection: &mut LeaseConnection, former: &mut Vec<WorkerId>) {
     while let Some(worker) = former.last() {
-        match tokio::time::timeout(WITHIN, connection.let_go(*worker)).await {
+        match tokio::time::timeout(WITHIN, connection.release_locks(*worker)).await {
             Ok(Ok(())) => former.pop(),
             Ok(Err(error)) => return tracing::debug!(%error, "could not let go of earlier runs yet"),
             Err(_) => return tracing::debug!("no answer to letting go of earlier runs yet"),
@@ -104,7 +104,7 @@ async fn settle(connection: &mut LeaseConnection, former: &mut Vec<WorkerId>) {
 
 /// Whether the connection works and the worker was not reaped. No answer counts as a broken connection.
 async fn is_alive(connection: &mut LeaseConnection) -> bool {
-    matches!(tokio::time::timeout(Duration::from_secs(1), connection.look()).await, Ok(Ok(true)))
+    matches!(tokio::time::timeout(Duration::from_secs(1), connection.is_registered()).await, Ok(Ok(true)))
 }
 
 /// One life of the worker under one id.
@@ -126,7 +126,7 @@ impl<'k> Incarnation<'k> {
             lost: CancellationToken::new(),
             drain: keeper.drain.clone(),
             trusted: Arc::new(move || boot_millis().saturating_sub(seen.load(Ordering::Acquire)) < trust),
-            ring: Arc::clone(&keeper.ring),
+            send_hint: Arc::clone(&keeper.ring),
         };
         Self { keeper, holder, renewed }
     }

@@ -20,7 +20,7 @@ pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
         let wanted: Vec<Option<AgentableId>> = tokio::select! {
             () = stop.cancelled() => return,
             _ = sweep.tick() => vec![None],
-            wanted = engine.titles().wanted() => wanted.into_iter().map(Some).collect(),
+            wanted = engine.titles().requested() => wanted.into_iter().map(Some).collect(),
         };
         let finding = futures_util::stream::iter(wanted)
             .for_each_concurrent(at_once, |agentable| find(&engine, agentable));

@@ -1,87 +1,121 @@
-//! Putting the sections together.
+//! Composing the prompt from its sections.
 
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::frame::FrameMark;
 use houston_domain::local_time::zone;
 use houston_llm::SystemPart;
-use houston_store::history::{KnownUser, RunContext};
-use houston_tools::Offer;
+use houston_store::history::{PromptUser, RunContext};
+use houston_tools::{Offer, Situation};
 
-use super::section::{Place, SYSTEM_CONTEXT, Section, Stability};
+use super::section::{Destination, SYSTEM_CONTEXT, Section, Stability};
 use super::sections::automation::automation;
 use super::sections::autonomy::autonomy;
 use super::sections::base::{aim, base, frame_mark};
 use super::sections::capabilities::capabilities;
-use super::sections::conversation::{earlier, kept};
+use super::sections::conversation::{earlier, knowledge};
 use super::sections::custom_instructions::custom_instructions;
 use super::sections::profile::profile;
 use super::sections::time::time;
 use super::sections::tools::tools;
 use super::sections::workspace::workspace;
+use crate::engine::Setup;
 
-/// All that a prompt is made of.
+/// Everything a prompt is composed from.
 #[derive(Clone, Copy)]
-pub struct Composing<'a> {
-    /// The kind.
+pub struct PromptInput<'a> {
+    /// The agent type of the kind.
     pub agent_type: &'a AgentType,
-    /// What the user reads of its answers.
+    /// What the user reads of the agent's answers.
     pub reply: Reply,
-    /// The tools it may call.
+    /// The tools the model is offered.
     pub offer: &'a Offer,
-    /// What the agentable is called.
+    /// The agentable's title.
     pub title: &'a str,
-    /// What it is about.
+    /// The agentable's description.
     pub description: &'a str,
-    /// What is known.
+    /// History, knowledge and settings, as read from Postgres.
     pub context: &'a RunContext,
-    /// Today.
+    /// The current time.
     pub now: DateTime<Utc>,
-    /// Characters of all sections together.
+    /// Characters that all sections together may have.
     pub most_chars: usize,
 }
 
-/// A prompt.
+/// A composed prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Composed {
-    /// Its sections with their texts, in the order of the prompt; without those that say nothing.
-    pub sections: Vec<Written>,
-    /// What the cap left out, in the order in which it was.
-    pub left_out: Vec<LeftOut>,
-    /// What the system context is signed with.
+pub struct Prompt {
+    /// The sections that have text, in order.
+    pub sections: Vec<RenderedSection>,
+    /// Items left out because of `most_chars`, in the order in which they were removed.
+    pub left_out: Vec<Omission>,
+    /// The mark of the system context's frame.
     pub mark: FrameMark,
 }
 
-/// A section as it stands in the prompt.
+/// A section as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Its name.
+pub struct RenderedSection {
+    /// Its name, such as `profile`.
     pub name: &'static str,
-    /// How long it is the same.
+    /// How long the text stays the same.
     pub stability: Stability,
-    /// Its text.
+    /// Its text, with its elements.
     pub text: String,
 }
 
-/// What the cap left out of a section.
+/// Items of one section that were left out because of `most_chars`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Which section.
+pub struct Omission {
+    /// Name of the section.
     pub section: &'static str,
-    /// How many of its items.
+    /// Number of items left out.
     pub items: usize,
-    /// Whether nothing of it is left.
+    /// Whether the whole section is left out.
     pub whole: bool,
 }
 
-impl Composing<'_> {
-    /// The ten sections as they would be without a cap. The aim and the mark of frames are parts of the base: the aim stands
-    /// after the last section that an agentable keeps, the mark begins those that a session keeps.
+/// The prompt of an agentable with this title and description. Runs and previews both use this function, so a preview is
+/// exactly what a model is sent.
+#[must_use]
+pub fn compose(
+    setup: &Setup,
+    offer: &Offer,
+    title: &str,
+    description: &str,
+    context: &RunContext,
+    now: DateTime<Utc>,
+    most_chars: usize,
+) -> Prompt {
+    let input = PromptInput {
+        agent_type: &setup.agent_type,
+        reply: setup.policy.reply,
+        offer,
+        title,
+        description,
+        context,
+        now,
+        most_chars,
+    };
+    input.compose()
+}
+
+/// The tools of `setup` that are offered to a run with this context: without `read_result`, and with it for runs that have
+/// large results. The prompt lists the former, because it must not change during a run.
+#[must_use]
+pub fn offers(setup: &Setup, context: &RunContext) -> [Offer; 2] {
+    let situation = Situation { has_sessions: context.has_sessions };
+    [&setup.offer, &setup.offer_with_results].map(|offer| offer.in_situation(situation))
+}
+
+impl PromptInput<'_> {
+    /// The ten sections without a limit. Aim and frame mark belong to the base: the aim comes after the last section that is
+    /// stable for an agentable, the frame mark before the first that is stable for a session.
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
-        let nobody = KnownUser::default();
+        let nobody = PromptUser::default();
         let about_user = self.agent_type.prompt.about_user;
-        // Not about them: about what "tomorrow" is.
+        // Needed even without `about_user`: it decides what "tomorrow" means.
         let zone = zone(&self.context.user.time_zone);
         let user = if about_user { &self.context.user } else { &nobody };
         let parent = self.context.setting.parent.as_ref();
@@ -99,14 +133,14 @@ impl Composing<'_> {
             Some(frame_mark(&self.context.mark)),
             Some(time(self.now, zone)),
             Some(earlier(self.context, self.agent_type.archives)),
-            Some(kept(self.context, about_user)),
+            Some(knowledge(self.context, about_user)),
         ];
         sections.into_iter().flatten().collect()
     }
 
-    /// The prompt: the sections, cut to the cap.
+    /// Composes the prompt: the sections, cut to `most_chars`.
     #[must_use]
-    pub fn compose(&self) -> Composed {
+    pub fn compose(&self) -> Prompt {
         let sections = self.sections().into_iter().map(|section| {
             let text = section.write();
             (section, text)
@@ -115,60 +149,60 @@ impl Composing<'_> {
         let left_out = cut(&mut sections, self.most_chars);
         let written = sections.into_iter().filter(|(_, text)| !text.is_empty());
         let sections = written
-            .map(|(section, text)| Written { name: section.name, stability: section.stability, text })
+            .map(|(section, text)| RenderedSection { name: section.name, stability: section.stability, text })
             .collect();
-        Composed { sections, left_out, mark: self.context.mark.clone() }
+        Prompt { sections, left_out, mark: self.context.mark.clone() }
     }
 }
 
-/// Leaves out from the end what is beyond `most` characters.
-fn cut(sections: &mut [(Section, String)], most: usize) -> Vec<LeftOut> {
+/// Leaves out items from the end until the sections have at most `most` characters.
+fn cut(sections: &mut [(Section, String)], most: usize) -> Vec<Omission> {
     let mut chars: Vec<usize> = sections.iter().map(|(_, text)| text.chars().count()).collect();
-    let mut left_out: Vec<LeftOut> = Vec::new();
+    let mut left_out: Vec<Omission> = Vec::new();
     while chars.iter().sum::<usize>() > most {
         let is_more = |(section, text): &(Section, String)| section.name != "base" && !text.is_empty();
         let Some(at) = sections.iter().rposition(is_more) else { break };
         let (section, text) = &mut sections[at];
         let items = usize::from(section.shorten());
         *text = section.write();
-        // What is left may say less than what was there: how to get at the others.
+        // The shortened section may be longer than expected: it names the tool that reads the rest.
         chars[at] = text.chars().count();
         let whole = text.is_empty();
         match left_out.last_mut().filter(|last| last.section == section.name) {
-            Some(last) => *last = LeftOut { items: last.items + items, whole, ..*last },
-            None => left_out.push(LeftOut { section: section.name, items, whole }),
+            Some(last) => *last = Omission { items: last.items + items, whole, ..*last },
+            None => left_out.push(Omission { section: section.name, items, whole }),
         }
     }
     left_out
 }
 
-impl Composed {
-    /// The parts of the system prompt: what the kind shares, what the agentable keeps, what its session keeps. All of
-    /// them may be cached.
+impl Prompt {
+    /// The parts of the system prompt: what all agentables of the kind share, what is stable for the agentable, and what is
+    /// stable for its session. Providers may cache all of them.
     #[must_use]
     pub fn parts(&self) -> Vec<SystemPart> {
-        let system: Vec<&Written> = self.of(Place::System).collect();
-        // The base alone: what else is the kind's stands behind what is the user's.
+        let system: Vec<&RenderedSection> = self.of(Destination::System).collect();
+        // Only the base: the kind's other sections come after those of the user.
         let shared = usize::from(system.first().is_some_and(|section| section.name == "base"));
         let (shared, own) = system.split_at(shared);
         let own_end = own.iter().take_while(|section| section.stability < Stability::Session).count();
         let (own, of_session) = own.split_at(own_end);
-        let part = |sections: &[&Written]| SystemPart {
+        let part = |sections: &[&RenderedSection]| SystemPart {
             text: sections.iter().map(|section| section.text.as_str()).collect(),
             cached: true,
         };
         [shared, own, of_session].map(part).into_iter().filter(|part| !part.text.is_empty()).collect()
     }
 
-    /// What is sent after the history: the sections that change, in one element. `None` when there are none.
+    /// The system context, sent after the history: the changing sections in one element. `None` when there are none.
     #[must_use]
     pub fn system_context(&self) -> Option<String> {
-        let text: String = self.of(Place::SystemContext).map(|section| section.text.as_str()).collect();
+        let text: String = self.of(Destination::SystemContext).map(|section| section.text.as_str()).collect();
         (!text.trim().is_empty()).then(|| self.mark.frame(SYSTEM_CONTEXT, &text) + "\n")
     }
 
-    fn of(&self, place: Place) -> impl Iterator<Item = &Written> {
-        self.sections.iter().filter(move |section| section.stability.place() == place)
+    fn of(&self, destination: Destination) -> impl Iterator<Item = &RenderedSection> {
+        self.sections.iter().filter(move |section| section.stability.destination() == destination)
     }
 }
 

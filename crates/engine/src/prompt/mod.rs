@@ -1,6 +1,6 @@
 //! The prompt: ten sections of XML, always in the same order; those that change often are sent after the history.
 //!
-//! | | section | says | stable for |
+//! | | section | content | stable for |
 //! |---|---|---|---|
 //! | 1 | base | role and guidelines of the kind; the aim of the agentable; the mark of frames | kind; agentable; session |
 //! | 2 | profile | who the user is | agentable |
@@ -14,36 +14,35 @@
 //! | 10 | conversation | summaries of sessions, learnings; memories, titles of notes | session; a run |
 //!
 //! # Order and caches
-//! Providers cache a prefix, and the history stands behind the system prompt: one byte that changes before it, and all of
-//! it is paid for anew. So the sections are sent in two places. What is stable is the *system prompt*: first what all
-//! agentables of a kind share (role and guidelines: the first part), then what one agentable keeps (the second), then what
-//! is the same until its session ends (the third). What changes from run to run is the *system context*: one element at
-//! the very end, behind the last thing that was said and behind the last mark of the cache. It is no part of the history,
-//! so the next request begins with the same bytes as this one, up to there. The base says what it is.
+//! Providers cache a prefix of the request, and the history follows the system prompt: if one byte before it changes, the
+//! whole history is paid for again. So the sections are sent in two parts. The stable ones are the *system prompt*: first
+//! what all agentables of a kind share (role and guidelines), then what is stable for one agentable, then what is stable
+//! until its session ends. The sections that change from run to run are the *system context*: one element at the very end,
+//! after the last message and after the last cache mark. It is not part of the history, so the next request begins with the
+//! same bytes up to there. The base explains it to the model.
 //!
-//! The context is not cached, so each call pays for it in full, where the stable part costs a tenth. Therefore it has
-//! what is short or changes often: the day, 10 memories of 200 characters (all agents of the user write them), 20 titles
-//! of notes. Learnings and summaries of sessions are up to 15,000 characters and seldom change: a learning that is saved
-//! costs one new reading of the history, less than twenty calls with all of them. A summary is new when the history
-//! is, in the first minute of a session.
+//! The system context is not cached, so each call pays for it in full, while the stable part costs a tenth. So it has only
+//! what is short or changes often: the day, 10 memories of 200 characters (all agents of the user write them), 20 note
+//! titles. Learnings and session summaries have up to 15,000 characters and rarely change: a new learning costs one
+//! uncached reading of the history, which is less than twenty calls with all learnings uncached. A summary changes only in
+//! the first minute of a session, when the history is new as well.
 //!
-//! The order of the sections is made for that: the changing ones are its end. Of the stable ones, four are the kind's and
-//! stand behind the user's; two users share some 300 tokens less for it, and one agentable loses nothing. Only the aim
-//! is moved: it is part of the base, which is never left out, and stands last of what is the agentable's, so that all
-//! goals of a user share what is before it.
+//! The order of the sections follows from that: the changing ones come last. Four stable sections of the kind come after
+//! those of the user; this makes two users share some 300 tokens less, and one agentable loses nothing. Only the aim is
+//! moved: it belongs to the base, which is never left out, but comes last of the agentable's sections, so that all goals of
+//! a user share everything before it.
 //!
-//! Within a part, a text depends on nothing but what the table says. So two prompts of one kind, of one agentable, or
-//! of one session are the same byte for byte up to the end of that part, whatever else changed.
+//! The text of a part depends only on what the table says. So two prompts of one kind, one agentable or one session are
+//! equal byte for byte up to the end of that part, whatever else changed.
 //!
-//! # The cap
-//! All sections together have `context.prompt_chars` characters at most (`jobs/orchestrator.toml`). What is more is left
-//! out from the end: of the last section that has items the last item, and so on; a section without items goes whole.
-//! The base is never left out: one that is longer by itself stands alone. What was left out is told by
-//! `houston prompt show`.
+//! # The limit
+//! All sections together may have `context.prompt_chars` characters (`jobs/orchestrator.toml`). A longer prompt loses items
+//! from its end: first the last item of the last section that has items, and so on. A section without items is left out as
+//! a whole. The base is never left out, even if it alone is longer. `houston prompt show` lists what was left out.
 //!
 //! # Add a section
-//! A file in [`sections`] with a function that makes its [`section::Section`], and its line in
-//! [`compose::Composing::sections`], at its place in the table above.
+//! Add a file in [`sections`] with a function that returns a [`section::Section`], and a line in
+//! [`compose::PromptInput::sections`], in the order of the table above.
 
 pub mod compose;
 pub mod preview;

@@ -2,16 +2,16 @@
 
 use houston_domain::frame::element;
 
-/// For whom, or how long, a section is the same byte for byte.
+/// For which scope, or how long, a section stays the same byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
     /// For all agentables of a kind.
     Kind,
-    /// For one agentable, until somebody changes what its user said.
+    /// For one agentable, until its user's profile, rules or check-ins change.
     Agentable,
-    /// Until its session is closed, or it learns something.
+    /// Until the session is closed or the agent stores a learning.
     Session,
-    /// From run to run it may be another.
+    /// May change from run to run.
     Changing,
 }
 
@@ -27,23 +27,23 @@ impl Stability {
         }
     }
 
-    /// Where it is sent.
+    /// Where sections of this stability are sent.
     #[must_use]
-    pub fn place(self) -> Place {
-        if self == Self::Changing { Place::SystemContext } else { Place::System }
+    pub fn destination(self) -> Destination {
+        if self == Self::Changing { Destination::SystemContext } else { Destination::System }
     }
 }
 
 /// Where a section is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// In the system prompt, before the history.
     System,
-    /// In the system context, after it: what changes there voids nothing that a provider has cached.
+    /// In the system context, after the history: changes there do not invalidate the provider's cache.
     SystemContext,
 }
 
-impl Place {
+impl Destination {
     /// The name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -54,19 +54,19 @@ impl Place {
     }
 }
 
-/// The element around what is sent after the history.
+/// Name of the element around the part that is sent after the history.
 pub const SYSTEM_CONTEXT: &str = "system_context";
 
-/// A section, before it is written.
+/// A section before it is rendered as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// Its name in the table of [the module](super).
     pub name: &'static str,
-    /// How long it is the same.
+    /// How long the text stays the same.
     pub stability: Stability,
     /// The element around its lists, if there is one.
     pub element: Option<String>,
-    /// What it says, in order.
+    /// Its content, in order.
     pub lists: Vec<List>,
 }
 
@@ -75,18 +75,18 @@ pub struct Section {
 pub struct List {
     /// The element around them, if there is one.
     pub element: Option<&'static str>,
-    /// What stands before the items. A list of a head alone is fixed: it goes with its section.
+    /// Text before the items. A list without items is fixed: it is left out only with its section.
     pub head: String,
-    /// What can be left out, from the end.
+    /// Items, which can be left out from the end.
     pub items: Vec<String>,
-    /// Whether there are more than stand here.
+    /// Whether there are more items than these.
     pub more: bool,
-    /// What is said then: how to get at the others.
+    /// Text after the items if there are more: which tool reads them.
     pub others: &'static str,
 }
 
 impl List {
-    /// Text that stands as a whole or not at all.
+    /// Text that is included as a whole or not at all.
     pub(crate) fn fixed(text: impl Into<String>) -> Self {
         Self { head: text.into(), ..Self::default() }
     }
@@ -106,12 +106,12 @@ impl List {
 }
 
 impl Section {
-    /// A section of one list, or none.
+    /// A section with an element around its lists.
     pub(crate) fn new(name: &'static str, stability: Stability, element: &str, lists: Vec<List>) -> Self {
         Self { name, stability, element: Some(element.to_owned()), lists }
     }
 
-    /// The text; empty when there is nothing to say.
+    /// The section as text; empty when its lists are empty.
     #[must_use]
     pub fn write(&self) -> String {
         let text: String = self.lists.iter().map(List::write).collect();
@@ -121,7 +121,7 @@ impl Section {
         }
     }
 
-    /// Leaves out its last item, or, when it has none, all of it. Returns whether that was an item.
+    /// Leaves out the last item, or the whole section if it has no items. Returns whether it was an item.
     pub(crate) fn shorten(&mut self) -> bool {
         let Some(at) = self.lists.iter().rposition(|list| !list.items.is_empty()) else {
             self.lists.clear();

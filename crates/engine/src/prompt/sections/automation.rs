@@ -1,4 +1,4 @@
-//! 5: when the agentable wakes up by itself.
+//! Section 5: when the agentable wakes up by itself.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::indented;
 
-/// Its check-ins (when, where the user lives, and what for, a line each, the next first); nothing when there are none.
+/// One line per check-in, the next first: time in the user's time zone, and reason. Empty when there are none.
 #[must_use]
 pub fn automation(check_ins: &[(DateTime<Utc>, String)], zone: Tz) -> Section {
     let line = |(wanted_at, reason): &(DateTime<Utc>, String)| {

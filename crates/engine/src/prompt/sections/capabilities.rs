@@ -1,4 +1,4 @@
-//! 7: what its tools enable the agent to do.
+//! Section 7: what its tools enable the agent to do.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use houston_tools::Offer;
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::escape;
 
-/// What its tools say of themselves; those that say nothing are named.
+/// The capabilities of the offered tools; tools without one are listed by name.
 #[must_use]
 pub fn capabilities(offer: &Offer) -> Section {
     let known: BTreeSet<Capability> = offer.tools().iter().filter_map(|tool| tool.capability()).collect();
     let unknown = offer.tools().iter().filter(|tool| tool.capability().is_none());
     let unknown: Vec<&str> = unknown.map(|tool| tool.definition().name.as_str()).collect();
-    let mut lines: Vec<String> = known.into_iter().map(|known| format!("- {}", known.told())).collect();
+    let mut lines: Vec<String> = known.into_iter().map(|known| format!("- {}", known.phrase())).collect();
     if !unknown.is_empty() {
         lines.push(format!("- what else your tools do: {}", escape(&unknown.join(", "))));
     }

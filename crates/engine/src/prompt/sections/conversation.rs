@@ -1,15 +1,15 @@
-//! 10: what came before this conversation, and what was kept of it. What a tool finds soonest is left out first.
+//! Section 10: earlier sessions and stored knowledge. Items that tools find most easily are left out first.
 
-use houston_store::history::{KnownSession, RunContext};
+use houston_store::history::{PromptSession, RunContext};
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::escape;
 
-/// Summaries of the latest sessions, the newest first, and learnings: they are long and seldom another.
+/// Summaries of the latest sessions, the newest first, and learnings: long, and rarely changed.
 #[must_use]
 pub fn earlier(context: &RunContext, archives: bool) -> Section {
     let sessions = context.sessions.iter().filter(|_| archives);
-    let sessions = sessions.map(|KnownSession { id, day, summary }| {
+    let sessions = sessions.map(|PromptSession { id, day, summary }| {
         format!("<session id=\"{id}\" day=\"{day}\">{}</session>", escape(summary))
     });
     let learnings = context.learnings.iter().map(|(id, text)| item(id, text));
@@ -20,9 +20,9 @@ pub fn earlier(context: &RunContext, archives: bool) -> Section {
     section(Stability::Session, lists)
 }
 
-/// Memories, which other agents of the user write too, and titles of notes: they are short and often others.
+/// Memories, which other agents of the user write as well, and titles of notes: short, and often changed.
 #[must_use]
-pub fn kept(context: &RunContext, about_user: bool) -> Section {
+pub fn knowledge(context: &RunContext, about_user: bool) -> Section {
     let memories = about_user.then_some(&context.user.memories);
     let lists = [
         list(

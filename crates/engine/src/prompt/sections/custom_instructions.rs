@@ -1,4 +1,4 @@
-//! 3: rules the user has for all their agents.
+//! Section 3: rules of the user for all agents.
 
 use houston_domain::id::CustomInstructionId;
 use houston_store::excerpt::Shortened;
@@ -6,7 +6,7 @@ use houston_store::excerpt::Shortened;
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::item;
 
-/// Their custom instructions, the oldest first.
+/// The user's custom instructions, the oldest first.
 #[must_use]
 pub fn custom_instructions(instructions: &Shortened<CustomInstructionId>) -> Section {
     let list = List {

@@ -1,4 +1,4 @@
-//! The ten sections, one file each: pure functions of what is known to a [`Section`](super::section::Section).
+//! The ten sections, one file each: pure functions that return a [`Section`](super::section::Section).
 
 pub mod automation;
 pub mod autonomy;

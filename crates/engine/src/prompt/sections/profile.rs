@@ -1,13 +1,13 @@
-//! 2: who the user is.
+//! Section 2: who the user is.
 
-use houston_store::history::KnownUser;
+use houston_store::history::PromptUser;
 
 use crate::prompt::section::{List, Section, Stability};
 use houston_domain::frame::{escape, item};
 
-/// Their name, and each list of their profile that has entries.
+/// The user's name, and each list of the profile that has entries.
 #[must_use]
-pub fn profile(user: &KnownUser) -> Section {
+pub fn profile(user: &PromptUser) -> Section {
     let mut lists = Vec::new();
     if !user.name.is_empty() {
         lists.push(List::fixed(format!("<name>{}</name>", escape(&user.name))));

@@ -1,11 +1,11 @@
-//! 9: today.
+//! Section 9: the date.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use crate::prompt::section::{List, Section, Stability};
 
-/// Where the user lives. By the day, not the minute: whoever needs more asks its tool.
+/// The date in the user's time zone. Not the time of day, which would change with each run: a tool returns it.
 #[must_use]
 pub fn time(now: DateTime<Utc>, zone: Tz) -> Section {
     let today = now.with_timezone(&zone);

@@ -1,10 +1,10 @@
-//! 6: where the agent works.
+//! Section 6: where the agent works.
 
 use houston_domain::agentable::AgentType;
 
 use crate::prompt::section::{List, Section, Stability};
 
-/// What the kind's file says of it.
+/// The `workspace` text of the kind's file.
 #[must_use]
 pub fn workspace(agent_type: &AgentType) -> Section {
     let list = List::fixed(agent_type.prompt.workspace.trim());

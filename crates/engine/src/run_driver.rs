@@ -1,4 +1,4 @@
-//! What a drive knows: the claim, the run's state machine, its prompt.
+//! [`RunDriver`]: the state of one claimed run while this worker drives it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,68 +18,69 @@ use houston_domain::model::Usage;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::{ContextBudget, Description, Switch, SystemPart};
 use houston_store::Store;
-use houston_store::claim::Claimed;
+use houston_store::claim::ClaimedRun;
 use houston_store::cost::ModelCall;
 use houston_tools::Offer;
 
+use crate::answering_agent::AnsweringAgent;
 use crate::compress::Sizes;
 use crate::config::ContextConfig;
 use crate::engine::{Engine, Setup};
 use crate::error::Interrupted;
 use crate::holder::Holder;
-use crate::live::Entered;
-use crate::prompt::preview::{compose, offers};
-use crate::serve::Served;
-use crate::task::fitted;
+use crate::live::Registration;
+use crate::prompt::compose::{compose, offers};
+use crate::task::setup_of_run;
 
-/// One run in the hands of this worker.
+/// Drives one claimed run: the claim, the agent's state machine, the prompt, and what the attempt has used. Other modules
+/// add its methods: `drive` (the loop), `model_call`, `turn`, `tool_call`, `commit`, `release`.
 pub(crate) struct RunDriver<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) holder: &'e Holder,
-    pub(crate) claimed: Claimed,
-    pub(crate) entered: Entered,
+    pub(crate) claimed: ClaimedRun,
+    pub(crate) registration: Registration,
     pub(crate) setup: Arc<Setup>,
-    /// Of the setup's tools, those it may call now.
+    /// The tools the run may call, without `read_result`.
     pub(crate) offer: Offer,
-    /// The same, once there are long results to read on in.
+    /// The same with `read_result`, for runs that have large results.
     pub(crate) offer_with_results: Offer,
     pub(crate) run: AgentRun,
     pub(crate) system: Vec<SystemPart>,
-    /// What is true now: sent after the history.
+    /// The system context, sent after the history.
     pub(crate) system_context: Option<String>,
-    /// What Houston's frames carry in this session.
+    /// The mark of Houston's frames in this session.
     pub(crate) mark: FrameMark,
-    /// Where its user lives.
+    /// The user's time zone.
     pub(crate) zone: Tz,
-    /// The id a message of the open iteration will have: streams were told of it.
+    /// The id that a message of the open iteration will have. Streams received it already.
     pub(crate) next_message: MessageId,
-    /// The iteration that is open in the streams, from 1.
+    /// The open iteration as streams count it, from 1.
     pub(crate) open_step: u32,
-    /// Tokens of the run so far, all attempts, and what is known of their cost.
+    /// Tokens of the run so far, over all attempts, and their cost as far as prices are known.
     pub(crate) usage: Usage,
-    /// Calls of which nobody knows what they cost.
+    /// Model calls without a price.
     pub(crate) unpriced_calls: i32,
-    /// Who answered last.
+    /// The model that answered last.
     pub(crate) answering: Description,
-    /// The changes of model that no step has told of yet.
+    /// Fallbacks to other models that no step has reported yet.
     pub(crate) switches: Vec<Switch>,
-    /// How long the conversation is.
+    /// Estimates the tokens of requests from what the provider counted before.
     pub(crate) budget: ContextBudget,
-    /// How much of it is what.
+    /// Estimated tokens of the history, entry by entry.
     pub(crate) sizes: Sizes,
-    /// Whether there are long results to read on in.
+    /// Whether the session has large results, so that `read_result` is offered.
     pub(crate) has_results: bool,
-    /// Whether it is to get a title.
+    /// Whether a title is requested for the agentable.
     pub(crate) wants_title: bool,
     /// See [`cache_key`].
     pub(crate) cache_key: String,
-    /// The call whose answer the next step takes.
+    /// The model call that the next step records.
     pub(crate) call: Option<ModelCall>,
-    /// Who answers.
-    pub(crate) served: Served,
-    /// Past this, whatever is in flight is cut off.
+    /// The agent that answers the run.
+    pub(crate) answered_by: AnsweringAgent,
+    /// The time at which the attempt is cut off, whatever it does.
     pub(crate) watchdog: tokio::time::Instant,
-    /// When the claim was answered, by this machine.
+    /// When the claim returned, by this machine's monotonic clock.
     pub(crate) claimed_at: tokio::time::Instant,
 }
 
@@ -87,14 +88,14 @@ impl<'e> RunDriver<'e> {
     pub(crate) async fn load(
         engine: &'e Engine,
         holder: &'e Holder,
-        claimed: Claimed,
-        entered: Entered,
+        claimed: ClaimedRun,
+        registration: Registration,
         setup: Arc<Setup>,
     ) -> Result<Self, Interrupted> {
         let limits = setup.policy.limits;
         let most = Duration::from_secs(limits.max_duration_s + engine.config.watchdog.grace_s);
         let claimed_at = tokio::time::Instant::now();
-        let mut driving = Self {
+        let mut driver = Self {
             engine,
             holder,
             next_message: claimed.next_message,
@@ -109,9 +110,9 @@ impl<'e> RunDriver<'e> {
             wants_title: false,
             cache_key: cache_key(claimed.fence.agentable),
             call: None,
-            served: Served::default(),
+            answered_by: AnsweringAgent::default(),
             claimed,
-            entered,
+            registration,
             run: AgentRun::resume(setup.policy, Vec::new(), 0, DateTime::UNIX_EPOCH),
             offer: setup.offer.clone(),
             offer_with_results: setup.offer_with_results.clone(),
@@ -123,12 +124,12 @@ impl<'e> RunDriver<'e> {
             watchdog: claimed_at + most,
             claimed_at,
         };
-        driving.read_context().await?;
-        driving.request_title().await?;
-        Ok(driving)
+        driver.read_context().await?;
+        driver.request_title().await?;
+        Ok(driver)
     }
 
-    /// Reads the run's state from Postgres anew, after a commit whose answer was lost.
+    /// Reads the run's state from Postgres again, after a commit whose response was lost.
     pub(crate) async fn reload(&mut self) -> Result<(), Interrupted> {
         let agentable = self.claimed.fence.agentable;
         let open = self
@@ -138,7 +139,7 @@ impl<'e> RunDriver<'e> {
             self.next_message = open;
         }
         self.read_context().await?;
-        // An iteration stays open until its tools are back.
+        // An iteration stays open until all of its tools have returned.
         let tools_open = matches!(self.run.next(self.now()), Next::CallTools(_));
         self.open_step = self.run.iterations() + u32::from(!tools_open);
         Ok(())
@@ -152,40 +153,43 @@ impl<'e> RunDriver<'e> {
                 Box::pin(async move { store.run_context(agentable, run, notes, &prompt).await })
             })
             .await?;
-        self.take_agent(&context).await?;
+        self.resolve_agent(&context).await?;
         if self.claimed.attempt > 1 {
             let cost = self.retrying(|store| Box::pin(async move { store.cost_of_run(run).await })).await?;
-            (self.usage.cost, self.unpriced_calls) = (cost.known, cost.unpriced_calls);
+            (self.usage.cost, self.unpriced_calls) = (cost.total, cost.unpriced_calls);
         }
-        self.setup = fitted(&self.setup, &context.setting);
+        self.setup = setup_of_run(&self.setup, &context.setting);
         let now = self.now();
         [self.offer, self.offer_with_results] = offers(&self.setup, &context);
         self.has_results = context.has_results;
-        let Claimed { title, description, .. } = &self.claimed;
-        let composed = compose(&self.setup, &self.offer, title, description, &context, now, prompt_chars);
-        if !composed.left_out.is_empty() {
-            tracing::debug!(%agentable, left_out = ?composed.left_out, "the prompt was cut to its cap");
+        let ClaimedRun { title, description, .. } = &self.claimed;
+        let prompt = compose(&self.setup, &self.offer, title, description, &context, now, prompt_chars);
+        if !prompt.left_out.is_empty() {
+            tracing::debug!(%agentable, left_out = ?prompt.left_out, "the prompt was cut to prompt_chars");
         }
-        self.system = composed.parts();
-        self.system_context = composed.system_context();
+        self.system = prompt.parts();
+        self.system_context = prompt.system_context();
         self.mark = context.mark;
         self.zone = zone(&context.user.time_zone);
         self.budget = ContextBudget::default();
         self.sizes = Sizes::default();
-        self.run = AgentRun::resume(self.setup.policy, context.history, context.of_this_run, now);
+        self.run = AgentRun::resume(self.setup.policy, context.history, context.run_entries, now);
         if let Some(summary) = &context.summary {
-            self.run.fold(context.folded, compression::entry(summary, &self.mark));
+            self.run.replace_prefix_with_summary(
+                context.summarised_entries,
+                compression::entry(summary, &self.mark),
+            );
         }
         Ok(())
     }
 
-    /// The database's time, from what it said at the claim. This machine's clock may be an hour off, and what it
-    /// says would decide when a retry is due.
+    /// The database's time, computed from the time of the claim. Retries are due by the database's clock, and this
+    /// machine's may be an hour off.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         self.claimed.event.at + self.claimed_at.elapsed()
     }
 
-    /// Ends some time after the process was told to stop: whatever may be repeated is given up then.
+    /// Completes `hand_over_ms` after the process was asked to stop: calls that may be repeated are abandoned then.
     pub(crate) fn drained(&self) -> impl Future<Output = ()> + use<> {
         let drain = self.holder.drain.clone();
         let grace = Duration::from_millis(self.engine.config.hand_over_ms);
@@ -195,20 +199,23 @@ impl<'e> RunDriver<'e> {
         }
     }
 
-    /// A tool's response as far as it may enter events and history: shortened, and without the mark of frames.
+    /// A tool's response, cut to `max_tool_result_bytes` and without the mark of frames.
     pub(crate) fn cut(&self, response: ToolResponse) -> ToolResponse {
-        let kept = match self.mark.keep_out(response.text()) {
+        let unmarked = match self.mark.remove_mark(response.text()) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(kept) => Some(kept),
+            Cow::Owned(text) => Some(text),
         };
-        let response = match kept {
-            Some(kept) => response.map_text(|_| kept),
+        let response = match unmarked {
+            Some(text) => response.map_text(|_| text),
             None => response,
         };
         response.cut(self.engine.config.context.max_tool_result_bytes)
     }
 
-    /// Asks Postgres until it answers or the lease is no longer trusted.
+    /// Repeats a query while Postgres is unreachable and the lease is trusted.
+    ///
+    /// # Errors
+    /// [`Interrupted::Lost`] when the lease is no longer trusted, [`Interrupted::Store`] when Postgres refuses the query.
     pub(crate) async fn retrying<T>(
         &self,
         ask: impl for<'s> Fn(&'s Store) -> BoxFuture<'s, houston_store::Result<T>>,
@@ -223,7 +230,10 @@ impl<'e> RunDriver<'e> {
         }
     }
 
-    /// Waits a moment, unless the lease has run out meanwhile.
+    /// Waits before the next attempt at a query, twice as long each time, up to 1 s.
+    ///
+    /// # Errors
+    /// [`Interrupted::Lost`] when the lease is no longer trusted.
     pub(crate) async fn wait_for_postgres(
         &self,
         error: &houston_store::Error,
@@ -232,7 +242,7 @@ impl<'e> RunDriver<'e> {
         if !(self.holder.trusted)() {
             return Err(Interrupted::Lost);
         }
-        tracing::debug!(%error, "postgres did not answer, trying again");
+        tracing::debug!(%error, "postgres did not answer; trying again");
         tokio::select! {
             () = tokio::time::sleep(*pause) => {}
             () = self.holder.lost.cancelled() => return Err(Interrupted::Lost),
