@@ -244,7 +244,8 @@ impl Store {
     /// Reads an agent of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement.
     pub async fn agent(&self, tenant: TenantId, id: AgentId) -> Result<Agent> {
         self.agents_among(tenant, &[id]).await?.pop().ok_or(Error::NotFound { what: "agent" })
     }

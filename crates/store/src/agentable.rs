@@ -203,7 +203,8 @@ impl Store {
     /// Reads an agentable of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn agentable(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<Agentable> {
         let a = sqlx::query!(
             r#"-- store::agentable::get

@@ -34,7 +34,8 @@ impl Store {
     /// deleted. Idempotent. Returns the runs that were open.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn cancel_agentable(
         &self,
         tenant: TenantId,
@@ -65,7 +66,8 @@ impl Store {
     /// Takes an agentable of the tenant out of the archive.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn unarchive(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::cancel::unarchive

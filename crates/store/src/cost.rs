@@ -94,7 +94,7 @@ impl Store {
     /// does not count as free.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn cost_of_run(&self, run: RunId) -> Result<Cost> {
         let row = sqlx::query!(
             r#"-- store::cost::of_run
@@ -110,7 +110,8 @@ impl Store {
     /// The model calls of a run of the tenant, in order.
     ///
     /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run.
+    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run,
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn model_calls(&self, tenant: TenantId, run: RunId) -> Result<Vec<StoredModelCall>> {
         self.run(tenant, run).await?;
         let calls = sqlx::query!(
@@ -149,7 +150,8 @@ impl Store {
     /// first.
     ///
     /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound).
+    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such user,
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn user_costs(&self, tenant: TenantId, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
         let total = self.user(tenant, user).await?.cost;
         let days = sqlx::query!(

@@ -154,7 +154,8 @@ impl Store {
     /// The tenant of a run, for operators.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when there is no such run, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn tenant_of_run(&self, run: RunId) -> Result<TenantId> {
         let owner = sqlx::query_scalar!(
             "-- store::directory::tenant_of_run

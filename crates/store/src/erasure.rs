@@ -166,7 +166,8 @@ impl Store {
     /// Reads a request of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such request, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement.
     pub async fn erasure(&self, tenant: TenantId, id: ErasureId) -> Result<Erasure> {
         let row = sqlx::query!(
             "-- store::erasure::get

@@ -125,7 +125,8 @@ impl Store {
     /// The end of the event stream of an agentable of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::Database`] when Postgres
+    /// cannot be reached or refuses the statement.
     pub async fn stream_head(
         &self,
         tenant: TenantId,

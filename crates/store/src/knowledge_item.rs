@@ -127,7 +127,8 @@ impl Store {
     /// A row of the tenant.
     ///
     /// Reads a row of the tenant.
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<K> {
         let found = K::find(&mut *self.pool.acquire().await?, tenant, id).await?;
         found.ok_or(Error::NotFound { what: K::NAME })
@@ -136,7 +137,8 @@ impl Store {
     /// Applies a partial change to a row of the tenant, and returns the changed row.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn change_item<K: KnowledgeItem>(
         &self,
         tenant: TenantId,
@@ -150,7 +152,8 @@ impl Store {
     /// Deletes a row of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn delete_item<K: KnowledgeItem>(&self, tenant: TenantId, id: K::Id) -> Result<()> {
         let done = K::delete(&mut *self.pool.acquire().await?, tenant, id).await?;
         if done { Ok(()) } else { Err(Error::NotFound { what: K::NAME }) }

@@ -206,7 +206,8 @@ impl Store {
     /// Reads a message of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such message, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement.
     pub async fn message(&self, tenant: TenantId, id: MessageId) -> Result<ThreadMessage> {
         let m = sqlx::query_as!(
             MessageRow,

@@ -93,7 +93,8 @@ impl Store {
     /// Reads a run of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn run(&self, tenant: TenantId, id: RunId) -> Result<Run> {
         let r = sqlx::query!(
             r#"-- store::run::get
@@ -152,7 +153,8 @@ impl Store {
     /// already ended.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn cancel_run(&self, tenant: TenantId, id: RunId) -> Result<Option<(AgentableId, String)>> {
         let mut tx = self.pool.begin().await?;
         let lock = sqlx::query!(

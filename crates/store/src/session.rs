@@ -191,7 +191,8 @@ impl Store {
     /// Reads a session of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such session, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement.
     pub async fn session(&self, tenant: TenantId, id: SessionId) -> Result<Session> {
         let row = sqlx::query!(
             r#"-- store::session::get

@@ -101,7 +101,8 @@ impl Store {
     /// The runtime state of an agentable of the tenant, by the database's clock.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn state(&self, tenant: TenantId, agentable: AgentableId) -> Result<RuntimeState> {
         let row = sqlx::query_as!(
             StandingRow,
@@ -140,7 +141,8 @@ impl Store {
     /// Reads an agentable of any tenant, for operators.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn agentable_anywhere(&self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
         let owner = sqlx::query!(
             "-- store::state::tenant
@@ -158,7 +160,8 @@ impl Store {
     /// The tenant of a user, for operators.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when there is no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn tenant_of(&self, user: UserId) -> Result<TenantId> {
         let owner = sqlx::query!(
             "-- store::state::tenant_of_user

@@ -64,7 +64,8 @@ impl Store {
     /// Statistics of a conversation of the tenant, over the latest runs and messages within `bounds`.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn statistics(
         &self,
         tenant: TenantId,

@@ -182,7 +182,8 @@ impl Store {
     /// Reads a team of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such team, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn team(&self, tenant: TenantId, id: TeamId) -> Result<Team> {
         self.teams(tenant, Some(id), None, 1).await?.pop().ok_or(Error::NotFound { what: "team" })
     }
@@ -236,7 +237,8 @@ impl Store {
     /// Deletes a team of the tenant, unless an agentable uses it. Its agents stay.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such team, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn delete_team(&self, tenant: TenantId, id: TeamId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::team::delete

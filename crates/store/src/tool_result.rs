@@ -90,7 +90,8 @@ impl Store {
     /// Reads a large result of the tenant that `agentable` may read with `read_result`.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such result, or `agentable` may not read it, [`Error::Database`]
+    /// when Postgres cannot be reached or refuses the statement.
     pub async fn tool_result(
         &self,
         tenant: TenantId,

@@ -110,7 +110,8 @@ impl Store {
     /// Reads a user of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
     pub async fn user(&self, tenant: TenantId, id: UserId) -> Result<User> {
         let user = sqlx::query!(
             r#"-- store::user::get

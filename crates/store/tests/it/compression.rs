@@ -1,4 +1,4 @@
-//! What a run starts from once its session was compressed, and what is kept beside the history.
+//! The context of runs after a compression, large results, and titles.
 
 use futures_util::future::join_all;
 use houston_domain::agentable::DoubleTexting::Rollback;
@@ -8,26 +8,26 @@ use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::{Record, ToolResponse};
-use houston_domain::tool_result::Reading;
-use houston_store::claim::Claimed;
+use houston_domain::tool_result::ResultQuery;
+use houston_store::claim::ClaimedRun;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::history::RunContext;
 use houston_store::record::Owner;
 use houston_store::step::{Commit, RunTransition};
 use houston_store::tool_result::LargeResult;
 
-use crate::fresh::Fresh;
 use crate::step::{answer, done, ending, finished};
+use crate::test_store::TestStore;
 
-fn owner(fresh: &Fresh, claimed: &Claimed) -> Owner {
-    Owner { tenant: fresh.tenant, user: claimed.user, agentable: fresh.goal, run: claimed.run }
+fn owner(test: &TestStore, claimed: &ClaimedRun) -> Owner {
+    Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run }
 }
 
-/// Puts `summary` in the place of all but the newest `kept` entries, `own` of which are the run's.
-async fn compress(fresh: &Fresh, claimed: &Claimed, summary: &str, kept: usize, own: usize) {
+/// Replaces all but the newest `kept` entries by `summary`; `own` of these are the run's.
+async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, kept: usize, own: usize) {
     let metrics = Metrics { entries_before: 9, entries_after: 3, tokens_before: 900, tokens_after: 300 };
     let new = NewCompression {
-        id: fresh.ids.next(),
+        id: test.ids.next(),
         kept,
         own,
         summary: summary.into(),
@@ -36,20 +36,20 @@ async fn compress(fresh: &Fresh, claimed: &Claimed, summary: &str, kept: usize, 
         model: None,
         cost: None,
     };
-    let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
-    tx.compress(owner(fresh, claimed), &new).await.unwrap();
-    done(tx.commit(&fresh.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap());
+    let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    tx.compress(owner(test, claimed), &new).await.unwrap();
+    done(tx.commit(&test.step(claimed, RunTransition::Continue { read: false, event: None })).await.unwrap());
 }
 
-/// A whole run: a message and its answer.
-async fn talk(fresh: &Fresh, text: &str) {
-    fresh.post(text).await;
-    let claimed = fresh.claim().await.unwrap();
-    fresh.store.commit(&claimed.fence, &answer(fresh, &claimed, &text.to_uppercase())).await.unwrap();
+/// A complete run: a message and its answer.
+async fn talk(test: &TestStore, text: &str) {
+    test.post(text).await;
+    let claimed = test.claim().await.unwrap();
+    test.store.commit(&claimed.fence, &answer(test, &claimed, &text.to_uppercase())).await.unwrap();
 }
 
-async fn context(fresh: &Fresh, run: RunId) -> RunContext {
-    fresh.store.run_context(fresh.goal, run, 10, &PromptLimits::default()).await.unwrap()
+async fn context(test: &TestStore, run: RunId) -> RunContext {
+    test.store.run_context(test.goal, run, 10, &PromptLimits::default()).await.unwrap()
 }
 
 fn texts(context: &RunContext) -> Vec<String> {
@@ -57,159 +57,169 @@ fn texts(context: &RunContext) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_reads_the_newest_summary_and_what_comes_after_it_and_people_read_all() {
-    let fresh = Fresh::start().await;
+async fn run_reads_newest_summary_and_rest_people_read_all() {
+    let test = TestStore::start().await;
     for text in ["a", "b"] {
-        talk(&fresh, text).await;
+        talk(&test, text).await;
     }
-    fresh.post("c").await;
-    let claimed = fresh.claim().await.unwrap();
-    compress(&fresh, &claimed, "first", 3, 1).await;
-    let seen = context(&fresh, claimed.run).await;
-    assert_eq!((seen.summary.as_deref(), seen.folded, seen.of_this_run), (Some("first"), 0, 1));
+    test.post("c").await;
+    let claimed = test.claim().await.unwrap();
+    compress(&test, &claimed, "first", 3, 1).await;
+    let seen = context(&test, claimed.run).await;
+    assert_eq!((seen.summary.as_deref(), seen.summarised_entries, seen.run_entries), (Some("first"), 0, 1));
     assert_eq!(texts(&seen), ["b", "B", "c"]);
-    compress(&fresh, &claimed, "second", 1, 1).await;
-    fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "C")).await.unwrap();
-    let next = context(&fresh, fresh.ids.next()).await;
+    compress(&test, &claimed, "second", 1, 1).await;
+    test.store.commit(&claimed.fence, &answer(&test, &claimed, "C")).await.unwrap();
+    let next = context(&test, test.ids.next()).await;
     assert_eq!((next.summary.as_deref(), texts(&next)), (Some("second"), vec!["c".into(), "C".into()]));
 
-    let all = fresh.store.history(fresh.tenant, fresh.goal, 0, 10).await.unwrap();
+    let all = test.store.history(test.tenant, test.goal, 0, 10).await.unwrap();
     assert_eq!(all.len(), 6, "nothing is deleted");
-    let listed = fresh.store.compressions(fresh.tenant, fresh.goal, None, 10).await.unwrap();
+    let listed = test.store.compressions(test.tenant, test.goal, None, 10).await.unwrap();
     let through: Vec<(&str, i64)> =
         listed.iter().map(|one| (one.summary.as_str(), one.through_position)).collect();
     assert_eq!(through, [("second", 4), ("first", 2)]);
-    assert!(fresh.store.compressions(fresh.ids.next(), fresh.goal, None, 10).await.unwrap().is_empty());
+    assert!(test.store.compressions(test.ids.next(), test.goal, None, 10).await.unwrap().is_empty());
 
-    // A session that is closed takes its summaries along.
-    fresh.sql("update houston.run_locks set session_position = last_position where session_position = 0");
-    talk(&fresh, "d").await;
-    let fresh_session = context(&fresh, fresh.ids.next()).await;
+    // The summaries of a closed session are not read any more.
+    test.sql("update houston.run_locks set session_position = last_position where session_position = 0");
+    talk(&test, "d").await;
+    let fresh_session = context(&test, test.ids.next()).await;
     assert_eq!((fresh_session.summary.clone(), texts(&fresh_session)), (None, vec!["d".into(), "D".into()]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_compressed_in_its_middle_still_knows_what_it_did() {
-    let fresh = Fresh::start().await;
-    talk(&fresh, "a").await;
-    fresh.post("b").await;
-    let claimed = fresh.claim().await.unwrap();
-    let mut step = fresh.step(&claimed, RunTransition::Continue { read: false, event: None });
+async fn run_compressed_midway_keeps_its_own_entries() {
+    let test = TestStore::start().await;
+    talk(&test, "a").await;
+    test.post("b").await;
+    let claimed = test.claim().await.unwrap();
+    let mut step = test.step(&claimed, RunTransition::Continue { read: false, event: None });
     step.entries = vec![
         Entry::assistant(vec![Block::text("B1")]),
         Entry::user(vec![Block::text("b2")]),
         Entry::assistant(vec![Block::text("B2")]),
         Entry::user(vec![Block::text("b3")]),
     ];
-    fresh.store.commit(&claimed.fence, &step).await.unwrap();
-    compress(&fresh, &claimed, "all but the last two", 2, 5).await;
-    let own = context(&fresh, claimed.run).await;
-    assert_eq!(texts(&own), ["b", "B1", "b2", "B2", "b3"], "all of the run's own");
-    assert_eq!((own.of_this_run, own.folded), (5, 3), "of which the first are not sent");
-    let others = context(&fresh, fresh.ids.next()).await;
-    assert_eq!((texts(&others), others.folded), (vec!["B2".into(), "b3".into()], 0));
+    test.store.commit(&claimed.fence, &step).await.unwrap();
+    compress(&test, &claimed, "all but the last two", 2, 5).await;
+    let own = context(&test, claimed.run).await;
+    assert_eq!(texts(&own), ["b", "B1", "b2", "B2", "b3"], "all entries of the run");
+    assert_eq!((own.run_entries, own.summarised_entries), (5, 3), "the first are replaced by the summary");
+    let others = context(&test, test.ids.next()).await;
+    assert_eq!((texts(&others), others.summarised_entries), (vec!["B2".into(), "b3".into()], 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_of_what_is_rolled_back_is_rolled_back_with_it() {
-    let fresh = Fresh::start().await;
+async fn rollback_includes_the_compression_of_its_entries() {
+    let test = TestStore::start().await;
     for text in ["a", "b"] {
-        talk(&fresh, text).await;
+        talk(&test, text).await;
     }
-    fresh.post("forget this").await;
-    let claimed = fresh.claim().await.unwrap();
-    // Of what was before the run, then of the run itself.
-    compress(&fresh, &claimed, "they said a", 3, 1).await;
-    let mut step = fresh.step(&claimed, RunTransition::Continue { read: false, event: None });
+    test.post("forget this").await;
+    let claimed = test.claim().await.unwrap();
+    // First of entries before the run, then of entries of the run itself.
+    compress(&test, &claimed, "they said a", 3, 1).await;
+    let mut step = test.step(&claimed, RunTransition::Continue { read: false, event: None });
     step.entries = vec![Entry::assistant(vec![Block::text("X")]), Entry::user(vec![Block::text("x")])];
-    fresh.store.commit(&claimed.fence, &step).await.unwrap();
-    compress(&fresh, &claimed, "they said a, b, forget this", 1, 3).await;
-    fresh.try_post_as("c", Rollback, None).await.unwrap();
+    test.store.commit(&claimed.fence, &step).await.unwrap();
+    compress(&test, &claimed, "they said a, b, forget this", 1, 3).await;
+    test.try_post_as("c", Rollback, None).await.unwrap();
     let status = RunStatus::Cancelled;
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
-    fresh.store.commit(&claimed.fence, &fresh.step(&claimed, then)).await.unwrap();
-    let next = fresh.claim().await.unwrap();
-    let seen = context(&fresh, next.run).await;
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    test.store.commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap();
+    let next = test.claim().await.unwrap();
+    let seen = context(&test, next.run).await;
     assert_eq!(seen.summary.as_deref(), Some("they said a"));
     assert_eq!(texts(&seen), ["b", "B", "c"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_result_is_kept_once_with_its_step_and_read_by_those_who_may() {
-    let fresh = Fresh::start().await;
-    fresh.post("look").await;
-    let claimed = fresh.claim().await.unwrap();
-    let large =
-        LargeResult { id: fresh.ids.next(), call: "c1".into(), tool: "look".into(), content: "seen\n".repeat(900) };
-    let mut step = answer(&fresh, &claimed, "done");
+async fn large_result_is_stored_once_and_read_by_permitted_agents() {
+    let test = TestStore::start().await;
+    test.post("look").await;
+    let claimed = test.claim().await.unwrap();
+    let large = LargeResult {
+        id: test.ids.next(),
+        call: "c1".into(),
+        tool: "look".into(),
+        content: "seen\n".repeat(900),
+    };
+    let mut step = answer(&test, &claimed, "done");
     step.large_results.push(large.clone());
-    assert!(!context(&fresh, claimed.run).await.has_results);
-    assert!(matches!(fresh.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Done(_)));
-    assert_eq!(fresh.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Landed, "sent again");
-    assert_eq!(fresh.sql("select count(*) from houston.tool_results").trim(), "1");
-    assert!(context(&fresh, claimed.run).await.has_results);
+    assert!(!context(&test, claimed.run).await.has_results);
+    assert!(matches!(test.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Done(_)));
+    assert_eq!(
+        test.store.commit(&claimed.fence, &step).await.unwrap(),
+        Commit::AlreadyCommitted,
+        "sent again"
+    );
+    assert_eq!(test.sql("select count(*) from houston.tool_results").trim(), "1");
+    assert!(context(&test, claimed.run).await.has_results);
 
-    fresh.post("again").await;
-    let claimed = fresh.claim().await.unwrap();
+    test.post("again").await;
+    let claimed = test.claim().await.unwrap();
     let read = async |owner: Owner| {
-        let record = Record::ReadResult { id: large.id, reading: Reading::Line(2), most: 600 };
-        let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
+        let record = Record::ReadResult { id: large.id, reading: ResultQuery::Line(2), most: 600 };
+        let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
         tx.record(owner, uuid::Uuid::nil(), &record).await.unwrap()
     };
-    let own = owner(&fresh, &claimed);
-    let ToolResponse::Success { observation } = read(own).await else { panic!("it is its own") };
+    let own = owner(&test, &claimed);
+    let ToolResponse::Success { observation } = read(own).await else {
+        panic!("the agentable may read its own result")
+    };
     assert!(observation.starts_with("seen\nseen\n") && observation.contains("[bytes 5 to"), "{observation}");
-    // A sub-agent reads what the one it works for was answered, and the other way round; nobody else does.
-    let made = "insert into houston.agentables (id, tenant_id, user_id, kind, title, parent_id, depth)
+    // A task may read the results of the agentable that created it, and the reverse; no other agentable may.
+    let insert = "insert into houston.agentables (id, tenant_id, user_id, kind, title, parent_id, depth)
                 select gen_random_uuid(), tenant_id, user_id, 'task', 'x', PARENT from houston.agentables
                  where kind = 'goal' returning id";
-    let child = fresh.sql(&made.replace("PARENT", "id, 1"));
+    let child = test.sql(&insert.replace("PARENT", "id, 1"));
     let stranger =
-        fresh.sql(&made.replace("PARENT", "null, 0").replace("kind = 'goal' ", "kind = 'goal' limit 1 "));
+        test.sql(&insert.replace("PARENT", "null, 0").replace("kind = 'goal' ", "kind = 'goal' limit 1 "));
     let as_of = |id: &str| Owner { agentable: uuid::Uuid::parse_str(id.trim()).unwrap().into(), ..own };
     assert!(read(as_of(&child)).await.is_success());
     assert!(!read(as_of(&stranger)).await.is_success());
-    let other_tenant = Owner { tenant: fresh.ids.next(), ..own };
+    let other_tenant = Owner { tenant: test.ids.next(), ..own };
     assert!(!read(other_tenant).await.is_success());
-    fresh.sql(&format!(
+    test.sql(&format!(
         "update houston.tool_results set agentable_id = '{c}', parent_id = '{g}'",
         c = child.trim(),
-        g = fresh.goal.0
+        g = test.goal.0
     ));
-    assert!(read(own).await.is_success(), "what a sub-agent was answered");
-    assert!(context(&fresh, claimed.run).await.has_results);
+    assert!(read(own).await.is_success(), "the result of a task");
+    assert!(context(&test, claimed.run).await.has_results);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_find_a_title_one_sets_it() {
-    let fresh = Fresh::start().await;
-    fresh.sql("update houston.agentables set title = ''");
+async fn concurrent_titles_are_set_once() {
+    let test = TestStore::start().await;
+    test.sql("update houston.agentables set title = ''");
     let patience = std::time::Duration::from_secs(60);
-    let request = async || fresh.store.request_title(fresh.goal, 3, patience).await.unwrap();
+    let request = async || test.store.request_title(test.goal, 3, patience).await.unwrap();
     let take =
-        async |agentable| fresh.store.take_title_requests(agentable, patience, (6, 100), 10).await.unwrap();
+        async |agentable| test.store.take_title_requests(agentable, patience, (6, 100), 10).await.unwrap();
     for text in ["a", "b"] {
-        talk(&fresh, text).await;
+        talk(&test, text).await;
         assert!(!request().await, "not yet");
     }
-    talk(&fresh, "c").await;
+    talk(&test, "c").await;
     assert!(request().await && request().await);
-    assert!(take(None).await.is_empty(), "its own worker comes first");
-    let taken = take(Some(fresh.goal)).await;
+    assert!(take(None).await.is_empty(), "the worker of its run may take it first");
+    let taken = take(Some(test.goal)).await;
     let texts: Vec<&str> = taken[0].messages.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(texts, ["a", "A", "b", "B", "c", "C"]);
-    assert!(take(Some(fresh.goal)).await.is_empty(), "somebody is at it");
-    fresh.sql("update houston.title_requests set due_at = now() - interval '1 s'");
-    assert_eq!(take(None).await.len(), 1, "who was at it died");
+    assert!(take(Some(test.goal)).await.is_empty(), "another worker has it");
+    test.sql("update houston.title_requests set due_at = now() - interval '1 s'");
+    assert_eq!(take(None).await.len(), 1, "the worker that had it died");
 
-    let before = fresh.store.stream_head(fresh.tenant, "goal", fresh.goal).await.unwrap().last_seq;
+    let before = test.store.stream_head(test.tenant, "goal", test.goal).await.unwrap().last_seq;
     let racing = (0..20).map(|nth| {
-        let (store, goal, write) = (fresh.store.clone(), fresh.goal, fresh.ids.next());
+        let (store, goal, write) = (test.store.clone(), test.goal, test.ids.next());
         async move { store.set_title(goal, &format!("title {nth}"), write, None).await.unwrap() }
     });
     let set: Vec<_> = join_all(racing).await.into_iter().flatten().collect();
     assert_eq!(set.len(), 1, "{set:?}");
-    let told = fresh.store.events_after(fresh.goal, before, 10).await.unwrap();
-    assert_eq!(told, set, "streams are told the truth");
-    assert!(!request().await, "it has one");
+    let events = test.store.events_after(test.goal, before, 10).await.unwrap();
+    assert_eq!(events, set, "the returned event is the stored one");
+    assert!(!request().await, "it has a title");
 }

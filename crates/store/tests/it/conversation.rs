@@ -1,11 +1,11 @@
-//! Conversations as documents, and emptying what a model sees while others write.
+//! Conversations as documents, and resets that race with posts.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::compression::Reason;
 use houston_domain::conversation::{
-    ClosedSession, Conversation, Format, HistoryEntry, KeptCompression, KeptLearning, KeptNote, KeptResult,
-    SummarySource, ThreadMessage, Version,
+    ClosedSession, Conversation, ExportedCompression, ExportedLearning, ExportedNote, ExportedResult, Format,
+    HistoryEntry, SummarySource, ThreadMessage, Version,
 };
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::id::{AgentableId, ResultId};
@@ -21,9 +21,9 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::fresh::Fresh;
+use crate::test_store::TestStore;
 
-/// Any text that can be kept.
+/// Any text that Postgres can store.
 fn text() -> impl Strategy<Value = String> {
     proptest::string::string_regex("[a-zäß€😀\"\\\\ \n<&]{1,30}").unwrap()
 }
@@ -41,7 +41,7 @@ fn raw() -> impl Strategy<Value = RawBlock> {
     json.prop_map(|json| RawBlock::new("anthropic", "anthropic", json))
 }
 
-/// What a model may write before it asks for tools.
+/// A block that a model may write before its tool calls.
 fn block() -> impl Strategy<Value = Block> {
     prop_oneof![
         (text(), proptest::option::of(raw())).prop_map(|(text, raw)| Block::Text { text, raw }),
@@ -61,7 +61,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A turn: what was asked, what the model wrote, and, if it called tools, what they answered.
+/// A turn: the user's entry, the model's, and the results if it called tools.
 fn turn() -> impl Strategy<Value = Vec<HistoryEntry>> {
     let call = (value(), text(), any::<bool>());
     let (calls, blocks) = (proptest::collection::vec(call, 0..3), proptest::collection::vec(block(), 1..3));
@@ -94,7 +94,7 @@ fn message() -> impl Strategy<Value = ThreadMessage> {
     })
 }
 
-/// What is known of the sessions a history is parted into: whether one ends with a turn, and is still to be summarised.
+/// How a history is divided into sessions: which turns end one, and whether its summary is pending.
 #[derive(Debug, Clone)]
 struct Past {
     ends: Vec<(bool, bool, String)>,
@@ -124,7 +124,7 @@ impl Past {
             if !ends {
                 continue;
             }
-            let known = |count: u32| (!pending).then_some(count);
+            let counted = |count: u32| (!pending).then_some(count);
             let source = if *pending { SummarySource::Extract } else { SummarySource::Model };
             sessions.push(ClosedSession {
                 first_position: first,
@@ -133,8 +133,8 @@ impl Past {
                 summary: format!("They said: {summary}"),
                 summary_source: source,
                 pending: *pending,
-                message_count: known(1),
-                token_count: known(40).map(u64::from),
+                message_count: counted(1),
+                token_count: counted(40).map(u64::from),
                 started_at: self.times[2 * sessions.len()],
                 completed_at: self.times[2 * sessions.len() + 1],
             });
@@ -144,37 +144,38 @@ impl Past {
     }
 
     /// A summary after some of the turns.
-    fn compressions(&self, turns: &[Vec<HistoryEntry>]) -> Vec<KeptCompression> {
+    fn compressions(&self, turns: &[Vec<HistoryEntry>]) -> Vec<ExportedCompression> {
         let mut through_position = 0;
-        let made = turns.iter().zip(&self.compressed).filter_map(|(turn, (is_made, summary, created_at))| {
-            through_position += turn.len();
-            is_made.then(|| KeptCompression {
-                through_position,
-                summary: format!("Before that: {summary}"),
-                reason: Reason::ContextLength,
-                entries_before: 40,
-                entries_after: 10,
-                tokens_before: 28_000,
-                tokens_after: 9_000,
-                model: Some("fake/model".to_owned()),
-                cost: Some("0.010".parse().unwrap()),
-                created_at: *created_at,
-            })
-        });
-        made.collect()
+        let compressions =
+            turns.iter().zip(&self.compressed).filter_map(|(turn, (is_compressed, summary, created_at))| {
+                through_position += turn.len();
+                is_compressed.then(|| ExportedCompression {
+                    through_position,
+                    summary: format!("Before that: {summary}"),
+                    reason: Reason::ContextLength,
+                    entries_before: 40,
+                    entries_after: 10,
+                    tokens_before: 28_000,
+                    tokens_after: 9_000,
+                    model: Some("fake/model".to_owned()),
+                    cost: Some("0.010".parse().unwrap()),
+                    created_at: *created_at,
+                })
+            });
+        compressions.collect()
     }
 
-    /// Long results, which the first entry names.
-    fn results(&self, history: &mut [HistoryEntry]) -> Vec<KeptResult> {
+    /// Large results, which the first entry names.
+    fn results(&self, history: &mut [HistoryEntry]) -> Vec<ExportedResult> {
         let Some(first) = history.first_mut() else { return Vec::new() };
-        let kept = |(id, content): &(u128, String)| KeptResult {
+        let result = |(id, content): &(u128, String)| ExportedResult {
             id: ResultId(uuid::Uuid::from_u128(*id)),
             call_id: "call_0".to_owned(),
             tool: "book".to_owned(),
             content: content.clone(),
             created_at: first.created_at,
         };
-        let results: Vec<KeptResult> = self.results.iter().map(kept).collect();
+        let results: Vec<ExportedResult> = self.results.iter().map(result).collect();
         first.content.extend(results.iter().map(|result| Block::text(format!("kept as {}.", result.id))));
         results
     }
@@ -183,15 +184,15 @@ impl Past {
 fn conversation() -> impl Strategy<Value = Conversation> {
     let turns = proptest::collection::vec(turn(), 0..6);
     let messages = proptest::collection::vec(message(), 0..8);
-    let kept = proptest::collection::vec((text(), time(), time()), 0..4);
-    (turns, messages, kept, past()).prop_map(|(turns, messages, kept, past)| {
-        let note = |(content, created_at, updated_at): &(String, _, _)| KeptNote {
+    let items = proptest::collection::vec((text(), time(), time()), 0..4);
+    (turns, messages, items, past()).prop_map(|(turns, messages, kept, past)| {
+        let note = |(content, created_at, updated_at): &(String, _, _)| ExportedNote {
             title: "a note".to_owned(),
             content: content.clone(),
             created_at: *created_at,
             updated_at: *updated_at,
         };
-        let learning = |(content, created_at, updated_at): &(String, _, _)| KeptLearning {
+        let learning = |(content, created_at, updated_at): &(String, _, _)| ExportedLearning {
             content: content.clone(),
             created_at: *created_at,
             updated_at: *updated_at,
@@ -210,8 +211,8 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             history,
             closed_entries: None,
             digests: None,
-            notes: kept.iter().map(note).collect(),
-            learnings: kept.iter().map(learning).collect(),
+            notes: items.iter().map(note).collect(),
+            learnings: items.iter().map(learning).collect(),
             sessions,
             compressions,
             results,
@@ -220,10 +221,10 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     })
 }
 
-/// Makes a goal of it.
-async fn imported(fresh: &Fresh, document: &Conversation) -> AgentableId {
+/// Imports the document as a goal.
+async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
     let (id, user): (AgentableId, _) =
-        (fresh.ids.next(), { fresh.store.agentable(fresh.tenant, "goal", fresh.goal).await.unwrap().user });
+        (test.ids.next(), { test.store.agentable(test.tenant, "goal", test.goal).await.unwrap().user });
     let agentable = NewAgentable {
         id,
         user,
@@ -232,60 +233,60 @@ async fn imported(fresh: &Fresh, document: &Conversation) -> AgentableId {
         description: &document.description,
         status: None,
         tools: document.tools.as_deref(),
-        created_at: fresh.ids.clock().now(),
+        created_at: test.ids.clock().now(),
     };
-    let new = NewConversation { agentable, conversation: document, run: fresh.ids.next(), origin: None };
-    fresh.store.create_conversation(fresh.tenant, &new, &fresh.ids, None, &Value::Null).await.unwrap();
+    let new = NewConversation { agentable, conversation: document, run: test.ids.next(), origin: None };
+    test.store.create_conversation(test.tenant, &new, &test.ids, None, &Value::Null).await.unwrap();
     id
 }
 
-/// Makes a goal of it, and reads it again.
-async fn through(fresh: &Fresh, document: &Conversation) -> Conversation {
-    let id = imported(fresh, document).await;
-    let agentable = fresh.store.agentable(fresh.tenant, "goal", id).await.unwrap();
+/// Imports the document and exports it again.
+async fn round_trip(test: &TestStore, document: &Conversation) -> Conversation {
+    let id = imported(test, document).await;
+    let agentable = test.store.agentable(test.tenant, "goal", id).await.unwrap();
     let reading = Reading { until: None, knowledge: true, max_bytes: usize::MAX };
-    fresh.store.conversation(fresh.tenant, &agentable, &reading).await.unwrap()
+    test.store.conversation(test.tenant, &agentable, &reading).await.unwrap()
 }
 
 #[tokio::test]
-async fn whatever_is_imported_is_exported_as_the_same_document() {
-    let fresh = Fresh::start().await;
+async fn export_of_an_import_is_the_same_document() {
+    let test = TestStore::start().await;
     let mut runner = TestRunner::deterministic();
     for _ in 0..40 {
         let document = conversation().new_tree(&mut runner).unwrap().current();
         assert_eq!(document.check(), Ok(()), "{document:#?}");
-        let exported = through(&fresh, &document).await;
+        let exported = round_trip(&test, &document).await;
         assert_eq!(exported, document);
         assert_eq!(exported.check(), Ok(()));
     }
     let events = "select count(*) from (select agentable_id, max(seq) - count(*) as gap from houston.events
                     group by 1) as e join houston.run_locks l using (agentable_id) where e.gap <> 0";
-    assert_eq!(fresh.sql(events).trim(), "0", "their streams have no gap");
+    assert_eq!(test.sql(events).trim(), "0", "their streams have no gap");
     let lost = "select count(*) from houston.sessions s
                  where summary_due_at is null and not s.id in (
                        select session_id from houston.search_sessions(s.agentable_id, 'they said', null, null, 10))";
-    assert_eq!(fresh.sql(lost).trim(), "0", "each session that is summarised is found by its summary");
+    assert_eq!(test.sql(lost).trim(), "0", "each session with a summary can be found by it");
     let sessions = "select count(*) > 20, count(summary_due_at) > 5 from houston.sessions";
-    assert_eq!(fresh.sql(sessions).trim(), "t|t", "and there were some");
+    assert_eq!(test.sql(sessions).trim(), "t|t", "the documents had sessions");
     let compressed = "select count(*) from houston.compressions c join houston.run_locks l using (agentable_id)
                        where c.through_position > l.session_position and c.session_position <> l.session_position";
-    assert_eq!(fresh.sql(compressed).trim(), "0", "what stands for the open session belongs to it");
+    assert_eq!(test.sql(compressed).trim(), "0", "compressions of the open session belong to it");
 }
 
 #[tokio::test]
-async fn an_import_goes_on_behind_what_stands_for_its_beginning() {
-    let fresh = Fresh::start().await;
+async fn import_continues_after_its_compression() {
+    let test = TestStore::start().await;
     let mut runner = TestRunner::deterministic();
     let drawn = || conversation().new_tree(&mut runner).ok().map(|tree| tree.current());
-    // One whose open session has a summary behind a part of it.
+    // A document whose open session is partly compressed.
     let fits = |document: &Conversation| {
         let newest = document.compressions.last().map_or(0, |newest| newest.through_position);
         newest > document.closed_until() && newest < document.history.len() && document.closed_until() > 0
     };
     let document = std::iter::from_fn(drawn).take(2_000).find(fits).unwrap();
-    let agentable = imported(&fresh, &document).await;
-    let run = fresh.ids.next();
-    let context = fresh.store.run_context(agentable, run, 20, &PromptLimits::default()).await.unwrap();
+    let agentable = imported(&test, &document).await;
+    let run = test.ids.next();
+    let context = test.store.run_context(agentable, run, 20, &PromptLimits::default()).await.unwrap();
     let newest = document.compressions.last().unwrap();
     assert_eq!(context.summary.as_deref(), Some(newest.summary.as_str()));
     let behind: Vec<_> =
@@ -295,32 +296,32 @@ async fn an_import_goes_on_behind_what_stands_for_its_beginning() {
 }
 
 /// Ends the open run.
-async fn end(fresh: &Fresh) -> i64 {
+async fn end(test: &TestStore) -> i64 {
     use houston_domain::event::Event;
     use houston_domain::model::Usage;
     use houston_domain::run::RunStatus;
-    let claimed = fresh.claim().await.unwrap();
+    let claimed = test.claim().await.unwrap();
     let status = RunStatus::Completed;
     let (iteration, message, code) = (Some(1), None, None);
     let event = Event::RunFinished { status, iteration, usage: Usage::default(), message, code };
-    let ending = Ending { status, next_run: fresh.ids.next(), error_code: None, error_message: None };
-    let step = fresh.step(&claimed, RunTransition::Terminate { event, ending });
-    let Commit::Done(_) = fresh.store.commit(&claimed.fence, &step).await.unwrap() else {
+    let ending = Ending { status, next_run: test.ids.next(), error_code: None, error_message: None };
+    let step = test.step(&claimed, RunTransition::Terminate { event, ending });
+    let Commit::Done(_) = test.store.commit(&claimed.fence, &step).await.unwrap() else {
         panic!("not ended")
     };
-    fresh.store.state(fresh.tenant, fresh.goal).await.unwrap().session.entries
+    test.store.state(test.tenant, test.goal).await.unwrap().session.entries
 }
 
 #[tokio::test]
-async fn a_message_that_races_resets_is_never_lost_and_begins_the_new_session() {
-    let fresh = Fresh::start().await;
+async fn message_racing_with_resets_begins_the_new_session() {
+    let test = TestStore::start().await;
     let mut closed = 0;
     for round in 0..10 {
-        fresh.post("hello").await;
-        end(&fresh).await;
+        test.post("hello").await;
+        end(&test).await;
         let resets =
-            join_all((0..8).map(|_| fresh.store.reset(fresh.tenant, fresh.goal, false, fresh.ids.next())));
-        let (resets, posted) = tokio::join!(resets, fresh.try_post("still there?", None));
+            join_all((0..8).map(|_| test.store.reset(test.tenant, test.goal, false, test.ids.next())));
+        let (resets, posted) = tokio::join!(resets, test.try_post("still there?", None));
         posted.unwrap();
         let mut emptied = 0;
         for reset in resets {
@@ -332,11 +333,11 @@ async fn a_message_that_races_resets_is_never_lost_and_begins_the_new_session() 
             }
         }
         closed += emptied;
-        let state = fresh.store.state(fresh.tenant, fresh.goal).await.unwrap();
+        let state = test.store.state(test.tenant, test.goal).await.unwrap();
         assert_eq!(state.unread, 1, "round {round}");
-        let entries = end(&fresh).await;
-        assert!(entries >= 1, "round {round}: what was posted is in the session that is open");
-        let done = fresh.store.reset(fresh.tenant, fresh.goal, false, fresh.ids.next()).await.unwrap();
+        let entries = end(&test).await;
+        assert!(entries >= 1, "round {round}: the message is in the open session");
+        let done = test.store.reset(test.tenant, test.goal, false, test.ids.next()).await.unwrap();
         closed += done.closed_entries;
         assert_eq!(done.closed_entries, entries, "round {round}");
     }

@@ -1,21 +1,21 @@
-//! Whose death a run is held responsible for.
+//! Counting the deaths of workers per run, and giving runs up.
 
 use std::time::Duration;
 
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, RunToken, WorkerId};
-use houston_store::claim::{Claimed, Crashes};
+use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::lease::LeaseConnection;
 use houston_store::step::RunTransition;
 
 use crate::fairness::{goals_of, post_to};
-use crate::fresh::Fresh;
 use crate::step::done;
+use crate::test_store::TestStore;
 
-/// What is to be given up is put off once, and no longer.
-const CRASHES: Crashes = Crashes { max: 3, doubt: Duration::ZERO };
+/// No grace period: a run that is to be given up is postponed once.
+const CRASHES: CrashPolicy = CrashPolicy { max: 3, grace: Duration::ZERO };
 
-impl Fresh {
+impl TestStore {
     async fn lease(&self) -> LeaseConnection {
         let (url, worker) = (self.database.url(), self.ids.next());
         let mut lease = LeaseConnection::open(url, worker, Duration::from_secs(60)).await.unwrap();
@@ -23,32 +23,32 @@ impl Fresh {
         lease
     }
 
-    async fn claim_by(&self, agentable: AgentableId, worker: WorkerId) -> Option<Claimed> {
+    async fn claim_by(&self, agentable: AgentableId, worker: WorkerId) -> Option<ClaimedRun> {
         let token: RunToken = self.ids.next();
         self.store.claim_run(agentable, worker, token, self.ids.next(), CRASHES).await.unwrap()
     }
 
-    /// Somebody claims it and dies.
-    async fn die_with(&self, agentable: AgentableId) -> (WorkerId, Claimed) {
+    /// A new worker claims the run and dies.
+    async fn die_with(&self, agentable: AgentableId) -> (WorkerId, ClaimedRun) {
         let worker = self.lease().await.worker();
         let claimed = self.claim_late(agentable, worker).await;
-        self.bury(worker);
+        self.reap(worker);
         (worker, claimed)
     }
 
-    /// Claims one that may be put off before.
-    async fn claim_late(&self, agentable: AgentableId, worker: WorkerId) -> Claimed {
+    /// Claims a run whose first claim may be postponed.
+    async fn claim_late(&self, agentable: AgentableId, worker: WorkerId) -> ClaimedRun {
         match self.claim_by(agentable, worker).await {
             Some(claimed) => claimed,
             None => self.claim_by(agentable, worker).await.unwrap(),
         }
     }
 
-    fn bury(&self, worker: WorkerId) {
+    fn reap(&self, worker: WorkerId) {
         self.sql(&format!("delete from houston.workers where id = '{}'", worker.0));
     }
 
-    async fn commit(&self, claimed: &Claimed, is_progress: bool) {
+    async fn commit(&self, claimed: &ClaimedRun, is_progress: bool) {
         let mut step = self.step(claimed, RunTransition::Continue { read: true, event: None });
         if is_progress {
             step.entries.push(Entry::assistant(vec![Block::text("hm")]));
@@ -58,135 +58,142 @@ impl Fresh {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_worker_that_dies_counts_until_a_step_is_committed() {
-    let fresh = Fresh::start().await;
-    fresh.post("hello").await;
+async fn deaths_count_until_a_step_is_committed() {
+    let test = TestStore::start().await;
+    test.post("hello").await;
     for deaths in 0..3 {
-        let (_, claimed) = fresh.die_with(fresh.goal).await;
+        let (_, claimed) = test.die_with(test.goal).await;
         assert_eq!((claimed.deaths, claimed.claims), (deaths, deaths + 1));
     }
-    let claimed = fresh.claim_late(fresh.goal, fresh.worker).await;
+    let claimed = test.claim_late(test.goal, test.worker).await;
     assert_eq!(claimed.deaths, 3);
-    // To look for messages is no progress: whatever killed them may still come.
-    fresh.commit(&claimed, false).await;
-    fresh.bury(fresh.worker);
-    let (_, again) = fresh.die_with(fresh.goal).await;
+    // Polling for messages is no progress: the step that killed the workers may still be ahead.
+    test.commit(&claimed, false).await;
+    test.reap(test.worker);
+    let (_, again) = test.die_with(test.goal).await;
     assert_eq!((again.deaths, again.claims), (4, 5));
-    let worker = fresh.lease().await.worker();
-    let last = fresh.claim_late(fresh.goal, worker).await;
-    fresh.commit(&last, true).await;
-    fresh.bury(worker);
-    let (_, forgiven) = fresh.die_with(fresh.goal).await;
+    let worker = test.lease().await.worker();
+    let last = test.claim_late(test.goal, worker).await;
+    test.commit(&last, true).await;
+    test.reap(worker);
+    let (_, forgiven) = test.die_with(test.goal).await;
     assert_eq!((forgiven.deaths, forgiven.claims), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_lets_go_has_not_died_and_a_run_that_breaks_down_has() {
-    let fresh = Fresh::start().await;
-    fresh.post("hello").await;
-    let claimed = fresh.claim().await.unwrap();
-    fresh.store.abandon(fresh.goal, claimed.fence.token, false).await.unwrap();
+async fn release_counts_no_death_and_a_breakdown_does() {
+    let test = TestStore::start().await;
+    test.post("hello").await;
+    let claimed = test.claim().await.unwrap();
+    test.store.abandon(test.goal, claimed.fence.token, false).await.unwrap();
 
-    let lease = fresh.lease().await;
-    assert_eq!(fresh.claim_by(fresh.goal, lease.worker()).await.unwrap().deaths, 0, "it was let go of");
-    lease.resign().await.unwrap();
+    let lease = test.lease().await;
+    assert_eq!(test.claim_by(test.goal, lease.worker()).await.unwrap().deaths, 0, "the lock was released");
+    lease.deregister().await.unwrap();
 
-    let claimed = fresh.claim().await.unwrap();
-    assert_eq!(claimed.deaths, 0, "the worker resigned");
-    fresh.store.abandon(fresh.goal, claimed.fence.token, true).await.unwrap();
-    let claimed = fresh.claim().await.unwrap();
-    assert_eq!((claimed.deaths, claimed.claims), (1, 4), "it broke down");
+    let claimed = test.claim().await.unwrap();
+    assert_eq!(claimed.deaths, 0, "the worker deregistered");
+    test.store.abandon(test.goal, claimed.fence.token, true).await.unwrap();
+    let claimed = test.claim().await.unwrap();
+    assert_eq!((claimed.deaths, claimed.claims), (1, 4), "driving the run failed");
 
-    // The health monitor frees what the dead hold, and forgets nothing.
-    fresh.bury(fresh.worker);
-    assert_eq!(fresh.store.release_dead(10).await.unwrap().len(), 1);
-    let lease = fresh.lease().await;
-    assert_eq!(fresh.claim_by(fresh.goal, lease.worker()).await.unwrap().deaths, 2);
+    // The health monitor releases the locks of dead workers and keeps the counts.
+    test.reap(test.worker);
+    assert_eq!(test.store.release_dead(10).await.unwrap().len(), 1);
+    let lease = test.lease().await;
+    assert_eq!(test.claim_by(test.goal, lease.worker()).await.unwrap().deaths, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_taken_for_dead_and_lives_takes_the_death_back() {
-    let fresh = Fresh::start().await;
-    let goals = goals_of(&fresh, fresh.goal, 2).await;
+async fn worker_that_was_reaped_alive_takes_its_death_back() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 2).await;
     for goal in &goals {
-        post_to(&fresh, *goal, "hello").await.unwrap();
+        post_to(&test, *goal, "hello").await.unwrap();
     }
-    let mut sleeper = fresh.lease().await;
+    let mut sleeper = test.lease().await;
     let id = sleeper.worker();
-    fresh.die_with(goals[0]).await;
+    test.die_with(goals[0]).await;
     for goal in &goals {
-        fresh.claim_by(*goal, id).await.unwrap();
+        test.claim_by(*goal, id).await.unwrap();
     }
-    fresh.bury(id);
-    assert_eq!(fresh.claim_by(goals[0], fresh.worker).await.unwrap().deaths, 2);
+    test.reap(id);
+    assert_eq!(test.claim_by(goals[0], test.worker).await.unwrap().deaths, 2);
 
     assert!(!sleeper.renew().await.unwrap());
     for _ in 0..2 {
-        sleeper.let_go(id).await.unwrap();
+        sleeper.release_locks(id).await.unwrap();
     }
-    assert_eq!(fresh.claim_by(goals[1], fresh.worker).await.unwrap().deaths, 0, "nobody had noticed yet");
+    assert_eq!(
+        test.claim_by(goals[1], test.worker).await.unwrap().deaths,
+        0,
+        "no worker had noticed the death yet"
+    );
     let left =
         format!("select cardinality(died_with) from houston.run_locks where agentable_id = '{}'", goals[0].0);
-    assert_eq!(fresh.sql(&left).trim(), "1", "the one that did die counts");
+    assert_eq!(test.sql(&left).trim(), "1", "only the real death counts");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_would_be_given_up_next_are_driven_one_at_a_time() {
-    let fresh = Fresh::start().await;
-    let goals = goals_of(&fresh, fresh.goal, 3).await;
+async fn runs_one_death_from_giving_up_are_driven_one_at_a_time() {
+    let test = TestStore::start().await;
+    let goals = goals_of(&test, test.goal, 3).await;
     for goal in &goals {
-        post_to(&fresh, *goal, "hello").await.unwrap();
+        post_to(&test, *goal, "hello").await.unwrap();
     }
-    // Two workers die, each with all of them: one of the three is to blame, and nobody knows which.
+    // Two workers die, each with all three runs: one run is the cause, but it is unknown which.
     for _ in 0..2 {
-        let worker = fresh.lease().await.worker();
+        let worker = test.lease().await.worker();
         for goal in &goals {
-            fresh.claim_by(*goal, worker).await.unwrap();
+            test.claim_by(*goal, worker).await.unwrap();
         }
-        fresh.bury(worker);
+        test.reap(worker);
     }
-    let (one, other) = (fresh.lease().await, fresh.lease().await);
-    let first = fresh.claim_by(goals[0], one.worker()).await.unwrap();
+    let (one, other) = (test.lease().await, test.lease().await);
+    let first = test.claim_by(goals[0], one.worker()).await.unwrap();
     assert_eq!(first.deaths, 2);
-    assert!(fresh.claim_by(goals[1], one.worker()).await.is_none(), "not beside the first");
-    assert!(fresh.claim_by(goals[1], other.worker()).await.is_some(), "another worker has none yet");
-    assert!(fresh.claim_by(goals[2], other.worker()).await.is_none());
-    let due: Vec<_> = fresh.store.due(None, 10).await.unwrap().due;
+    assert!(test.claim_by(goals[1], one.worker()).await.is_none(), "not beside the first");
+    assert!(test.claim_by(goals[1], other.worker()).await.is_some(), "another worker drives no such run yet");
+    assert!(test.claim_by(goals[2], other.worker()).await.is_none());
+    let due: Vec<_> = test.store.due(None, 10).await.unwrap().due;
     assert_eq!(due.iter().map(|due| due.agentable).collect::<Vec<_>>(), [goals[2]], "it waits for the sweep");
-    assert!(fresh.store.orphans(10).await.unwrap().is_empty());
+    assert!(test.store.orphans(10).await.unwrap().is_empty());
 
-    // The second is to blame: it alone has died three times.
-    fresh.bury(other.worker());
-    assert_eq!(fresh.claim_late(goals[1], one.worker()).await.deaths, 3, "to be given up: no danger");
-    assert!(fresh.claim_by(goals[2], one.worker()).await.is_none());
-    fresh.commit(&first, true).await;
-    fresh.bury(one.worker());
-    assert_eq!(fresh.claim_by(goals[0], fresh.worker).await.unwrap().deaths, 1, "it got on");
-    assert_eq!(fresh.claim_by(goals[2], fresh.worker).await.unwrap().deaths, 2, "and this one was spared");
+    // The second run is the cause: only its workers have died three times.
+    test.reap(other.worker());
+    assert_eq!(test.claim_late(goals[1], one.worker()).await.deaths, 3, "it may be claimed to be given up");
+    assert!(test.claim_by(goals[2], one.worker()).await.is_none());
+    test.commit(&first, true).await;
+    test.reap(one.worker());
+    assert_eq!(test.claim_by(goals[0], test.worker).await.unwrap().deaths, 1, "it committed a step");
+    assert_eq!(
+        test.claim_by(goals[2], test.worker).await.unwrap().deaths,
+        2,
+        "this run was not claimed meanwhile"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_be_given_up_waits_for_a_worker_that_may_live() {
-    let fresh = Fresh::start().await;
-    fresh.post("hello").await;
+async fn giving_up_waits_for_a_worker_that_may_be_alive() {
+    let test = TestStore::start().await;
+    test.post("hello").await;
     for _ in 0..2 {
-        fresh.die_with(fresh.goal).await;
+        test.die_with(test.goal).await;
     }
-    let mut sleeper = fresh.lease().await;
+    let mut sleeper = test.lease().await;
     let id = sleeper.worker();
-    fresh.claim_by(fresh.goal, id).await.unwrap();
-    fresh.bury(id);
-    let doubtful = Crashes { max: 3, doubt: Duration::from_secs(3600) };
-    let claim =
-        || fresh.store.claim_run(fresh.goal, fresh.worker, fresh.ids.next(), fresh.ids.next(), doubtful);
+    test.claim_by(test.goal, id).await.unwrap();
+    test.reap(id);
+    let doubtful = CrashPolicy { max: 3, grace: Duration::from_secs(3600) };
+    let claim = || test.store.claim_run(test.goal, test.worker, test.ids.next(), test.ids.next(), doubtful);
     for _ in 0..2 {
         assert!(claim().await.unwrap().is_none());
     }
-    let due = fresh.store.due(None, 10).await.unwrap();
-    assert!(due.due.is_empty(), "nor does anybody ring for it");
-    assert!(fresh.store.orphans(10).await.unwrap().is_empty());
+    let due = test.store.due(None, 10).await.unwrap();
+    assert!(due.due.is_empty(), "the sweep does not return it either");
+    assert!(test.store.orphans(10).await.unwrap().is_empty());
 
-    sleeper.let_go(id).await.unwrap();
-    fresh.sql("update houston.run_locks set next_attempt_at = now() where next_attempt_at is not null");
-    assert_eq!(claim().await.unwrap().unwrap().deaths, 2, "it goes on");
+    sleeper.release_locks(id).await.unwrap();
+    test.sql("update houston.run_locks set next_attempt_at = now() where next_attempt_at is not null");
+    assert_eq!(claim().await.unwrap().unwrap().deaths, 2, "the run continues");
 }

@@ -1,4 +1,4 @@
-//! What agents know: what tools do with it, and what of it a run starts from.
+//! The knowledge tools, and what of their data a run starts from.
 
 use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
 use houston_domain::knowledge::{
@@ -10,20 +10,20 @@ use houston_store::record::Owner;
 use houston_store::step::RunTransition;
 use uuid::Uuid;
 
-use crate::fresh::{Fresh, goal};
+use crate::test_store::{TestStore, goal};
 
 /// A run that uses tools.
 struct Tools {
-    fresh: Fresh,
+    test: TestStore,
     claimed: ClaimedRun,
 }
 
 impl Tools {
     async fn start() -> Self {
-        let fresh = Fresh::start().await;
-        fresh.post("hello").await;
-        let claimed = fresh.claim().await.unwrap();
-        Self { fresh, claimed }
+        let test = TestStore::start().await;
+        test.post("hello").await;
+        let claimed = test.claim().await.unwrap();
+        Self { test, claimed }
     }
 
     fn owner(&self) -> Owner {
@@ -31,14 +31,14 @@ impl Tools {
         Owner { tenant: *tenant, user: *user, agentable: fence.agentable, run: *run }
     }
 
-    /// Makes the calls of one step, which is committed.
+    /// Executes the calls of one step and commits it.
     async fn call_as(&self, owner: Owner, records: &[Record]) -> Vec<ToolResponse> {
-        let mut tx = self.fresh.store.begin_fenced(&self.claimed.fence).await.unwrap();
+        let mut tx = self.test.store.begin_fenced(&self.claimed.fence).await.unwrap();
         let mut answers = Vec::new();
         for record in records {
-            answers.push(tx.record(owner, self.fresh.ids.next(), record).await.unwrap());
+            answers.push(tx.record(owner, self.test.ids.next(), record).await.unwrap());
         }
-        let step = self.fresh.step(&self.claimed, RunTransition::Continue { read: false, event: None });
+        let step = self.test.step(&self.claimed, RunTransition::Continue { read: false, event: None });
         tx.commit(&step).await.unwrap();
         answers
     }
@@ -55,8 +55,8 @@ impl Tools {
 
     async fn note(&self, title: &str, content: &str) -> NoteId {
         let note = Record::CreateNote { title: title.into(), content: content.into() };
-        let told = self.call_as(self.owner(), &[note]).await.remove(0);
-        named(told.text())
+        let response = self.call_as(self.owner(), &[note]).await.remove(0);
+        named(response.text())
     }
 
     async fn save(&self, content: &str) -> MemoryId {
@@ -82,7 +82,7 @@ fn all<Id>(limit: u32) -> ListQuery<Id> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_shows_beginnings_and_the_rest_is_read_by_id() {
+async fn list_shows_excerpts_and_the_rest_is_read_by_id() {
     let tools = Tools::start().await;
     assert_eq!(tools.says(Knowledge::ListNotes(all(10))).await, "There are no notes yet.");
     let long = format!("Brot {}", "x".repeat(300));
@@ -109,13 +109,13 @@ async fn a_list_shows_beginnings_and_the_rest_is_read_by_id() {
     tools.says(Knowledge::DeleteNote(milk)).await;
     for gone in [Knowledge::ReadNote(milk), Knowledge::DeleteNote(milk)] {
         let answer = tools.call(gone).await;
-        let (code, told) = failed(&answer);
-        assert!(code == ToolErrorCode::NotFound && told.contains("list_notes"), "{told}");
+        let (code, text) = failed(&answer);
+        assert!(code == ToolErrorCode::NotFound && text.contains("list_notes"), "{text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memories_are_found_by_their_words_and_by_words_like_them_the_best_first() {
+async fn recall_finds_exact_and_similar_words_best_match_first() {
     let tools = Tools::start().await;
     let sushi = tools.save("Ada likes sushi restaurants in Tokyo").await;
     let train = tools.save("Takes the night train to Vienna every March").await;
@@ -143,7 +143,7 @@ async fn memories_are_found_by_their_words_and_by_words_like_them_the_best_first
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_reaches_nothing_of_another_user_and_no_note_of_another_goal() {
+async fn agent_cannot_reach_other_users_or_notes_of_other_goals() {
     let tools = Tools::start().await;
     let (note, memory) = (tools.note("mine", "secret").await, tools.save("secret").await);
     let create = Knowledge::CreateFeedItem { title: "mine".into(), content: "secret".into() };
@@ -153,8 +153,8 @@ async fn an_agent_reaches_nothing_of_another_user_and_no_note_of_another_goal() 
     let learning: LearningId =
         learnt.text().trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap();
 
-    let other = goal(&tools.fresh.store, &tools.fresh.ids, tools.fresh.tenant).await;
-    let other = tools.fresh.store.agentable(tools.fresh.tenant, "goal", other).await.unwrap();
+    let other = goal(&tools.test.store, &tools.test.ids, tools.test.tenant).await;
+    let other = tools.test.store.agentable(tools.test.tenant, "goal", other).await.unwrap();
     let stranger = Owner { user: other.user, agentable: other.id, ..tools.owner() };
     let knowledge = |knowledge: Knowledge| Record::Knowledge(knowledge);
     let (title, content) = (Some("stolen".to_owned()), None);
@@ -196,18 +196,18 @@ async fn an_agent_reaches_nothing_of_another_user_and_no_note_of_another_goal() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_list_is_told_and_the_step_goes_on() {
+async fn full_list_is_reported_and_the_step_continues() {
     let tools = Tools::start().await;
-    let (tenant, agentable) = (tools.fresh.tenant.0, tools.fresh.goal.0);
-    tools.fresh.sql(&format!(
+    let (tenant, agentable) = (tools.test.tenant.0, tools.test.goal.0);
+    tools.test.sql(&format!(
         "insert into houston.learnings (id, tenant_id, agentable_id, content)
          select gen_random_uuid(), '{tenant}', '{agentable}', 'x' from generate_series(1, {})",
         KnowledgeLimits::default().max_learnings
     ));
     let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
     let answers = tools.call_as(tools.owner(), &[Record::AddLearning { content: "more".into() }, note]).await;
-    let (code, told) = failed(&answers[0]);
-    assert!(code == ToolErrorCode::RateLimited && told.contains("delete one first"), "{told}");
+    let (code, text) = failed(&answers[0]);
+    assert!(code == ToolErrorCode::RateLimited && text.contains("delete one first"), "{text}");
     assert!(answers[1].is_success());
     assert!(tools.says(Knowledge::ListNotes(all(1))).await.contains("milk"), "the rest was committed");
 }
@@ -221,7 +221,7 @@ async fn configured_limits_bound_what_tools_store_and_list() {
         excerpt_chars: 3,
         ..KnowledgeLimits::default()
     };
-    tools.fresh.store = tools.fresh.store.with_knowledge_limits(limits);
+    tools.test.store = tools.test.store.with_knowledge_limits(limits);
     let learning = |text: &str| Record::AddLearning { content: text.into() };
     let answers = tools.call_as(tools.owner(), &[learning("first"), learning("second")]).await;
     assert!(answers[0].is_success());
@@ -239,25 +239,25 @@ async fn configured_limits_bound_what_tools_store_and_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_starts_with_the_first_of_each_shortened_and_knows_that_there_is_more() {
+async fn run_context_is_shortened_and_says_there_is_more() {
     let tools = Tools::start().await;
     let add = |list, text: &str| Knowledge::UpdateProfile { list, change: ProfileChange::Add(text.into()) };
     for fact in ["lives in Graz", "has two cats", "is a nurse"] {
         tools.says(add(ProfileList::Facts, fact)).await;
     }
-    let told = tools.says(add(ProfileList::Aims, "sail around the world")).await;
-    assert_eq!(told, "aims:\n- sail around the world");
+    let text = tools.says(add(ProfileList::Aims, "sail around the world")).await;
+    assert_eq!(text, "aims:\n- sail around the world");
     for memory in ["first", "second", "a long third memory"] {
         tools.save(memory).await;
     }
     let (tenant, user) = (tools.claimed.tenant.0, tools.claimed.user.0);
-    tools.fresh.sql(&format!(
+    tools.test.sql(&format!(
         "insert into houston.custom_instructions (id, tenant_id, user_id, content)
          select ('00000000-0000-7000-8000-00000000000' || n)::uuid, '{tenant}', '{user}', 'rule ' || n
            from generate_series(1, 2) n;
          insert into houston.learnings (id, tenant_id, agentable_id, content)
          values (gen_random_uuid(), '{tenant}', '{}', 'learnt something')",
-        tools.fresh.goal.0
+        tools.test.goal.0
     ));
     let limits = PromptLimits {
         profile_entries: 2,
@@ -268,11 +268,11 @@ async fn a_run_starts_with_the_first_of_each_shortened_and_knows_that_there_is_m
         learning_chars: 6,
         ..PromptLimits::default()
     };
-    let store = &tools.fresh.store;
-    let context = store.run_context(tools.fresh.goal, tools.claimed.run, 10, &limits).await.unwrap();
-    let known = context.user;
-    assert_eq!(known.name, "Ann");
-    let lists: Vec<_> = known
+    let store = &tools.test.store;
+    let context = store.run_context(tools.test.goal, tools.claimed.run, 10, &limits).await.unwrap();
+    let user = context.user;
+    assert_eq!(user.name, "Ann");
+    let lists: Vec<_> = user
         .profile
         .iter()
         .map(|(list, entries)| {
@@ -282,10 +282,10 @@ async fn a_run_starts_with_the_first_of_each_shortened_and_knows_that_there_is_m
         .collect();
     let facts = (ProfileList::Facts, vec!["lives in…", "has two …"], true);
     assert_eq!(lists, [facts, (ProfileList::Aims, vec!["sail aro…"], false)]);
-    let rules: Vec<&str> = known.custom_instructions.items.iter().map(|(_, text)| text.as_str()).collect();
-    assert_eq!((rules, known.custom_instructions.more), (vec!["rule 1", "rule 2"], false));
-    let memories: Vec<&str> = known.memories.items.iter().map(|(_, text)| text.as_str()).collect();
-    assert_eq!((memories, known.memories.more), (vec!["a long…", "second"], true), "the newest");
+    let rules: Vec<&str> = user.custom_instructions.items.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!((rules, user.custom_instructions.more), (vec!["rule 1", "rule 2"], false));
+    let memories: Vec<&str> = user.memories.items.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!((memories, user.memories.more), (vec!["a long…", "second"], true), "the newest");
     assert_eq!(context.learnings[0].1, "learnt…");
     assert_eq!(context.history.last().unwrap().text(), "hello");
     let whole = tools.says(Knowledge::ReadProfile).await;
@@ -295,9 +295,9 @@ async fn a_run_starts_with_the_first_of_each_shortened_and_knows_that_there_is_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_agents_that_write_one_profile_at_once_lose_nothing() {
+async fn concurrent_profile_writes_lose_nothing() {
     let tools = Tools::start().await;
-    let (store, tenant, user) = (&tools.fresh.store, tools.claimed.tenant, tools.claimed.user);
+    let (store, tenant, user) = (&tools.test.store, tools.claimed.tenant, tools.claimed.user);
     let patch = store.change_profile(tenant, user, vec![(ProfileList::Interests, vec!["trains".into()])]);
     let tool = tools.says(Knowledge::UpdateProfile {
         list: ProfileList::Facts,
@@ -311,6 +311,6 @@ async fn two_agents_that_write_one_profile_at_once_lose_nothing() {
     let unknown = ProfileChange::Remove("lives in Linz".into());
     let answer = tools.call(Knowledge::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
     assert!(failed(&answer).1.contains("read_profile"));
-    let nobody = houston_domain::id::UserId(Uuid::nil());
-    assert!(store.profile(tenant, nobody).await.is_err());
+    let missing = houston_domain::id::UserId(Uuid::nil());
+    assert!(store.profile(tenant, missing).await.is_err());
 }

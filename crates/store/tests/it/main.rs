@@ -1,4 +1,4 @@
-//! The store on a real Postgres.
+//! Tests of the store on a real Postgres.
 
 houston_testkit::shared_postgres!();
 
@@ -15,8 +15,6 @@ mod deaths;
 mod erasing;
 #[cfg(test)]
 mod fairness;
-#[cfg(test)]
-mod fresh;
 #[cfg(test)]
 mod knowledge;
 #[cfg(test)]
@@ -35,5 +33,7 @@ mod step;
 mod system_messages;
 #[cfg(test)]
 mod tasks;
+#[cfg(test)]
+mod test_store;
 #[cfg(test)]
 mod texting;

@@ -1,19 +1,19 @@
-//! Many unread messages: read exactly once, in order, some at a time.
+//! Reading many unread messages: exactly once, in order, in bounded batches.
 
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::message::MessageStatus;
 use houston_domain::run::RunStatus;
 use houston_store::Fairness;
-use houston_store::claim::Claimed;
+use houston_store::claim::ClaimedRun;
 use houston_store::step::{Commit, RunTransition};
 
-use crate::fresh::{Fresh, goal};
 use crate::step::{ending, finished};
+use crate::test_store::{TestStore, goal};
 
 const SHARE: Fairness = Fairness { max_running: 10, max_pending: 10_000, read_messages: 4, read_bytes: 100 };
 
-/// Numbers that are the same each time.
+/// A seeded pseudo-random generator: the same numbers in each run of the test.
 struct Numbers(u64);
 
 impl Numbers {
@@ -31,83 +31,86 @@ fn texts(entry: &Entry) -> Vec<String> {
     entry.content.iter().filter_map(text).collect()
 }
 
-/// One step of some kind. Returns whether the run is still held.
-async fn walk(fresh: &Fresh, claimed: &Claimed, kind: u64) -> bool {
-    let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
+/// Commits one step of a random kind. Returns whether the run is still held.
+async fn walk(test: &TestStore, claimed: &ClaimedRun, kind: u64) -> bool {
+    let continue_event = Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
     let then = match kind {
         0 => RunTransition::Continue { read: false, event: None },
         1 | 2 => RunTransition::Continue { read: true, event: None },
         3 => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
         4 | 5 => {
             let status = RunStatus::MaxIterations;
-            RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) }
+            RunTransition::Terminate { event: finished(status), ending: ending(test, status) }
         }
         _ => {
             let status = RunStatus::Completed;
-            RunTransition::Complete { event: finished(status), go_on, ending: ending(fresh, status) }
+            RunTransition::Complete { event: finished(status), continue_event, ending: ending(test, status) }
         }
     };
-    let leaves = matches!(then, RunTransition::Release { .. } | RunTransition::Terminate { .. } | RunTransition::Complete { .. });
-    match fresh.store.commit(&claimed.fence, &fresh.step(claimed, then)).await.unwrap() {
-        Commit::Done(done) => !leaves || done.went_on,
-        Commit::Landed => panic!("it landed before"),
+    let leaves = matches!(
+        then,
+        RunTransition::Release { .. } | RunTransition::Terminate { .. } | RunTransition::Complete { .. }
+    );
+    match test.store.commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {
+        Commit::Done(done) => !leaves || done.continued,
+        Commit::AlreadyCommitted => panic!("already committed"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_run_does_each_message_is_read_once_in_order_and_some_at_a_time() {
-    let mut fresh = Fresh::start().await;
-    fresh.store = fresh.store.with_fairness(SHARE);
+async fn messages_are_read_once_in_order_and_in_bounded_batches() {
+    let mut test = TestStore::start().await;
+    test.store = test.store.with_fairness(SHARE);
     for seed in 0..6 {
-        fresh.goal = goal(&fresh.store, &fresh.ids, fresh.tenant).await;
+        test.goal = goal(&test.store, &test.ids, test.tenant).await;
         let mut numbers = Numbers(seed);
-        let (mut posted, mut ids, mut held) = (Vec::new(), Vec::new(), None::<Claimed>);
+        let (mut posted, mut ids, mut held) = (Vec::new(), Vec::new(), None::<ClaimedRun>);
         for nth in 0..120 {
-            // Posts more than is read, for a while.
+            // For a while, posts more than is read.
             for _ in 0..numbers.below(if nth < 60 { 6 } else { 1 }) {
                 let size = if numbers.below(10) == 0 { 300 } else { numbers.below(60) };
                 let text = format!("{}:{}", posted.len(), "x".repeat(usize::try_from(size).unwrap()));
-                ids.push(fresh.post(&text).await.id);
+                ids.push(test.post(&text).await.id);
                 posted.push(text);
             }
             if held.is_none() {
-                held = fresh.claim().await;
+                held = test.claim().await;
             }
             if let Some(claimed) = &held
-                && !walk(&fresh, claimed, numbers.below(9)).await
+                && !walk(&test, claimed, numbers.below(9)).await
             {
                 held = None;
             }
         }
-        // Nobody posts any more: it is read to the end, without a hint ever being given.
+        // Posting has stopped: everything is read to the end, without a hint.
         for _ in 0..1000 {
             match &held {
-                Some(claimed) if walk(&fresh, claimed, 7).await => {}
+                Some(claimed) if walk(&test, claimed, 7).await => {}
                 Some(_) => held = None,
-                None if fresh.store.due(None, 10).await.unwrap().due.is_empty() => break,
-                None => held = fresh.claim().await,
+                None if test.store.due(None, 10).await.unwrap().due.is_empty() => break,
+                None => held = test.claim().await,
             }
         }
-        assert!(held.is_none() && fresh.claim().await.is_none(), "seed {seed}: nothing is open");
-        let entries = fresh.store.history(fresh.tenant, fresh.goal, 0, 10_000).await.unwrap();
+        assert!(held.is_none() && test.claim().await.is_none(), "seed {seed}: no run is open");
+        let entries = test.store.history(test.tenant, test.goal, 0, 10_000).await.unwrap();
         let mut read = Vec::new();
-        for placed in entries.iter().filter(|placed| placed.entry.role == Role::User) {
-            let texts: Vec<String> = texts(&placed.entry);
+        for stored in entries.iter().filter(|stored| stored.entry.role == Role::User) {
+            let texts: Vec<String> = texts(&stored.entry);
             let bytes: usize = texts.iter().map(String::len).sum();
             assert!(texts.len() <= 4 && (bytes <= 100 || texts.len() == 1), "seed {seed}: {texts:?}");
             read.extend(texts);
         }
         assert_eq!(read, posted, "seed {seed}");
         let unread =
-            fresh.sql("select sum(unread) || ' ' || count(*) filter (where wake) from houston.run_locks");
+            test.sql("select sum(unread) || ' ' || count(*) filter (where wake) from houston.run_locks");
         assert_eq!(unread.trim(), "0 0", "seed {seed}: unread, awake");
         for id in ids {
-            let message = fresh.store.message(fresh.tenant, id).await.unwrap();
+            let message = test.store.message(test.tenant, id).await.unwrap();
             assert_eq!(message.status, Some(MessageStatus::Answered), "seed {seed}: {message:?}");
             let run = message.message.run_id.unwrap();
             assert!(
-                entries.iter().any(|placed| {
-                    placed.run == run && texts(&placed.entry).contains(&message.message.content)
+                entries.iter().any(|stored| {
+                    stored.run == run && texts(&stored.entry).contains(&message.message.content)
                 }),
                 "seed {seed}: a message names the run that has read it"
             );
@@ -116,31 +119,31 @@ async fn whatever_a_run_does_each_message_is_read_once_in_order_and_some_at_a_ti
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_run_takes_along_what_was_posted_before_however_much_it_is() {
-    let mut fresh = Fresh::start().await;
-    fresh.store = fresh.store.with_fairness(SHARE);
+async fn cancelled_run_takes_all_messages_posted_before_it() {
+    let mut test = TestStore::start().await;
+    test.store = test.store.with_fairness(SHARE);
     let mut before = Vec::new();
     for nth in 0..20 {
-        before.push(fresh.post(&format!("{nth}")).await);
+        before.push(test.post(&format!("{nth}")).await);
     }
-    let first = fresh.claim().await.unwrap();
-    // The run ends at a limit: what it has not read waits for the next.
-    assert!(!walk(&fresh, &first, 4).await);
-    let run = fresh.claim().await.unwrap();
-    fresh.store.cancel_run(fresh.tenant, run.run).await.unwrap();
-    let after = fresh.post("after").await;
+    let first = test.claim().await.unwrap();
+    // The run ends at a limit: unread messages wait for the next run.
+    assert!(!walk(&test, &first, 4).await);
+    let run = test.claim().await.unwrap();
+    test.store.cancel_run(test.tenant, run.run).await.unwrap();
+    let after = test.post("after").await;
     let status = RunStatus::Cancelled;
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
-    fresh.store.commit(&run.fence, &fresh.step(&run, then)).await.unwrap();
-    let last = fresh.claim().await.unwrap();
-    let status = async |id| fresh.store.message(fresh.tenant, id).await.unwrap();
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    test.store.commit(&run.fence, &test.step(&run, then)).await.unwrap();
+    let last = test.claim().await.unwrap();
+    let status = async |id| test.store.message(test.tenant, id).await.unwrap();
     for (nth, posted) in before.iter().enumerate() {
         let expected = if nth < 4 { MessageStatus::Answered } else { MessageStatus::Failed };
         assert_eq!(status(posted.id).await.status, Some(expected), "message {nth}");
     }
     let after = status(after.id).await;
     assert_eq!((after.status, after.message.run_id), (Some(MessageStatus::Processing), Some(last.run)));
-    assert!(!walk(&fresh, &last, 7).await);
-    let unread = fresh.sql("select sum(unread) from houston.run_locks");
+    assert!(!walk(&test, &last, 7).await);
+    let unread = test.sql("select sum(unread) from houston.run_locks");
     assert_eq!(unread.trim(), "0");
 }

@@ -7,27 +7,29 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::Record;
 use houston_store::Error;
-use houston_store::claim::Claimed;
+use houston_store::claim::ClaimedRun;
 use houston_store::record::Owner;
-use houston_store::step::{Commit, Done, Ending, NewMessage, Step, RunTransition};
+use houston_store::step::{Commit, Done, Ending, NewMessage, RunTransition, Step};
 use serde_json::json;
 
-use crate::fresh::Fresh;
+use crate::test_store::TestStore;
 
 pub(crate) fn finished(status: RunStatus) -> Event {
     Event::RunFinished { status, iteration: Some(1), usage: Usage::default(), message: None, code: None }
 }
 
-pub(crate) fn ending(fresh: &Fresh, status: RunStatus) -> Ending {
-    Ending { status, next_run: fresh.ids.next(), error_code: None, error_message: None }
+pub(crate) fn ending(test: &TestStore, status: RunStatus) -> Ending {
+    Ending { status, next_run: test.ids.next(), error_code: None, error_message: None }
 }
 
-/// A step that answers and ends.
-pub(crate) fn answer(fresh: &Fresh, claimed: &Claimed, text: &str) -> Step {
-    let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
+/// A step that answers and completes the run.
+pub(crate) fn answer(test: &TestStore, claimed: &ClaimedRun, text: &str) -> Step {
+    let continue_event = Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
     let status = RunStatus::Completed;
-    let mut step =
-        fresh.step(claimed, RunTransition::Complete { event: finished(status), go_on, ending: ending(fresh, status) });
+    let mut step = test.step(
+        claimed,
+        RunTransition::Complete { event: finished(status), continue_event, ending: ending(test, status) },
+    );
     step.entries.push(Entry::assistant(vec![Block::text(text)]));
     step.events.push(Event::MessageSent { message_id: claimed.next_message });
     step.messages.push(NewMessage {
@@ -44,174 +46,173 @@ pub(crate) fn answer(fresh: &Fresh, claimed: &Claimed, text: &str) -> Step {
 pub(crate) fn done(commit: Commit) -> Done {
     match commit {
         Commit::Done(done) => done,
-        Commit::Landed => panic!("it landed before"),
+        Commit::AlreadyCommitted => panic!("already committed"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_sent_twice_is_committed_once() {
-    let fresh = Fresh::start().await;
-    let posted = fresh.post("hi").await;
-    let claimed = fresh.claim().await.unwrap();
-    let step = answer(&fresh, &claimed, "hello");
-    let first = done(fresh.store.commit(&claimed.fence, &step).await.unwrap());
+async fn step_sent_twice_is_committed_once() {
+    let test = TestStore::start().await;
+    let posted = test.post("hi").await;
+    let claimed = test.claim().await.unwrap();
+    let step = answer(&test, &claimed, "hello");
+    let first = done(test.store.commit(&claimed.fence, &step).await.unwrap());
     assert_eq!(first.events.len(), 2);
     assert_eq!(
         first.events,
-        fresh.store.events_after(fresh.goal, 3, 10).await.unwrap(),
-        "streams are told the truth"
+        test.store.events_after(test.goal, 3, 10).await.unwrap(),
+        "the returned events are the stored ones"
     );
-    // The answer to the first try was lost; the run is released, and yet the second try knows that it is in.
-    assert_eq!(fresh.store.commit(&claimed.fence, &step).await.unwrap(), Commit::Landed);
-    assert!(fresh.store.has_landed(&claimed.fence, step.write).await.unwrap());
-    let message = fresh.store.message(fresh.tenant, posted.id).await.unwrap();
+    // The response to the first try was lost. The run is released, and the second try still finds it committed.
+    assert_eq!(test.store.commit(&claimed.fence, &step).await.unwrap(), Commit::AlreadyCommitted);
+    assert!(test.store.was_committed(&claimed.fence, step.write).await.unwrap());
+    let message = test.store.message(test.tenant, posted.id).await.unwrap();
     assert_eq!(message.status, Some(MessageStatus::Answered));
-    assert_eq!(fresh.store.messages(fresh.tenant, fresh.goal, None, 10).await.unwrap().len(), 2);
-    // Anything else under the old fence is a zombie's.
-    let late = answer(&fresh, &claimed, "again");
-    assert!(matches!(fresh.store.commit(&claimed.fence, &late).await, Err(Error::Fenced)));
+    assert_eq!(test.store.messages(test.tenant, test.goal, None, 10).await.unwrap().len(), 2);
+    // Any other step under the old fence is refused.
+    let late = answer(&test, &claimed, "again");
+    assert!(matches!(test.store.commit(&claimed.fence, &late).await, Err(Error::Fenced)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_came_meanwhile_keeps_the_run_going() {
-    let fresh = Fresh::start().await;
-    fresh.post("one").await;
-    let claimed = fresh.claim().await.unwrap();
-    let late = fresh.post("two").await;
+async fn message_posted_before_the_end_continues_the_run() {
+    let test = TestStore::start().await;
+    test.post("one").await;
+    let claimed = test.claim().await.unwrap();
+    let late = test.post("two").await;
     assert_eq!(late.run, claimed.run);
-    let first = done(fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "1")).await.unwrap());
-    assert!(first.went_on);
+    let first = done(test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
+    assert!(first.continued);
     assert_eq!(first.read.iter().map(|read| read.text.as_str()).collect::<Vec<_>>(), ["two"]);
     assert!(matches!(first.events.last().unwrap().event, Event::StepFinished { .. }));
-    let mut second = answer(&fresh, &claimed, "2");
-    second.messages[0].id = fresh.ids.next();
+    let mut second = answer(&test, &claimed, "2");
+    second.messages[0].id = test.ids.next();
     second.events[0] = Event::MessageSent { message_id: second.messages[0].id };
-    assert!(!done(fresh.store.commit(&claimed.fence, &second).await.unwrap()).went_on);
-    let roles: Vec<&str> = fresh
+    assert!(!done(test.store.commit(&claimed.fence, &second).await.unwrap()).continued);
+    let roles: Vec<&str> = test
         .store
-        .history(fresh.tenant, fresh.goal, 0, 10)
+        .history(test.tenant, test.goal, 0, 10)
         .await
         .unwrap()
         .iter()
-        .map(|placed| placed.entry.role.as_str())
+        .map(|stored| stored.entry.role.as_str())
         .collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
-    assert!(fresh.claim().await.is_none(), "the run is over");
+    assert!(test.claim().await.is_none(), "the run is over");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_fails_leaves_unread_messages_to_the_next_and_a_cancelled_one_takes_its_own_along() {
-    let fresh = Fresh::start().await;
-    fresh.post("one").await;
-    let claimed = fresh.claim().await.unwrap();
-    let unread = fresh.post("two").await;
+async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
+    let test = TestStore::start().await;
+    test.post("one").await;
+    let claimed = test.claim().await.unwrap();
+    let unread = test.post("two").await;
     let status = RunStatus::Failed;
-    let end = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
-    let failed = done(fresh.store.commit(&claimed.fence, &fresh.step(&claimed, end)).await.unwrap());
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let failed = done(test.store.commit(&claimed.fence, &test.step(&claimed, end)).await.unwrap());
     assert!(failed.opened);
     assert!(matches!(failed.events.last().unwrap().event, Event::RunQueued {}));
-    let next = fresh.claim().await.unwrap();
+    let next = test.claim().await.unwrap();
     assert_ne!(next.run, claimed.run);
-    assert_eq!(fresh.store.message(fresh.tenant, unread.id).await.unwrap().message.run_id, Some(next.run));
+    assert_eq!(test.store.message(test.tenant, unread.id).await.unwrap().message.run_id, Some(next.run));
 
-    let third = fresh.post("three").await;
-    fresh.store.cancel_run(fresh.tenant, next.run).await.unwrap().unwrap();
-    let fourth = fresh.post("four").await;
+    let third = test.post("three").await;
+    test.store.cancel_run(test.tenant, next.run).await.unwrap().unwrap();
+    let fourth = test.post("four").await;
     let status = RunStatus::Cancelled;
-    let end = RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
-    let cancelled = done(fresh.store.commit(&next.fence, &fresh.step(&next, end)).await.unwrap());
-    assert!(cancelled.opened, "what was posted after the cancel is for the next run");
-    let last = fresh.claim().await.unwrap();
-    assert_eq!(
-        fresh.store.message(fresh.tenant, third.id).await.unwrap().status,
-        Some(MessageStatus::Failed)
-    );
-    let fourth = fresh.store.message(fresh.tenant, fourth.id).await.unwrap();
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let cancelled = done(test.store.commit(&next.fence, &test.step(&next, end)).await.unwrap());
+    assert!(cancelled.opened, "a message posted after the cancel opens the next run");
+    let last = test.claim().await.unwrap();
+    assert_eq!(test.store.message(test.tenant, third.id).await.unwrap().status, Some(MessageStatus::Failed));
+    let fourth = test.store.message(test.tenant, fourth.id).await.unwrap();
     assert_eq!((fourth.status, fourth.message.run_id), (Some(MessageStatus::Processing), Some(last.run)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_posted_after_a_cancel_is_never_taken_along_however_the_run_ends() {
-    let fresh = Fresh::start().await;
-    let end = |status| RunTransition::Terminate { event: finished(status), ending: ending(&fresh, status) };
-    // While somebody drives the run: no step of it reads the message, not even the last.
+async fn message_posted_after_cancel_is_left_to_the_next_run() {
+    let test = TestStore::start().await;
+    let end = |status| RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    // While a worker drives the run: none of its steps reads the message, not even the last.
     let steps = || {
-        let go_on = Event::StepFinished { iteration: 1, next_message_id: fresh.ids.next() };
+        let continue_event = Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
         let status = RunStatus::MessageSent;
         [
             RunTransition::Continue { read: true, event: None },
-            RunTransition::Complete { event: finished(status), go_on, ending: ending(&fresh, status) },
+            RunTransition::Complete {
+                event: finished(status),
+                continue_event,
+                ending: ending(&test, status),
+            },
         ]
     };
     for then in steps() {
-        fresh.post("one").await;
-        let claimed = fresh.claim().await.unwrap();
-        fresh.store.cancel_run(fresh.tenant, claimed.run).await.unwrap().unwrap();
-        let later = fresh.post("later").await;
+        test.post("one").await;
+        let claimed = test.claim().await.unwrap();
+        test.store.cancel_run(test.tenant, claimed.run).await.unwrap().unwrap();
+        let later = test.post("later").await;
         let over = matches!(then, RunTransition::Complete { .. });
-        let mut last = done(fresh.store.commit(&claimed.fence, &fresh.step(&claimed, then)).await.unwrap());
-        assert!(last.read.is_empty() && !last.went_on && last.cancel_seq.is_some());
+        let mut last = done(test.store.commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap());
+        assert!(last.read.is_empty() && !last.continued && last.cancel_seq.is_some());
         if !over {
-            let step = fresh.step(&claimed, end(RunStatus::Cancelled));
-            last = done(fresh.store.commit(&claimed.fence, &step).await.unwrap());
+            let step = test.step(&claimed, end(RunStatus::Cancelled));
+            last = done(test.store.commit(&claimed.fence, &step).await.unwrap());
         }
-        assert!(last.opened, "it is for the next run");
-        answered_by_the_next_run(&fresh, claimed.run, later.id).await;
+        assert!(last.opened, "the message opens the next run");
+        answered_by_the_next_run(&test, claimed.run, later.id).await;
     }
-    // Before anybody drives it.
-    let first = fresh.post("one").await;
-    fresh.store.cancel_run(fresh.tenant, first.run).await.unwrap().unwrap();
-    let later = fresh.post("later").await;
-    let claimed = fresh.claim().await.unwrap();
-    let context =
-        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    // Before a worker claims the run.
+    let first = test.post("one").await;
+    test.store.cancel_run(test.tenant, first.run).await.unwrap().unwrap();
+    let later = test.post("later").await;
+    let claimed = test.claim().await.unwrap();
+    let context = test.store.run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "one");
-    let step = fresh.step(&claimed, end(RunStatus::Cancelled));
-    assert!(done(fresh.store.commit(&claimed.fence, &step).await.unwrap()).opened);
-    let status = fresh.store.message(fresh.tenant, first.id).await.unwrap().status;
+    let step = test.step(&claimed, end(RunStatus::Cancelled));
+    assert!(done(test.store.commit(&claimed.fence, &step).await.unwrap()).opened);
+    let status = test.store.message(test.tenant, first.id).await.unwrap().status;
     assert_eq!(status, Some(MessageStatus::Failed));
-    answered_by_the_next_run(&fresh, claimed.run, later.id).await;
+    answered_by_the_next_run(&test, claimed.run, later.id).await;
 }
 
-/// The next run reads `message`, which `cancelled` left alone, and ends.
-async fn answered_by_the_next_run(fresh: &Fresh, cancelled: RunId, message: MessageId) {
-    let next = fresh.claim().await.unwrap();
+/// The next run reads `message`, which the run `cancelled` has not read, and ends.
+async fn answered_by_the_next_run(test: &TestStore, cancelled: RunId, message: MessageId) {
+    let next = test.claim().await.unwrap();
     assert_ne!(next.run, cancelled);
-    let message = fresh.store.message(fresh.tenant, message).await.unwrap();
+    let message = test.store.message(test.tenant, message).await.unwrap();
     assert_eq!((message.status, message.message.run_id), (Some(MessageStatus::Processing), Some(next.run)));
-    let context = fresh.store.run_context(fresh.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
+    let context = test.store.run_context(test.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "later");
     let status = RunStatus::Failed;
-    let end = RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) };
-    assert!(!done(fresh.store.commit(&next.fence, &fresh.step(&next, end)).await.unwrap()).opened);
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
+    assert!(!done(test.store.commit(&next.fence, &test.step(&next, end)).await.unwrap()).opened);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_committed_with_their_step_or_not_at_all() {
-    let fresh = Fresh::start().await;
-    fresh.post("note this").await;
-    let claimed = fresh.claim().await.unwrap();
-    let owner = Owner { tenant: fresh.tenant, user: claimed.user, agentable: fresh.goal, run: claimed.run };
+    let test = TestStore::start().await;
+    test.post("note this").await;
+    let claimed = test.claim().await.unwrap();
+    let owner = Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run };
     let note = Record::CreateNote { title: "milk".into(), content: "buy it".into() };
-    let mut abandoned = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
-    abandoned.record(owner, fresh.ids.next(), &note).await.unwrap();
+    let mut abandoned = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    abandoned.record(owner, test.ids.next(), &note).await.unwrap();
     drop(abandoned);
-    let mut tx = fresh.store.begin_fenced(&claimed.fence).await.unwrap();
-    assert!(tx.record(owner, fresh.ids.next(), &note).await.unwrap().is_success());
-    let step = fresh.step(&claimed, RunTransition::Continue { read: true, event: None });
+    let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
+    assert!(tx.record(owner, test.ids.next(), &note).await.unwrap().is_success());
+    let step = test.step(&claimed, RunTransition::Continue { read: true, event: None });
     done(tx.commit(&step).await.unwrap());
-    let context =
-        fresh.store.run_context(fresh.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    let context = test.store.run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.notes.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_schema_is_refused_with_the_fix() {
-    let fresh = Fresh::start().await;
+async fn newer_schema_is_refused_with_the_fix() {
+    let test = TestStore::start().await;
     let newer = "insert into houston.migrations (version, description, success, checksum, execution_time)
                  values (99990101000000, 'from the future', true, '', 0)";
-    fresh.sql(newer);
-    let error = fresh.store.migrate().await.unwrap_err();
+    test.sql(newer);
+    let error = test.store.migrate().await.unwrap_err();
     assert!(matches!(error, Error::SchemaNewer { found: 99_990_101_000_000, .. }));
     assert!(error.to_string().contains("install the newer"), "{error}");
 }

@@ -10,35 +10,35 @@ use houston_store::listen::Notification;
 use houston_store::message::{Posted, ThreadMessage};
 use houston_store::step::RunTransition;
 
-use crate::fresh::Fresh;
 use crate::step::{answer, done, ending, finished};
+use crate::test_store::TestStore;
 
-async fn post(fresh: &Fresh, policy: DoubleTexting, content: &str) -> Posted {
-    match fresh.try_post_as(content, policy, None).await.unwrap() {
+async fn post(test: &TestStore, policy: DoubleTexting, content: &str) -> Posted {
+    match test.try_post_as(content, policy, None).await.unwrap() {
         Created::New(posted) => posted,
         other => panic!("{other:?}"),
     }
 }
 
-async fn message(fresh: &Fresh, posted: &Posted) -> ThreadMessage {
-    fresh.store.message(fresh.tenant, posted.id).await.unwrap()
+async fn message(test: &TestStore, posted: &Posted) -> ThreadMessage {
+    test.store.message(test.tenant, posted.id).await.unwrap()
 }
 
-async fn status(fresh: &Fresh, posted: &Posted) -> MessageStatus {
-    message(fresh, posted).await.status.unwrap()
+async fn status(test: &TestStore, posted: &Posted) -> MessageStatus {
+    message(test, posted).await.status.unwrap()
 }
 
-/// What the next run would be sent, entry by entry.
-async fn seen(fresh: &Fresh) -> Vec<String> {
+/// The history that the next run would be sent, entry by entry.
+async fn seen(test: &TestStore) -> Vec<String> {
     let context =
-        fresh.store.run_context(fresh.goal, fresh.ids.next(), 10, &PromptLimits::default()).await.unwrap();
+        test.store.run_context(test.goal, test.ids.next(), 10, &PromptLimits::default()).await.unwrap();
     context.history.iter().map(houston_domain::history::Entry::text).collect()
 }
 
-/// Of a step that ends as cancelled.
-fn cancelled(fresh: &Fresh) -> RunTransition {
+/// The transition of a step that ends the run as cancelled.
+fn cancelled(test: &TestStore) -> RunTransition {
     let status = RunStatus::Cancelled;
-    RunTransition::Terminate { event: finished(status), ending: ending(fresh, status) }
+    RunTransition::Terminate { event: finished(status), ending: ending(test, status) }
 }
 
 fn code(event: &Committed) -> (RunStatus, Option<&str>) {
@@ -49,59 +49,63 @@ fn code(event: &Committed) -> (RunStatus, Option<&str>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejected_message_leaves_nothing_behind_not_even_its_key() {
-    let fresh = Fresh::start().await;
+async fn rejected_message_stores_nothing_not_even_its_key() {
+    let test = TestStore::start().await;
     let key = Some(IdempotencyKey { key: "k", request_sha256: b"request" });
-    let first = post(&fresh, Reject, "one").await;
-    assert!(first.opened, "there was nothing to reject it for");
+    let first = post(&test, Reject, "one").await;
+    assert!(first.opened, "no run was open");
     for _ in 0..2 {
-        let refused = fresh.try_post_as("two", Reject, key).await.unwrap_err();
+        let refused = test.try_post_as("two", Reject, key).await.unwrap_err();
         assert!(matches!(refused, Error::RunInProgress { run } if run == first.run), "{refused}");
     }
-    assert_eq!(fresh.store.messages(fresh.tenant, fresh.goal, None, 10).await.unwrap().len(), 1);
-    let claimed = fresh.claim().await.unwrap();
-    let end = fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "1")).await.unwrap();
-    assert!(!done(end).went_on);
-    let accepted = fresh.try_post_as("two", Reject, key).await.unwrap();
+    assert_eq!(test.store.messages(test.tenant, test.goal, None, 10).await.unwrap().len(), 1);
+    let claimed = test.claim().await.unwrap();
+    let end = test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap();
+    assert!(!done(end).continued);
+    let accepted = test.try_post_as("two", Reject, key).await.unwrap();
     assert!(matches!(accepted, Created::New(posted) if posted.opened), "{accepted:?}");
-    // A replay is told what was accepted, although its own run is open by now.
-    assert!(matches!(fresh.try_post_as("two", Reject, key).await.unwrap(), Created::Replayed(_)));
-    assert_eq!(fresh.store.events_after(fresh.goal, 0, 100).await.unwrap().last().unwrap().seq, 7);
+    // A repeated request gets its first answer, although its own run is open by now.
+    assert!(matches!(test.try_post_as("two", Reject, key).await.unwrap(), Created::Replayed(_)));
+    assert_eq!(test.store.events_after(test.goal, 0, 100).await.unwrap().last().unwrap().seq, 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupts_in_a_row_of_a_run_nobody_has_taken_leave_only_the_last_to_be_answered() {
-    let fresh = Fresh::start().await;
-    let first = post(&fresh, Enqueue, "one").await;
-    let second = post(&fresh, Interrupt, "two").await;
-    let third = post(&fresh, Interrupt, "three").await;
+async fn repeated_interrupts_of_unclaimed_run_answer_only_the_last() {
+    let test = TestStore::start().await;
+    let first = post(&test, Enqueue, "one").await;
+    let second = post(&test, Interrupt, "two").await;
+    let third = post(&test, Interrupt, "three").await;
     assert_eq!((second.run, third.run), (first.run, first.run));
-    assert_eq!(status(&fresh, &third).await, MessageStatus::Pending);
-    let claimed = fresh.claim().await.unwrap();
+    assert_eq!(status(&test, &third).await, MessageStatus::Pending);
+    let claimed = test.claim().await.unwrap();
     assert_eq!(claimed.cancel_seq, Some(third.seq - 1));
     let ended =
-        done(fresh.store.commit(&claimed.fence, &fresh.step(&claimed, cancelled(&fresh))).await.unwrap());
+        done(test.store.commit(&claimed.fence, &test.step(&claimed, cancelled(&test))).await.unwrap());
     assert!(ended.opened, "the third message opens the next run");
     let [end, queued] = &ended.events[..] else { panic!("{ended:?}") };
     assert_eq!(code(end), (RunStatus::Cancelled, Some("interrupt")));
     assert!(matches!(queued.event, Event::RunQueued {}));
-    assert_eq!(ended.events, fresh.store.events_after(fresh.goal, end.seq - 1, 10).await.unwrap());
-    for (posted, stands) in
+    assert_eq!(ended.events, test.store.events_after(test.goal, end.seq - 1, 10).await.unwrap());
+    for (posted, expected) in
         [(&first, MessageStatus::Failed), (&second, MessageStatus::Failed), (&third, MessageStatus::Pending)]
     {
-        assert_eq!(status(&fresh, posted).await, stands);
+        assert_eq!(status(&test, posted).await, expected);
     }
-    let next = fresh.claim().await.unwrap();
-    assert_eq!((message(&fresh, &third).await.message.run_id, next.cancel_seq), (Some(next.run), None));
-    assert_eq!(seen(&fresh).await, ["one\n\ntwo", "three"], "what was said stays said");
+    let next = test.claim().await.unwrap();
+    assert_eq!((message(&test, &third).await.message.run_id, next.cancel_seq), (Some(next.run), None));
+    assert_eq!(
+        seen(&test).await,
+        ["one\n\ntwo", "three"],
+        "messages of interrupted runs stay in the history"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_for_its_next_attempt_is_interrupted_now_and_reads_nothing_more() {
-    let fresh = Fresh::start().await;
-    let first = post(&fresh, Enqueue, "one").await;
-    let claimed = fresh.claim().await.unwrap();
-    let at = fresh.ids.clock().now() + TimeDelta::hours(1);
+async fn interrupt_ends_a_retrying_run_at_once() {
+    let test = TestStore::start().await;
+    let first = post(&test, Enqueue, "one").await;
+    let claimed = test.claim().await.unwrap();
+    let at = test.ids.clock().now() + TimeDelta::hours(1);
     let event = Event::RetryScheduled {
         attempt: 1,
         of: 5,
@@ -110,69 +114,69 @@ async fn a_run_that_waits_for_its_next_attempt_is_interrupted_now_and_reads_noth
         message: "slow down".into(),
         iteration: 1,
     };
-    let retry = RunTransition::Retry { event, at, counts: true, ending: ending(&fresh, RunStatus::Retrying) };
-    fresh.store.commit(&claimed.fence, &fresh.step(&claimed, retry.clone())).await.unwrap();
-    let second = post(&fresh, Enqueue, "two").await;
-    assert!(fresh.claim().await.is_none() && fresh.store.due(None, 10).await.unwrap().due.is_empty());
-    let third = post(&fresh, Interrupt, "three").await;
-    assert_eq!(fresh.store.due(None, 10).await.unwrap().due.len(), 1);
-    let again = fresh.claim().await.unwrap();
+    let retry = RunTransition::Retry { event, at, counts: true, ending: ending(&test, RunStatus::Retrying) };
+    test.store.commit(&claimed.fence, &test.step(&claimed, retry.clone())).await.unwrap();
+    let second = post(&test, Enqueue, "two").await;
+    assert!(test.claim().await.is_none() && test.store.due(None, 10).await.unwrap().due.is_empty());
+    let third = post(&test, Interrupt, "three").await;
+    assert_eq!(test.store.due(None, 10).await.unwrap().due.len(), 1);
+    let again = test.claim().await.unwrap();
     assert_eq!((again.run, again.cancel_seq), (first.run, Some(third.seq - 1)));
-    // A driver that has not looked yet wants to read, and a model that failed wants to wait: neither is had.
-    let read = fresh.step(&again, RunTransition::Continue { read: true, event: None });
-    let read = done(fresh.store.commit(&again.fence, &read).await.unwrap());
+    // A step that reads and a step that schedules a retry arrive after the interrupt: neither takes effect.
+    let read = test.step(&again, RunTransition::Continue { read: true, event: None });
+    let read = done(test.store.commit(&again.fence, &read).await.unwrap());
     assert_eq!((read.read.len(), read.cancel_seq), (0, Some(third.seq - 1)));
-    fresh.store.commit(&again.fence, &fresh.step(&again, retry)).await.unwrap();
-    let last = fresh.claim().await.unwrap();
-    assert_eq!(last.attempt, 3, "a cancelled run waits for nothing");
-    let ended = done(fresh.store.commit(&last.fence, &fresh.step(&last, cancelled(&fresh))).await.unwrap());
+    test.store.commit(&again.fence, &test.step(&again, retry)).await.unwrap();
+    let last = test.claim().await.unwrap();
+    assert_eq!(last.attempt, 3, "a cancelled run does not wait for its retry");
+    let ended = done(test.store.commit(&last.fence, &test.step(&last, cancelled(&test))).await.unwrap());
     assert!(ended.opened);
-    assert_eq!(status(&fresh, &second).await, MessageStatus::Failed, "it was posted before the interrupt");
-    fresh.claim().await.unwrap();
-    assert_eq!(seen(&fresh).await, ["one", "three"]);
+    assert_eq!(status(&test, &second).await, MessageStatus::Failed, "it was posted before the interrupt");
+    test.claim().await.unwrap();
+    assert_eq!(seen(&test).await, ["one", "three"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_about_to_end_well_when_it_was_interrupted_ends_as_cancelled() {
-    let fresh = Fresh::start().await;
-    let first = post(&fresh, Enqueue, "one").await;
-    let claimed = fresh.claim().await.unwrap();
-    let second = post(&fresh, Interrupt, "two").await;
-    let late = post(&fresh, Enqueue, "three").await;
-    let ended = done(fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "1")).await.unwrap());
-    assert!(ended.opened && !ended.went_on && ended.read.is_empty(), "{ended:?}");
+async fn interrupt_at_natural_completion_cancels_the_run() {
+    let test = TestStore::start().await;
+    let first = post(&test, Enqueue, "one").await;
+    let claimed = test.claim().await.unwrap();
+    let second = post(&test, Interrupt, "two").await;
+    let late = post(&test, Enqueue, "three").await;
+    let ended = done(test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
+    assert!(ended.opened && !ended.continued && ended.read.is_empty(), "{ended:?}");
     assert_eq!(code(&ended.events[1]), (RunStatus::Cancelled, Some("interrupt")));
-    assert_eq!(ended.events, fresh.store.events_after(fresh.goal, 5, 10).await.unwrap());
-    let run = fresh.store.run(fresh.tenant, first.run).await.unwrap();
+    assert_eq!(ended.events, test.store.events_after(test.goal, 5, 10).await.unwrap());
+    let run = test.store.run(test.tenant, first.run).await.unwrap();
     assert_eq!((run.status, run.cancelled_by.as_deref()), (RunStatus::Cancelled, Some("interrupt")));
-    let next = fresh.claim().await.unwrap();
+    let next = test.claim().await.unwrap();
     for posted in [&second, &late] {
-        assert_eq!(message(&fresh, posted).await.message.run_id, Some(next.run));
+        assert_eq!(message(&test, posted).await.message.run_id, Some(next.run));
     }
-    assert_eq!(seen(&fresh).await, ["one", "1", "two\n\nthree"], "what the run did stays");
+    assert_eq!(seen(&test).await, ["one", "1", "two\n\nthree"], "entries of the run stay");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_rolled_back_is_forgotten_by_the_model_and_marked_for_people() {
-    let fresh = Fresh::start().await;
-    let kept = post(&fresh, Enqueue, "kept").await;
-    let claimed = fresh.claim().await.unwrap();
-    fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "0")).await.unwrap();
-    let first = post(&fresh, Enqueue, "one").await;
-    let claimed = fresh.claim().await.unwrap();
-    // Somebody cancels, then somebody wants it forgotten: the stronger wish holds, also against a later one.
-    fresh.store.cancel_run(fresh.tenant, first.run).await.unwrap();
-    let second = post(&fresh, Rollback, "two").await;
-    let third = post(&fresh, Interrupt, "three").await;
-    let ended = done(fresh.store.commit(&claimed.fence, &answer(&fresh, &claimed, "1")).await.unwrap());
+async fn rollback_hides_run_from_model_and_marks_it_for_people() {
+    let test = TestStore::start().await;
+    let earlier = post(&test, Enqueue, "kept").await;
+    let claimed = test.claim().await.unwrap();
+    test.store.commit(&claimed.fence, &answer(&test, &claimed, "0")).await.unwrap();
+    let first = post(&test, Enqueue, "one").await;
+    let claimed = test.claim().await.unwrap();
+    // A cancel, then a rollback, then an interrupt: the rollback wins, also over the later request.
+    test.store.cancel_run(test.tenant, first.run).await.unwrap();
+    let second = post(&test, Rollback, "two").await;
+    let third = post(&test, Interrupt, "three").await;
+    let ended = done(test.store.commit(&claimed.fence, &answer(&test, &claimed, "1")).await.unwrap());
     assert_eq!(code(&ended.events[1]), (RunStatus::Cancelled, Some("rollback")));
-    let next = fresh.claim().await.unwrap();
-    assert_eq!(seen(&fresh).await, ["kept", "0", "three"]);
-    fresh.store.commit(&next.fence, &answer(&fresh, &next, "3")).await.unwrap();
-    let placed = fresh.store.history(fresh.tenant, fresh.goal, 0, 10).await.unwrap();
-    let positions: Vec<i64> = placed.iter().map(|entry| entry.position).collect();
+    let next = test.claim().await.unwrap();
+    assert_eq!(seen(&test).await, ["kept", "0", "three"]);
+    test.store.commit(&next.fence, &answer(&test, &next, "3")).await.unwrap();
+    let stored = test.store.history(test.tenant, test.goal, 0, 10).await.unwrap();
+    let positions: Vec<i64> = stored.iter().map(|entry| entry.position).collect();
     assert_eq!(positions, [1, 2, 5, 6], "no position is handed out twice");
-    let thread = fresh.store.messages(fresh.tenant, fresh.goal, None, 10).await.unwrap();
+    let thread = test.store.messages(test.tenant, test.goal, None, 10).await.unwrap();
     let marked: Vec<(&str, bool)> = thread
         .iter()
         .rev()
@@ -190,36 +194,36 @@ async fn a_run_that_is_rolled_back_is_forgotten_by_the_model_and_marked_for_peop
             ("3", false)
         ]
     );
-    for (posted, stands) in [
-        (&kept, MessageStatus::Answered),
+    for (posted, expected) in [
+        (&earlier, MessageStatus::Answered),
         (&first, MessageStatus::Failed),
         (&second, MessageStatus::Failed),
         (&third, MessageStatus::Answered),
     ] {
-        assert_eq!(status(&fresh, posted).await, stands);
+        assert_eq!(status(&test, posted).await, expected);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_cancels_tells_all_workers_through_postgres() {
-    let fresh = Fresh::start().await;
-    let first = post(&fresh, Enqueue, "one").await;
-    let mut notifications = fresh.store.listen().await.unwrap();
-    let told = Some(Notification::Cancelled { agentable: fresh.goal, run: first.run });
-    fresh.store.cancel_run(fresh.tenant, first.run).await.unwrap();
-    assert_eq!(notifications.recv().await.unwrap(), told);
-    post(&fresh, Interrupt, "two").await;
-    assert_eq!(notifications.recv().await.unwrap(), told);
-    // What is not known is passed over, and so is what follows it heard.
-    fresh.sql("select pg_notify('houston', '9 dance')");
+async fn cancel_notifies_all_workers_through_postgres() {
+    let test = TestStore::start().await;
+    let first = post(&test, Enqueue, "one").await;
+    let mut notifications = test.store.listen().await.unwrap();
+    let expected = Some(Notification::Cancelled { agentable: test.goal, run: first.run });
+    test.store.cancel_run(test.tenant, first.run).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), expected);
+    post(&test, Interrupt, "two").await;
+    assert_eq!(notifications.recv().await.unwrap(), expected);
+    // An unrecognised payload is ignored, and later ones still arrive.
+    test.sql("select pg_notify('houston', '9 dance')");
     assert_eq!(notifications.recv().await.unwrap(), None);
-    let goal = fresh.goal.0;
-    fresh.sql(&format!("select houston.post_message('{goal}', 'three', double_texting => 'rollback')"));
-    assert_eq!(notifications.recv().await.unwrap(), told);
-    assert_eq!(notifications.recv().await.unwrap(), Some(Notification::Posted(fresh.goal)));
-    let refused = fresh.try_sql(&format!("select houston.post_message('{goal}', 'x', null, 'reject')"));
-    assert!(refused.as_ref().is_err_and(|told| told.contains("is open")), "{refused:?}");
-    let unknown = fresh.try_sql(&format!("select houston.post_message('{goal}', 'x', null, 'merge')"));
-    assert!(unknown.as_ref().is_err_and(|told| told.contains("enqueue, interrupt, reject and rollback")));
-    assert_eq!(fresh.store.messages(fresh.tenant, fresh.goal, None, 10).await.unwrap().len(), 3);
+    let goal = test.goal.0;
+    test.sql(&format!("select houston.post_message('{goal}', 'three', double_texting => 'rollback')"));
+    assert_eq!(notifications.recv().await.unwrap(), expected);
+    assert_eq!(notifications.recv().await.unwrap(), Some(Notification::Posted(test.goal)));
+    let refused = test.try_sql(&format!("select houston.post_message('{goal}', 'x', null, 'reject')"));
+    assert!(refused.as_ref().is_err_and(|error| error.contains("is open")), "{refused:?}");
+    let unknown = test.try_sql(&format!("select houston.post_message('{goal}', 'x', null, 'merge')"));
+    assert!(unknown.as_ref().is_err_and(|error| error.contains("enqueue, interrupt, reject and rollback")));
+    assert_eq!(test.store.messages(test.tenant, test.goal, None, 10).await.unwrap().len(), 3);
 }

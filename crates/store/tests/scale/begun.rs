@@ -1,14 +1,14 @@
-//! What no message begins: tasks, feeds, check-ins.
+//! Tasks, feeds and check-ins: what starts without a message of a user.
 
 use crate::case::{Case, IDLE, LAST_RUNS, USERS, case, id};
 
 /// Tasks, feeds and check-ins.
 pub(crate) fn all() -> Vec<Case> {
-    looked_for().into_iter().chain(check_ins()).chain(put_away()).chain(fed()).chain(checked_in()).collect()
+    looked_for().into_iter().chain(check_ins()).chain(archiving()).chain(fed()).chain(checked_in()).collect()
 }
 
-/// Putting one away, and taking it out again.
-fn put_away() -> Vec<Case> {
+/// Archiving an agentable, and taking it out again.
+fn archiving() -> Vec<Case> {
     let (tenant, idle) = (id("tenant", 0), id("goal", IDLE));
     let ids = format!("array[{idle}]::uuid[]");
     let archived = format!("update houston.agentables set status = 'archived' where id = {idle};");
@@ -40,22 +40,22 @@ fn put_away() -> Vec<Case> {
     ]
 }
 
-/// What a feed that begins leaves behind.
+/// Starting a feed.
 fn fed() -> Vec<Case> {
     let (tenant, user, run) = (id("tenant", 0), id("user", IDLE % USERS), id("run", LAST_RUNS + IDLE));
     let tomorrow = "now() + interval '1 day'";
-    let told = [user.as_str(), tomorrow, run.as_str(), "now() - interval '1 day'", "now()"];
+    let arguments = [user.as_str(), tomorrow, run.as_str(), "now() - interval '1 day'", "now()"];
     vec![
         case("store::feed::ensure", "there is one", &[&tenant, &user], &[], [10, 40]),
         case("store::feed::ensure", "there is none", &[&tenant, &user], &[], [10, 60])
             .after(format!("delete from houston.feeds where user_id = {user};")),
         case("store::feed::set_due", "", &[&user, tomorrow], &["feeds_pkey"], [5, 40]),
         case("store::feed::set_due", "it stays", &[&user, "null"], &["feeds_pkey"], [5, 40]),
-        case("store::feed::told", "", &told, &["feeds_pkey"], [5, 40]),
+        case("store::feed::told", "", &arguments, &["feeds_pkey"], [5, 40]),
     ]
 }
 
-/// A check-in from its setting to its end.
+/// A check-in from its creation to its deletion.
 fn checked_in() -> Vec<Case> {
     let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
     let new = "gen_random_uuid()";
@@ -90,12 +90,12 @@ fn checked_in() -> Vec<Case> {
     ]
 }
 
-/// What is looked for, and what begins.
+/// Queries for due work, and starting it.
 fn looked_for() -> Vec<Case> {
     let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
     let new = "gen_random_uuid()";
     let run = id("run", LAST_RUNS + IDLE);
-    let told = [&idle, new, new, "'<agent_check_in/>'", "'{}'", "'agent_check_in'", "10"];
+    let arguments = [&idle, new, new, "'<agent_check_in/>'", "'{}'", "'agent_check_in'", "10"];
     let ids = format!("array[{idle}]::uuid[]");
     let task = [
         new,
@@ -117,7 +117,13 @@ fn looked_for() -> Vec<Case> {
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
     let happened = [user.as_str(), run.as_str(), day[0], day[1], "20", "500", "10"];
     vec![
-        case("store::system_message::post_system_message", "to one with nothing to do", &told, &[], [20, 200]),
+        case(
+            "store::system_message::post_system_message",
+            "to one with nothing to do",
+            &arguments,
+            &[],
+            [20, 200],
+        ),
         case("store::task::above", "", &[&idle, &run], &["agentables_pkey", "notes_by_agentable"], [20, 40]),
         case("store::task::insert", "", &task, &["run_locks_pkey", "runs_pkey"], [20, 200]),
         case(
@@ -143,7 +149,7 @@ fn looked_for() -> Vec<Case> {
     ]
 }
 
-/// What is asked of check-ins.
+/// Queries of check-ins.
 fn check_ins() -> Vec<Case> {
     let (tenant, user, idle) = (id("tenant", 0), id("user", IDLE % USERS), id("goal", IDLE));
     let run = id("run", LAST_RUNS + IDLE);

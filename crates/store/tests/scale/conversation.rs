@@ -1,14 +1,14 @@
-//! What people ask of a conversation as a whole: how it stands, what it came to, all of it.
+//! Queries about a conversation as a whole: runtime state, statistics, export and import.
 
 use crate::case::{Case, case, id};
 
-/// One with nothing to do, one that worker 5 drives.
+/// Agentables: an idle one, and one that worker 5 drives.
 const IDLE: u32 = 50_000;
 const DRIVEN: u32 = 2_005;
-/// One that is given a long past: what others touch must not be measured among its rows.
+/// An agentable with a long past, separate from those of other cases, whose blocks it would dilute.
 const LONG: u32 = 60_001;
 
-/// Gives it 3,000 runs and 30,000 messages more, so that what is bounded shows that it is.
+/// Adds 3,000 runs and 30,000 messages, so that a missing bound shows.
 fn grown() -> String {
     let (goal, tenant) = (id("goal", LONG), id("tenant", 0));
     format!(
@@ -21,13 +21,13 @@ fn grown() -> String {
     )
 }
 
-/// All of them.
+/// All cases about whole conversations.
 pub(crate) fn all() -> Vec<Case> {
-    looked_at().into_iter().chain(whole()).chain(past()).chain(made()).collect()
+    state_and_statistics().into_iter().chain(export_and_reset()).chain(past()).chain(imported()).collect()
 }
 
-/// How one stands, and what it came to.
-fn looked_at() -> Vec<Case> {
+/// Runtime state and statistics.
+fn state_and_statistics() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
     let long = id("goal", LONG);
     vec![
@@ -56,7 +56,7 @@ fn looked_at() -> Vec<Case> {
             "the latest 1,000 of 3,000",
             &[&long, "1001"],
             &["runs_by_agentable"],
-            // Rows that other cases have taken back lie among them.
+            // Dead rows of rolled-back cases lie among them.
             [1_010, 10_000],
         )
         .after(grown()),
@@ -78,8 +78,8 @@ fn looked_at() -> Vec<Case> {
     ]
 }
 
-/// All of one, and a new beginning.
-fn whole() -> Vec<Case> {
+/// Export and reset.
+fn export_and_reset() -> Vec<Case> {
     let (tenant, idle) = (id("tenant", 0), id("goal", IDLE));
     let last = i64::MAX.to_string();
     let none = "null";
@@ -125,7 +125,7 @@ fn whole() -> Vec<Case> {
     ]
 }
 
-/// What lies behind one.
+/// Export of closed sessions, compressions and large results.
 fn past() -> Vec<Case> {
     let (tenant, idle) = (id("tenant", 0), id("goal", IDLE));
     let named = format!("array[{}]::uuid[]", id("message", IDLE));
@@ -162,8 +162,8 @@ fn past() -> Vec<Case> {
     ]
 }
 
-/// What a document leaves behind, beside one that has a past.
-fn made() -> Vec<Case> {
+/// Import of a document.
+fn imported() -> Vec<Case> {
     let (tenant, idle, run) = (id("tenant", 0), id("goal", IDLE), id("message", IDLE + 1));
     let new = "array[gen_random_uuid()]";
     let days = ["array[now() - interval '2 days']", "array[now() - interval '1 day']"];

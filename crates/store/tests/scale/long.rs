@@ -1,8 +1,8 @@
-//! Long conversations, long results, and those that nobody named.
+//! Long conversations, large results, and agentables without a title.
 
 use crate::case::{CALL, Case, DRIVEN, IDLE, OPEN_RUNS, case, id};
 
-/// Of long conversations.
+/// Cases of long conversations.
 pub(crate) fn sent() -> Vec<Case> {
     let (tenant, idle, driven) = (id("tenant", 0), id("goal", IDLE), id("goal", DRIVEN));
     let (run, result) = (id("run", OPEN_RUNS + DRIVEN), id("message", IDLE));
@@ -54,7 +54,7 @@ pub(crate) fn sent() -> Vec<Case> {
     ]
 }
 
-/// Of those that nobody named.
+/// Cases of agentables without a title.
 pub(crate) fn unnamed() -> Vec<Case> {
     let (idle, requested, new) = (id("goal", IDLE), id("goal", IDLE + 1), "gen_random_uuid()");
     let call = format!("'{CALL}'");

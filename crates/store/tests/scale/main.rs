@@ -1,14 +1,14 @@
 //! What the hot queries cost among 100,000 agentables with 1,000,000 messages: the plan of each, also of the
-//! statements inside functions, and what it touches. Never a time: a slow machine is no bad plan.
+//! statements inside functions, and what it touches. Times are not measured, since a slow machine does not mean a bad plan.
 //!
 //! Postgres' own `auto_explain` reports each plan as it was executed, the texts are those of the service
-//! (`.sqlx`). Each query is planned for its values (as the first few times on a connection) and for any values
-//! (as ever after).
+//! (`.sqlx`). Each query is planned twice: for its values (a custom plan, as in its first executions
+//! on a connection) and for any values (a generic plan, as later).
 //!
 //! # Recipe: add a query, or change one
 //!
-//! A line in `case.rs`: its name, when it is asked, with what, which indexes it must use, and how many rows and
-//! blocks it may touch: a handful more than it does, nothing that grows with a table.
+//! Add a line to `case.rs`: the name, the situation, the arguments, the indexes it must use, and the maximum numbers
+//! of rows and blocks: slightly more than it touches, and nothing that grows with a table.
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Plans as they were executed.
+//! Executed plans, as `auto_explain` reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::case::Case;
 
-/// Tables that have as many rows as there are workers, or fewer: to read them whole is no scan.
+/// Tables with at most as many rows as there are workers: reading them whole does not count as a scan.
 const SMALL: [&str; 3] = ["workers", "tenants", "installation"];
-/// Indexes whose every entry is work: as large as what waits, whatever there is besides.
+/// Indexes that contain only waiting work, however large the tables are.
 const OF_WORK: [&str; 2] = ["run_locks_awake", "runs_in_flight"];
 
 /// A prepared query of the service.
@@ -36,7 +36,7 @@ pub(crate) fn queries() -> BTreeMap<String, Query> {
     read.collect()
 }
 
-/// sqlx's name of a type as Postgres calls it.
+/// The Postgres name of a type for sqlx's name.
 fn sql_type(name: &str) -> String {
     match name.strip_suffix("Array") {
         Some(element) => format!("{}[]", sql_type(element)),
@@ -44,15 +44,15 @@ fn sql_type(name: &str) -> String {
     }
 }
 
-/// What one execution touched.
+/// The rows, blocks and indexes that one execution touched.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) indexes: BTreeSet<String>,
-    /// Rows that were read from tables, whether they were wanted or not.
+    /// Rows read from tables, including those a filter removed.
     pub(crate) rows: u64,
     /// Blocks of the whole statement.
     pub(crate) blocks: u64,
-    /// Whole tables that were read, and whole indexes.
+    /// Tables and indexes that were read whole.
     pub(crate) whole: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Touched {
         } else if let Some(table) = table
             && node["Node Type"] == "Seq Scan"
             && !SMALL.contains(&table)
-            // The row to be changed may be found already: a scan that never ran reads nothing.
+            // A node that was never executed reads nothing.
             && number("Actual Loops") > 0.0
         {
             self.whole.push(format!("all of {table}"));
@@ -92,7 +92,7 @@ pub(crate) fn execute(url: &str, query: &Query, case: &Case, mode: &str) -> Touc
     let arguments =
         if parameters.is_empty() { String::new() } else { format!("({})", case.arguments.join(", ")) };
     let Case { before, .. } = case;
-    // The first execution loads what the session knows of the tables and functions.
+    // The first execution fills the caches of the session.
     let script = format!(
         "load 'auto_explain';
          set auto_explain.log_min_duration = -1;
@@ -107,24 +107,24 @@ pub(crate) fn execute(url: &str, query: &Query, case: &Case, mode: &str) -> Touc
          begin;\n{before}\nexecute q{arguments};\nrollback;
          begin;\n{before}\nset local auto_explain.log_min_duration = 0;\nexecute q{arguments};\nrollback;\n"
     );
-    let (name, told) = (case.name, psql(url, &script));
+    let (name, log) = (case.name, psql(url, &script));
     let mut touched = Touched::default();
     let mut plans = 0;
-    for part in told.split("LOG:  duration:").skip(1) {
+    for part in log.split("LOG:  duration:").skip(1) {
         let json = &part[part.find('{').unwrap()..];
         let plan: Value = serde_json::Deserializer::from_str(json).into_iter().next().unwrap().unwrap();
         let root = &plan["Plan"];
         touched.add(root);
-        // What a function does is part of what its caller does.
+        // The plans of statements inside a function are counted with their caller.
         let blocks = ["Shared Hit Blocks", "Shared Read Blocks"].map(|key| root[key].as_u64().unwrap_or(0));
         touched.blocks = touched.blocks.max(blocks.iter().sum());
         plans += 1;
     }
-    assert!(plans > 0, "{name}: Postgres told of no plan: {told}");
+    assert!(plans > 0, "{name}: Postgres logged no plan: {log}");
     touched
 }
 
-/// What `psql` says on its standard error after reading `script`.
+/// Executes `script` with `psql`, and returns its standard error.
 pub(crate) fn psql(url: &str, script: &str) -> String {
     let mut child = Command::new("psql")
         .args([url, "-XqAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-o", "/dev/null", "-f", "-"])
@@ -137,7 +137,7 @@ pub(crate) fn psql(url: &str, script: &str) -> String {
     let writing = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writing.join().unwrap().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}\n{script}");
-    told
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{log}\n{script}");
+    log
 }

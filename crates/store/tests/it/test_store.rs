@@ -1,4 +1,4 @@
-//! A fresh database with one user and one goal.
+//! A store on a database of its own, with one tenant, one user, one goal and one registered worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, TenantId, WorkerId};
 use houston_domain::model::Usage;
 use houston_store::agentable::NewAgentable;
-use houston_store::claim::{Claimed, Crashes};
+use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
-use houston_store::step::{Step, RunTransition};
+use houston_store::step::{RunTransition, Step};
 use houston_store::user::User;
 use houston_store::{Config, Result, Store};
 use houston_testkit::database::TestDatabase;
 use serde_json::Value;
 
-pub(crate) struct Fresh {
+pub(crate) struct TestStore {
     pub(crate) database: TestDatabase,
     pub(crate) store: Store,
     pub(crate) ids: Ids,
@@ -28,16 +28,16 @@ pub(crate) struct Fresh {
     _lease: LeaseConnection,
 }
 
-impl Fresh {
+impl TestStore {
     pub(crate) async fn start() -> Self {
-        Self::over(TestDatabase::shared(migrate).unwrap()).await
+        Self::on(TestDatabase::shared(migrate).unwrap()).await
     }
 
     pub(crate) async fn start_with_own_postgres() -> Self {
-        Self::over(TestDatabase::on_own_server(migrate).unwrap()).await
+        Self::on(TestDatabase::on_own_server(migrate).unwrap()).await
     }
 
-    async fn over(database: TestDatabase) -> Self {
+    async fn on(database: TestDatabase) -> Self {
         let (store, ids) = (open(database.url()), Ids::new(Arc::new(SystemClock)));
         let tenant = store.ensure_tenant(ids.next(), "test").await.unwrap();
         let goal = goal(&store, &ids, tenant).await;
@@ -72,7 +72,7 @@ impl Fresh {
         self.store.post_message(self.tenant, self.goal, &post, key).await
     }
 
-    /// Posts to any goal.
+    /// Posts to a goal other than `self.goal`.
     pub(crate) async fn post_to(&self, goal: AgentableId, content: &str) -> Result<Created<Posted>> {
         let metadata = Value::Object(serde_json::Map::new());
         let post = NewPost {
@@ -92,7 +92,7 @@ impl Fresh {
         }
     }
 
-    /// What Postgres answers, or its error message.
+    /// The output of `psql`, or its error message.
     pub(crate) fn try_sql(&self, text: &str) -> Result<String, String> {
         self.database.sql(text).map_err(|error| error.to_string())
     }
@@ -101,18 +101,18 @@ impl Fresh {
         self.try_sql(text).unwrap()
     }
 
-    pub(crate) async fn claim(&self) -> Option<Claimed> {
+    pub(crate) async fn claim(&self) -> Option<ClaimedRun> {
         self.claim_of(self.goal).await
     }
 
-    pub(crate) async fn claim_of(&self, goal: AgentableId) -> Option<Claimed> {
+    pub(crate) async fn claim_of(&self, goal: AgentableId) -> Option<ClaimedRun> {
         self.store
-            .claim_run(goal, self.worker, self.ids.next(), self.ids.next(), Crashes::default())
+            .claim_run(goal, self.worker, self.ids.next(), self.ids.next(), CrashPolicy::default())
             .await
             .unwrap()
     }
 
-    pub(crate) fn step(&self, claimed: &Claimed, then: RunTransition) -> Step {
+    pub(crate) fn step(&self, claimed: &ClaimedRun, transition: RunTransition) -> Step {
         Step {
             write: self.ids.next(),
             run: claimed.run,
@@ -127,7 +127,7 @@ impl Fresh {
             usage: Usage::default(),
             model: None,
             call: None,
-            transition: then,
+            transition,
         }
     }
 }
