@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_engine::Engine;
 use houston_store::Store;
-use houston_store::lease::Suspect;
+use houston_store::lease::SuspectedWorker;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +36,7 @@ impl Times {
 }
 
 /// Who looks dead, and since when.
-type Suspects = HashMap<Suspect, Instant>;
+type Suspects = HashMap<SuspectedWorker, Instant>;
 
 /// Reaps until stopped; notifies `sweep` when a worker was found dead.
 pub(crate) async fn run(
@@ -70,10 +70,10 @@ pub(crate) async fn run(
 /// Reaps those whose lease has run out, and those that have looked dead for so long and have not renewed since: a
 /// worker that lives and whose connection broke has connected anew, and renewed, before.
 async fn reap(store: &Store, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
-    let (found, now) = (store.suspects(times.settled).await?, Instant::now());
+    let (found, now) = (store.suspected_workers(times.settled).await?, Instant::now());
     *suspects = found.into_iter().map(|suspect| (suspect, *suspects.get(&suspect).unwrap_or(&now))).collect();
     let dead = suspects.iter().filter(|(_, since)| now - **since >= times.suspected);
-    let confirmed: Vec<Suspect> = dead.map(|(suspect, _)| *suspect).collect();
+    let confirmed: Vec<SuspectedWorker> = dead.map(|(suspect, _)| *suspect).collect();
     if !confirmed.is_empty() {
         houston_faults::fault!("C16")?;
     }

@@ -11,8 +11,8 @@ use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
 use houston_queue::DeltaBus;
 use houston_store::Store;
-use houston_store::check_in::Begun as CheckedIn;
-use houston_store::feed::{Begun, FeedIds};
+use houston_store::check_in::CheckInOutcome;
+use houston_store::feed::{FeedIds, FeedOutcome};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
@@ -46,11 +46,11 @@ enum Due {
 impl Scheduler {
     /// Looks again and again until stopped.
     pub(crate) async fn run(self) {
-        tokio::join!(self.again(Due::Feeds), self.again(Due::CheckIns));
+        tokio::join!(self.poll(Due::Feeds), self.poll(Due::CheckIns));
     }
 
     /// A full look is followed by the next soon.
-    async fn again(&self, due: Due) {
+    async fn poll(&self, due: Due) {
         let looking = match due {
             Due::Feeds => self.schedules.feed.looking,
             Due::CheckIns => self.schedules.check_in.looking,
@@ -88,7 +88,7 @@ impl Scheduler {
             let ids = FeedIds { message: self.ids.next(), run: self.ids.next() };
             let begun = self.store.begin_feed(*whose, &self.feed_kinds, config, ids).await?;
             tracing::debug!(user = %whose.1, ?begun, "a feed was due");
-            if let Begun::Told { agentable, .. } = begun {
+            if let FeedOutcome::Started { agentable, .. } = begun {
                 self.announce(agentable);
             }
         }
@@ -105,7 +105,7 @@ impl Scheduler {
             let (message, run) = (self.ids.next(), self.ids.next());
             let begun = self.store.begin_check_in(*id, config, message, run).await?;
             tracing::debug!(check_in = %id, ?begun, "a check-in was due");
-            if let CheckedIn::Told(agentable) = begun {
+            if let CheckInOutcome::Posted(agentable) = begun {
                 self.announce(agentable);
             }
         }

@@ -48,7 +48,7 @@ fn dollars(text: &str) -> Option<rust_decimal::Decimal> {
 }
 
 fn known(text: &str) -> Cost {
-    Cost { known: dollars(text), unpriced_calls: 0 }
+    Cost { total: dollars(text), unpriced_calls: 0 }
 }
 
 fn looks(input: u64, output: u64) -> Reply {
@@ -112,7 +112,7 @@ async fn a_cost_nobody_knows_is_null_after_a_retry_too() {
     let run = rig.ended(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 2, "{}", run.attempt);
-    assert_eq!(run.cost, Cost { known: None, unpriced_calls: 2 });
+    assert_eq!(run.cost, Cost { total: None, unpriced_calls: 2 });
     assert_eq!(told(&rig, rig.goal).await, None);
     worker.drain().await;
 }
@@ -230,7 +230,7 @@ async fn a_model_nobody_knows_the_price_of_costs_unknown_and_is_refused_where_th
     let lets = worker(&rig, &server, UNPRICED, lax);
     let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
-    assert_eq!(run.cost, Cost { known: None, unpriced_calls: 1 });
+    assert_eq!(run.cost, Cost { total: None, unpriced_calls: 1 });
     assert_eq!(told(&rig, rig.goal).await, None);
     lets.drain().await;
 
