@@ -1,12 +1,12 @@
-//! What happens at a crash point.
+//! The faults that a crash point injects.
 //!
-//! Which place, how often and what is read from the environment, in the syntax of the `fail` crate:
-//! `FAILPOINTS='C10=1*return(kill)'`, or `C7=3*off->1*return(pause)` for the fourth time. What may happen:
+//! The environment variable `FAILPOINTS` names crash points and faults, in the syntax of the `fail` crate:
+//! `FAILPOINTS='C10=1*return(kill)'`, or `C7=3*off->1*return(pause)` for the fourth time. The faults:
 //!
-//! - `kill`: SIGKILL to itself: no destructor runs, no connection is closed in order.
-//! - `pause`: SIGSTOP to itself, until somebody sends SIGCONT: a virtual machine that was put to sleep.
-//! - `error`: the place fails as if the connection to Postgres broke there.
-//! - `delay:<ms>`: goes on so much later.
+//! - `kill`: the process sends itself SIGKILL: no destructor runs, and no connection is closed properly.
+//! - `pause`: the process sends itself SIGSTOP and sleeps until it gets SIGCONT, like a suspended virtual machine.
+//! - `error`: the crash point fails as if the connection to Postgres broke there.
+//! - `delay:<ms>`: the process continues after this many milliseconds; 10,000 if `<ms>` is not a number.
 
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -14,37 +14,40 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::Broken;
+use crate::ConnectionBroken;
 
-/// How each line on stderr begins that says which place was struck and how. Tests read it.
+/// The prefix of the line on stderr that reports each injected fault. Tests read it.
 const MARK: &str = "fault injected";
 
-/// How long a process that has sent itself a signal waits for it, at most: it may go to another thread first.
+/// How long a process that has sent itself a signal waits for it: another thread may receive it first.
 const SIGNAL_ARRIVES_WITHIN: Duration = Duration::from_millis(200);
 
-/// See [`crate::strike`].
-pub(crate) async fn strike(place: &str) -> Result<(), Broken> {
+/// See [`crate::inject`].
+pub(crate) async fn inject(point: &str) -> Result<(), ConnectionBroken> {
     static SCENARIO: OnceLock<()> = OnceLock::new();
-    // Forgotten, not dropped: its end would disarm every place.
+    // Never dropped: dropping the scenario would disarm all crash points.
     SCENARIO.get_or_init(|| std::mem::forget(fail::FailScenario::setup()));
-    let Some(action) = fail::eval(place, Option::unwrap_or_default) else { return Ok(()) };
-    let _ = writeln!(std::io::stderr(), "{MARK}: {place} {action}");
+    let Some(action) = fail::eval(point, Option::unwrap_or_default) else { return Ok(()) };
+    let _ = writeln!(std::io::stderr(), "{MARK}: {point} {action}");
     match action.split_once(':').unwrap_or((&action, "")) {
         ("kill", _) => send(Signal::KILL),
         ("pause", _) => send(Signal::STOP),
-        ("error", _) => return Err(Broken),
+        ("error", _) => return Err(ConnectionBroken),
         ("delay", millis) => {
             tokio::time::sleep(Duration::from_millis(millis.parse().unwrap_or(10_000))).await;
         }
         _ => {
-            let _ = writeln!(std::io::stderr(), "unknown action `{action}`: kill, pause, error, delay:<ms>");
+            let _ = writeln!(
+                std::io::stderr(),
+                "unknown fault `{action}`; allowed are kill, pause, error and delay:<ms>"
+            );
             std::process::exit(2);
         }
     }
     Ok(())
 }
 
-/// Sends this process a signal that cannot be caught, and does nothing more before it has arrived.
+/// Sends this process a signal that cannot be caught, and waits until it has arrived.
 fn send(signal: Signal) {
     let _ = kill_process(getpid(), signal);
     std::thread::sleep(SIGNAL_ARRIVES_WITHIN);

@@ -1,61 +1,70 @@
-//! Crash points: named places in the code where a test lets this process die, freeze, fail or go on late; and
-//! [weakened protocols](mutation), which show that a test would notice if a part of the protocol were missing.
+//! Crash points: named positions in the code where a test can make this process die, freeze, fail or wait; and
+//! [weakened protocols](mutation), which prove that a test notices when a part of the protocol is missing.
 //!
 //! ```ignore
 //! houston_faults::fault!("C10").map_err(houston_store::Error::from)?;
 //! ```
 //!
+//! A test starts the process with, for example, `FAILPOINTS='C10=1*return(kill)'`.
+//!
 //! # Invariants
 //!
-//! - They exist only with the feature `armed` and debug assertions. Tests turn the feature on, as a dev-dependency:
-//!   whatever is built together with tests has them. A release has neither: there [`fault!`] is `Ok(())`, and
-//!   [`mutation::is`] is `false`.
-//! - Nothing happens unless the process's environment asks for it.
+//! - Crash points exist only with the feature `armed` and debug assertions. Tests enable the feature through a
+//!   dev-dependency, so everything that is built together with tests has them. A release build has none: there [`fault!`] is
+//!   `Ok(())`, and [`mutation::is`] is `false`.
+//! - Nothing happens unless the environment of the process asks for it.
 //!
 //! # Deliberately absent
 //!
-//! Faults of the network, of Postgres and of Redis: `testkit` has a proxy that breaks, and servers that can be killed.
+//! Faults of the network, of Postgres and of Redis: `testkit` has a fault proxy, and servers that can be killed.
 //!
-//! # Recipe: add a crash point
+//! # Add a crash point
 //!
-//! Mark the place with the next free name (`C21`), say in `crates/cli/tests/crash_points` which process reaches it and
-//! what must hold afterwards. An architecture test fails if a place is marked in the code and has no cases.
+//! 1. Call `fault!` with the next free name (`C21`).
+//! 2. Add a case to `crates/cli/tests/crash_points`: which process reaches it, and what must hold afterwards.
+//!
+//! An architecture test fails if a crash point of the code has no case.
 
 #[cfg(all(feature = "armed", debug_assertions))]
 mod armed;
 pub mod mutation;
 
-/// The connection to Postgres broke, says a crash point; convert it into the error of such a failure.
+/// The error of a crash point that simulates a broken connection to Postgres. Convert it into the error of
+/// such a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("connection reset by a crash point")]
-pub struct Broken;
+pub struct ConnectionBroken;
 
 /// Whether this build has crash points.
 pub const ARMED: bool = cfg!(all(feature = "armed", debug_assertions));
 
-/// Marks a place where a test may let the process break down: a `Result<(), Broken>`.
+/// Marks a crash point. Evaluates to a `Result<(), ConnectionBroken>`; must be used in an async function.
+///
+/// ```ignore
+/// houston_faults::fault!("C10")?;
+/// ```
 #[macro_export]
 macro_rules! fault {
-    ($place:literal) => {
-        $crate::strike($place).await
+    ($point:literal) => {
+        $crate::inject($point).await
     };
 }
 
-/// Does what the environment asks for at `place`; `fault!` calls it.
+/// Injects the fault that the environment names for the crash point `point`. Called by [`fault!`].
 ///
 /// # Errors
-/// [`Broken`], if the environment asks for it.
+/// [`ConnectionBroken`] if the environment asks for `error` at this crash point.
 #[cfg(all(feature = "armed", debug_assertions))]
-pub async fn strike(place: &str) -> Result<(), Broken> {
-    armed::strike(place).await
+pub async fn inject(point: &str) -> Result<(), ConnectionBroken> {
+    armed::inject(point).await
 }
 
 /// Does nothing: this build has no crash points.
 ///
 /// # Errors
-/// None.
+/// Never.
 #[cfg(not(all(feature = "armed", debug_assertions)))]
 #[inline(always)]
-pub async fn strike(_place: &str) -> Result<(), Broken> {
+pub async fn inject(_point: &str) -> Result<(), ConnectionBroken> {
     Ok(())
 }

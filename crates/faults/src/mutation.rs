@@ -1,5 +1,5 @@
-//! Weakened protocols: what goes wrong when a part of the protocol is missing shows that the part is needed, and
-//! that a test notices.
+//! Mutations: weakened versions of the run protocol. What goes wrong without a part of the protocol proves that the part is
+//! needed, and that a test notices its absence.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,27 +10,28 @@ mod sql;
 pub use self::chosen::choose;
 use self::chosen::chosen;
 
-/// The environment variable that names the mutation of a process, without `HOUSTON_`; none where it has no effect.
+/// The environment variable that names the mutation of a process, without `HOUSTON_`; `None` in a build
+/// without crash points.
 pub const SETTING: Option<&str> = if crate::ARMED { Some("mutation") } else { None };
 
-/// What is taken out of the protocol.
+/// The part of the protocol that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
-    /// A step is committed whatever its epoch and token: a zombie may write.
+    /// A step is committed whatever its epoch and token: a zombie can write.
     Fence,
-    /// Epoch and token are looked at before the row is locked: a takeover fits in between.
+    /// Epoch and token are checked before the row is locked: a takeover can happen in between.
     RowLock,
-    /// Nobody looks for what a lost hint forgot: no sweep, no `LISTEN`, no polling.
+    /// Agentables whose hint was lost are not found: no sweep, no `LISTEN`, no polling.
     Sweep,
-    /// Calls of tools are not written down before they execute, and are made again after a crash.
+    /// Intents of tool calls are not committed before execution, so calls are repeated after a crash.
     Intent,
 }
 
 impl Mutation {
-    /// All of them.
+    /// All mutations.
     pub const ALL: [Self; 4] = [Self::Fence, Self::RowLock, Self::Sweep, Self::Intent];
 
-    /// As `HOUSTON_MUTATION` names it.
+    /// The name in `HOUSTON_MUTATION`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,9 +49,9 @@ impl fmt::Display for Mutation {
     }
 }
 
-/// A name that is none of them.
+/// A name that is not a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no mutation is called `{0}`; there are fence, row_lock, sweep and intent")]
+#[error("there is no mutation `{0}`; allowed are fence, row_lock, sweep and intent")]
 pub struct UnknownMutation(String);
 
 impl FromStr for Mutation {
@@ -61,18 +62,18 @@ impl FromStr for Mutation {
     }
 }
 
-/// Whether this process leaves `mutation` out. In a build without crash points: `false`, known when it is compiled.
+/// Whether this process runs with `mutation`. In a build without crash points: `false`, at compile time.
 #[must_use]
 #[inline(always)]
 pub fn is(mutation: Mutation) -> bool {
     chosen() == Some(mutation)
 }
 
-/// The SQL that lets the mutation of this process take effect, if it needs any: the latest statement of `migrations`
-/// (their texts, oldest first) that creates `commit_step`, weakened.
+/// The SQL that applies the mutation of this process, if it needs any: the latest statement of `migrations` (their texts,
+/// oldest first) that creates `commit_step`, weakened.
 ///
 /// # Errors
-/// [`Outdated`], if `commit_step` is not the function this was written for.
+/// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces.
 #[inline(always)]
 pub fn weakened<'m>(migrations: impl Iterator<Item = &'m str>) -> Result<Option<String>, Outdated> {
     match chosen() {
@@ -81,10 +82,10 @@ pub fn weakened<'m>(migrations: impl Iterator<Item = &'m str>) -> Result<Option<
     }
 }
 
-/// The same for any mutation, for tests of the texts.
+/// The SQL that applies `mutation`, for tests of the SQL.
 ///
 /// # Errors
-/// [`Outdated`], if `commit_step` is not the function this was written for, or `mutation` changes no function.
+/// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces, or `mutation` changes no function.
 pub fn weakened_by<'m>(
     mutation: Mutation,
     migrations: impl Iterator<Item = &'m str>,
@@ -92,9 +93,9 @@ pub fn weakened_by<'m>(
     sql::weakened(mutation, migrations).ok_or(Outdated(mutation))
 }
 
-/// `commit_step` has changed, and the texts that weaken it have not.
+/// `commit_step` has changed, and the mutation's SQL has not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("commit_step has changed: change the mutation `{0}` in crates/faults/src/mutation/sql.rs, too")]
+#[error("commit_step has changed: update the mutation `{0}` in crates/faults/src/mutation/sql.rs")]
 pub struct Outdated(Mutation);
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_parsed_and_others_refused() {
+    fn names_are_parsed_and_unknown_ones_refused() {
         for mutation in Mutation::ALL {
             assert_eq!(mutation.as_str().parse(), Ok(mutation));
         }

@@ -1,34 +1,34 @@
-//! Reading a tool's arguments, with errors a model can act on.
+//! Parsing of a tool's arguments, with errors that tell the model how to correct the call.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::tool::InvalidInput;
 
-/// Reads the arguments as `T` (which should refuse unknown fields).
+/// Parses the arguments as `T`, which should refuse unknown fields.
 ///
 /// # Errors
-/// [`InvalidInput`] naming the tool, the fault and what is allowed.
+/// [`InvalidInput`] with the tool, the error and what is allowed.
 pub fn read<T: DeserializeOwned>(tool: &str, input: &Value) -> Result<T, InvalidInput> {
     serde_json::from_value(input.clone()).map_err(|error| InvalidInput(format!("{tool}: {error}")))
 }
 
-/// A text that is not blank and at most `max` bytes long.
+/// Checks a text that must not be blank and may have at most `max` bytes.
 ///
 /// # Errors
-/// [`InvalidInput`] naming the field and the bound.
+/// [`InvalidInput`] with the field and what is allowed.
 pub fn text(tool: &str, field: &str, value: String, max: usize) -> Result<String, InvalidInput> {
     if value.trim().is_empty() {
-        return Err(InvalidInput(format!("{tool}: `{field}` is empty: give it a text")));
+        return Err(InvalidInput(format!("{tool}: `{field}` must not be empty")));
     }
     if value.len() > max {
         let length = value.len();
-        return Err(InvalidInput(format!("{tool}: `{field}` has {length} bytes, at most {max} are allowed")));
+        return Err(InvalidInput(format!("{tool}: `{field}` has {length} bytes; at most {max} are allowed")));
     }
     Ok(value)
 }
 
-/// The same, of a text that may be left out.
+/// Checks an optional text, as [`text`].
 ///
 /// # Errors
 /// As [`text`].
@@ -41,32 +41,32 @@ pub fn optional_text(
     value.map(|value| text(tool, field, value, max)).transpose()
 }
 
-/// One line: a text without line breaks, of at most `max` characters.
+/// Checks a text that must be one line of at most `max` characters.
 ///
 /// # Errors
-/// [`InvalidInput`] naming the field and the bound.
+/// [`InvalidInput`] with the field and what is allowed.
 pub fn line(tool: &str, field: &str, value: String, max: usize) -> Result<String, InvalidInput> {
     let value = text(tool, field, value, usize::MAX)?;
     let length = value.chars().count();
     if length > max {
         return Err(InvalidInput(format!(
-            "{tool}: `{field}` has {length} characters, at most {max} are allowed"
+            "{tool}: `{field}` has {length} characters; at most {max} are allowed"
         )));
     }
     if value.contains(['\n', '\r']) {
-        return Err(InvalidInput(format!("{tool}: `{field}` has several lines: give it one")));
+        return Err(InvalidInput(format!("{tool}: `{field}` has several lines; only one is allowed")));
     }
     Ok(value)
 }
 
-/// How many, from 1 to `most`; `usual` when left out.
+/// Checks a number of items from 1 to `max`; `default` if it is absent.
 ///
 /// # Errors
-/// [`InvalidInput`] naming what is allowed.
-pub fn limit(tool: &str, limit: Option<u32>, usual: u32, most: u32) -> Result<u32, InvalidInput> {
-    let limit = limit.unwrap_or(usual);
-    if !(1..=most).contains(&limit) {
-        return Err(InvalidInput(format!("{tool}: `limit` is {limit}, allowed are 1 to {most}")));
+/// [`InvalidInput`] with what is allowed.
+pub fn limit(tool: &str, limit: Option<u32>, default: u32, max: u32) -> Result<u32, InvalidInput> {
+    let limit = limit.unwrap_or(default);
+    if !(1..=max).contains(&limit) {
+        return Err(InvalidInput(format!("{tool}: `limit` is {limit}, but must be from 1 to {max}")));
     }
     Ok(limit)
 }

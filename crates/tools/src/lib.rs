@@ -1,4 +1,9 @@
-//! Tools an agent may call, and the registry that offers them.
+//! The tools that agents may call, and the registry that offers them.
+//!
+//! ```text
+//! Registry::offer(names) → Offer::definitions() → sent to the model
+//! the model's ToolCall   → Offer::plan(call)    → Plan::{Answer, Record, Execute} → carried out by the engine
+//! ```
 //!
 //! # Invariants
 //! - [`tool::Tool::plan`] is pure. Its plan says what a call does: write Houston's own tables (committed with
@@ -7,7 +12,7 @@
 //! - A tool without a declared effect class is `effect`: executed at most once.
 //!
 //! # Deliberately absent
-//! SQL (a tool names a `Record`, the store writes it), permissions, the order of execution (the engine's).
+//! SQL (a tool returns a `Record`, which the store writes), permissions, the order of execution (decided by the engine).
 //!
 //! # Add a tool
 //! 1. A file `builtin/<tool>.rs` with a struct that implements [`tool::Tool`]: its definition (name, description
@@ -23,7 +28,7 @@ pub mod registry;
 pub mod tool;
 
 pub use registry::{Offer, Registry};
-pub use tool::{CallContext, Happened, InvalidInput, Plan, SharedTool, Situation, Tool};
+pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, Tool};
 
 #[cfg(test)]
 mod tests;

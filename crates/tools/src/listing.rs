@@ -1,14 +1,18 @@
-//! Lists a tool returns page by page, abbreviated; another tool reads one item in full.
+//! Arguments of tools that return a list page by page, shortened; other tools read a complete item.
+//!
+//! ```json
+//! {"query": "hotel", "limit": 10, "before": "note_0190…"}
+//! ```
 
-use houston_domain::knowledge::{Listing, MAX_QUERY_CHARS};
+use houston_domain::knowledge::{ListQuery, MAX_QUERY_CHARS};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
 use crate::tool::InvalidInput;
 
-/// Page size when the model names none.
-const USUAL: u32 = 10;
+/// Items of a page if the call does not set `limit`.
+const DEFAULT_ITEMS: u32 = 10;
 
 /// Arguments of a tool that lists.
 #[derive(Deserialize)]
@@ -19,14 +23,14 @@ struct Input<Id> {
     before: Option<Id>,
 }
 
-/// The JSON Schema of these arguments, with pages of up to `most` items.
-pub(crate) fn schema(most: u32) -> Value {
+/// The JSON Schema of the arguments, with pages of at most `max` items.
+pub(crate) fn schema(max: u32) -> Value {
     json!({
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "Only what has one of these words, or one like it."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": most,
-                      "description": format!("How many at most; {USUAL} when left out.")},
+            "limit": {"type": "integer", "minimum": 1, "maximum": max,
+                      "description": format!("How many at max; {DEFAULT_ITEMS} when left out.")},
             "before": {"type": "string", "description": "An id: only what is older than this one."},
         },
         "additionalProperties": false,
@@ -37,9 +41,9 @@ pub(crate) fn schema(most: u32) -> Value {
 pub(crate) fn read<Id: serde::de::DeserializeOwned>(
     tool: &str,
     input: &Value,
-    most: u32,
-) -> Result<Listing<Id>, InvalidInput> {
+    max: u32,
+) -> Result<ListQuery<Id>, InvalidInput> {
     let Input { query, limit, before } = input::read(tool, input)?;
     let query = query.map(|query| input::line(tool, "query", query, MAX_QUERY_CHARS)).transpose()?;
-    Ok(Listing { query, limit: input::limit(tool, limit, USUAL, most)?, before })
+    Ok(ListQuery { query, limit: input::limit(tool, limit, DEFAULT_ITEMS, max)?, before })
 }

@@ -1,4 +1,4 @@
-//! The registry of all tools, and the offer: the tools one agent type may call.
+//! The registry of all tools, and the offer: the tools that one agent type may call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ pub struct Registry {
     tools: BTreeMap<String, SharedTool>,
 }
 
-/// A tool whose name is taken.
+/// A tool of the same name is registered already.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there are two tools called `{0}`: rename one")]
+#[error("there are two tools named `{0}`: rename one")]
 pub struct NameTaken(pub String);
 
-/// An agent type asks for a tool that does not exist.
+/// An agent type names a tool that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tool `{name}`; there are: {known}")]
+#[error("there is no tool `{name}`; existing tools: {existing}")]
 pub struct UnknownTool {
-    /// The name asked for.
+    /// The unknown name.
     pub name: String,
-    /// The names there are.
-    pub known: String,
+    /// The names of all registered tools, separated by commas.
+    pub existing: String,
 }
 
 impl Registry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// [`NameTaken`].
+    /// [`NameTaken`] when a tool of the same name is registered already.
     pub fn add(&mut self, tool: SharedTool) -> Result<(), NameTaken> {
         let name = tool.definition().name.clone();
         if self.tools.contains_key(&name) {
@@ -42,29 +42,29 @@ impl Registry {
         Ok(())
     }
 
-    /// The tool of this name.
+    /// The tool with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {
         self.tools.get(name)
     }
 
-    /// The names of all, sorted.
+    /// The names of all tools, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.tools.keys().cloned().collect()
     }
 
-    /// The tools of these names, in the order given.
+    /// The tools with these names, in the given order.
     ///
     /// # Errors
-    /// [`UnknownTool`].
+    /// [`UnknownTool`] when there is no tool with one of the names.
     pub fn offer(&self, names: &[String]) -> Result<Offer, UnknownTool> {
         let tools = names
             .iter()
             .map(|name| {
                 self.get(name).cloned().ok_or_else(|| UnknownTool {
                     name: name.clone(),
-                    known: self.tools.keys().cloned().collect::<Vec<_>>().join(", "),
+                    existing: self.tools.keys().cloned().collect::<Vec<_>>().join(", "),
                 })
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -72,11 +72,11 @@ impl Registry {
     }
 }
 
-/// The tools one agent type may call; cheap to clone.
+/// The tools that one agent type may call; cheap to clone.
 #[derive(Clone)]
 pub struct Offer {
     list: Arc<List>,
-    /// The tools offered while no session is closed: computed once, since most runs start that way.
+    /// The tools offered while there is no closed session; computed once, because most runs start that way.
     at_first: Arc<List>,
 }
 
@@ -105,7 +105,7 @@ impl Offer {
         Self { list: Arc::clone(list), at_first: Arc::clone(&self.at_first) }
     }
 
-    /// Their definitions, as sent to the model.
+    /// Their definitions, as they are sent to the model.
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.list.definitions
@@ -124,27 +124,27 @@ impl Offer {
         Self::of(self.list.tools.iter().filter(named).cloned().collect())
     }
 
-    /// The tool of this name, if it is offered.
+    /// The tool with this name, if it is offered.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SharedTool> {
         self.list.tools.iter().find(|tool| tool.definition().name == name)
     }
 
-    /// What carrying out a call means. A call of an unknown tool, or with malformed arguments, is answered with an
-    /// error the model can act on.
+    /// The plan of a call. A call of an unknown tool, or with malformed arguments, is answered with an error that tells the
+    /// model how to correct it.
     #[must_use]
     pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
         let Some(tool) = self.get(&call.name) else {
-            let known: Vec<&str> = self.definitions().iter().map(|tool| tool.name.as_str()).collect();
+            let offered: Vec<&str> = self.definitions().iter().map(|tool| tool.name.as_str()).collect();
             return Plan::Answer(ToolResponse::failure(
                 ToolErrorCode::NotFound,
-                format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")),
+                format!("there is no tool `{}`; available tools: {}", call.name, offered.join(", ")),
             ));
         };
         if let Some(sent) = &call.malformed {
             return Plan::Answer(ToolResponse::failure(
                 ToolErrorCode::ValidationError,
-                format!("{}: the arguments are not a JSON object. They were: {sent}", call.name),
+                format!("{}: the arguments are not a JSON object: {sent}", call.name),
             ));
         }
         tool.plan(&call.input, context).unwrap_or_else(|invalid| Plan::Answer(invalid.into()))

@@ -1,6 +1,6 @@
 use chrono::DateTime;
 use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, UserId};
-use houston_domain::knowledge::{Knowledge, Listing, ProfileChange, ProfileList};
+use houston_domain::knowledge::{Knowledge, ListQuery, ProfileChange, ProfileList};
 use houston_domain::session::{HistoryQuery, Timeframe};
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn plan(name: &str, input: Value) -> Plan {
     offer().plan(&ToolCall { id: "c".into(), name: name.into(), input, malformed: None }, &context())
 }
 
-/// A user in Berlin calls, at the beginning of 1970 in London.
+/// A call of a user in Berlin, at 1970-01-01T00:00:00Z.
 fn context() -> CallContext {
     let nil = uuid();
     CallContext {
@@ -61,7 +61,7 @@ fn good_arguments_become_records() {
     ));
 }
 
-/// What a call comes to among what agents know.
+/// The [`Knowledge`] action of a call.
 fn knowledge(name: &str, input: Value) -> Knowledge {
     match plan(name, input) {
         Plan::Record(Record::Knowledge(knowledge)) => knowledge,
@@ -70,10 +70,10 @@ fn knowledge(name: &str, input: Value) -> Knowledge {
 }
 
 #[test]
-fn what_a_goal_knows_is_listed_short_read_whole_and_changed_by_id() {
+fn notes_and_learnings_are_listed_read_and_changed() {
     let note = NoteId(uuid());
-    let words = Listing { query: Some("milk".to_owned()), limit: 3, before: Some(note) };
-    let all = Listing { query: None, limit: 10, before: None };
+    let words = ListQuery { query: Some("milk".to_owned()), limit: 3, before: Some(note) };
+    let all = ListQuery { query: None, limit: 10, before: None };
     let text = |text: &str| text.to_owned();
     for (name, input, wanted) in [
         ("list_notes", json!({}), Knowledge::ListNotes(all)),
@@ -88,7 +88,7 @@ fn what_a_goal_knows_is_listed_short_read_whole_and_changed_by_id() {
         (
             "list_learnings",
             json!({"limit": 20}),
-            Knowledge::ListLearnings(Listing { query: None, limit: 20, before: None }),
+            Knowledge::ListLearnings(ListQuery { query: None, limit: 20, before: None }),
         ),
     ] {
         assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
@@ -96,7 +96,7 @@ fn what_a_goal_knows_is_listed_short_read_whole_and_changed_by_id() {
 }
 
 #[test]
-fn what_is_known_of_a_user_is_found_read_and_changed() {
+fn profile_memories_and_feed_are_listed_read_and_changed() {
     let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
     let text = |text: &str| text.to_owned();
     for (name, input, wanted) in [
@@ -145,7 +145,7 @@ fn what_is_known_of_a_user_is_found_read_and_changed() {
         (
             "list_feed_items",
             json!({}),
-            Knowledge::ListFeedItems(Listing { query: None, limit: 10, before: None }),
+            Knowledge::ListFeedItems(ListQuery { query: None, limit: 10, before: None }),
         ),
         ("read_feed_item", json!({"feed_item_id": item}), Knowledge::ReadFeedItem(item)),
     ] {
@@ -154,18 +154,18 @@ fn what_is_known_of_a_user_is_found_read_and_changed() {
 }
 
 #[test]
-fn no_tool_writes_the_users_orders_and_every_schema_is_an_object_that_refuses_more() {
+fn no_tool_writes_instructions_and_schemas_are_closed() {
     for tool in builtin::all() {
         let definition = tool.definition();
         let writes = definition.name.contains("custom_instruction") && !definition.name.starts_with("read_");
-        assert!(!writes, "{} writes what every agent must follow", definition.name);
+        assert!(!writes, "{} writes custom instructions, which every agent follows", definition.name);
         assert_eq!(definition.input_schema["type"], "object", "{}", definition.name);
         assert_eq!(definition.input_schema["additionalProperties"], false, "{}", definition.name);
     }
 }
 
 #[test]
-fn bad_arguments_and_unknown_tools_become_answers_a_model_can_act_on() {
+fn bad_arguments_and_unknown_tools_become_error_answers() {
     let cases = [
         ("send_mesage", json!({}), ToolErrorCode::NotFound, "send_message"),
         ("send_message", json!({"text": "x"}), ToolErrorCode::ValidationError, "content"),
@@ -222,25 +222,25 @@ fn bad_arguments_and_unknown_tools_become_answers_a_model_can_act_on() {
     for (name, input, code, hint) in cases {
         let (got, text) = error(plan(name, input));
         assert_eq!(got, code, "{text}");
-        assert!(text.contains(hint), "`{text}` does not say `{hint}`");
+        assert!(text.contains(hint), "`{text}` does not contain `{hint}`");
     }
 }
 
 #[test]
-fn the_time_is_told_in_the_zone_asked_for_else_where_the_user_lives() {
-    for (input, told) in [
+fn current_time_is_in_the_given_zone_or_the_users() {
+    for (input, expected) in [
         (json!({"time_zone": "Asia/Tokyo"}), "1970-01-01T09:00:00+09:00 (Thursday, 09:00 JST)"),
         (json!({}), "1970-01-01T01:00:00+01:00 (Thursday, 01:00 CET)"),
     ] {
         match plan("get_current_time", input) {
-            Plan::Answer(ToolResponse::Success { observation }) => assert_eq!(observation, told),
+            Plan::Answer(ToolResponse::Success { observation }) => assert_eq!(observation, expected),
             other => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn arguments_that_were_no_json_are_shown_back() {
+fn malformed_arguments_are_quoted_in_the_error() {
     let call = ToolCall {
         id: "c".into(),
         name: "send_message".into(),
@@ -251,7 +251,7 @@ fn arguments_that_were_no_json_are_shown_back() {
 }
 
 #[test]
-fn two_tools_may_not_share_a_name() {
+fn two_tools_must_not_share_a_name() {
     let mut registry = Registry::default();
     registry.add(builtin::all().remove(0)).unwrap();
     assert!(registry.add(builtin::all().remove(0)).is_err());
@@ -279,22 +279,22 @@ fn history_is_searched_or_a_session_is_read() {
     );
     let session = SessionId(uuid());
     assert_eq!(search(json!({"session_id": session})), HistoryQuery::Read { session, after: 0 });
-    for (wrong, told) in [
+    for (wrong, words) in [
         (json!({}), "`query` to search, or `session_id`"),
         (json!({"query": "x", "session_id": session}), "not both"),
         (json!({"query": "x", "timeframe": "today", "from": "2026-11-03"}), "not both"),
-        (json!({"query": "x", "from": "2026-11-04", "to": "2026-11-03"}), "`to` is before `from`"),
-        (json!({"query": " "}), "`query` is empty"),
+        (json!({"query": "x", "from": "2026-11-04", "to": "2026-11-03"}), "`to` must not be before `from`"),
+        (json!({"query": " "}), "`query` must not be empty"),
         (json!({"query": "x", "timeframe": "last_decade"}), "`last_year`"),
     ] {
         let (code, error) = error(plan("search_agent_history", wrong));
         assert_eq!(code, ToolErrorCode::ValidationError);
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(words), "{error}");
     }
 }
 
 #[test]
-fn what_searches_history_is_offered_once_there_is_some() {
+fn search_agent_history_is_offered_once_a_session_is_closed() {
     let names = |has_sessions| {
         let offer = offer().in_situation(Situation { has_sessions });
         let names: Vec<String> = offer.definitions().iter().map(|tool| tool.name.clone()).collect();
@@ -303,5 +303,8 @@ fn what_searches_history_is_offered_once_there_is_some() {
     let (before, after) = (names(false), names(true));
     assert!(!before.0 && after.0);
     let without: Vec<String> = after.1.into_iter().filter(|name| name != "search_agent_history").collect();
-    assert_eq!(before.1, without, "all others, in their order: a prompt's beginning stays the same");
+    assert_eq!(
+        before.1, without,
+        "all others keep their order, so that the beginning of the prompt stays the same"
+    );
 }

@@ -1,4 +1,4 @@
-//! The trait every tool implements, and what a call of one can be.
+//! The [`Tool`] trait, and the plan of a tool call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use houston_domain::tool_call::{Record, ToolDefinition, ToolErrorCode, ToolRespo
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// The circumstances of one tool call.
+/// The circumstances of a tool call.
 #[derive(Debug, Clone)]
 pub struct CallContext {
     /// The agentable whose model made the call.
@@ -27,15 +27,16 @@ pub struct CallContext {
     pub now: DateTime<Utc>,
     /// The user's time zone.
     pub zone: Tz,
-    /// Cancelled when the run is: a tool that can stop in order begins to, see [`Tool::stop_within`].
+    /// Cancelled together with the run: a tool that stops gracefully must begin to do so, see
+    /// [`Tool::stop_within`].
     pub stop: CancellationToken,
 }
 
-/// What carrying out a call means, once its arguments are parsed.
+/// What executing a call means, once its arguments are parsed.
 pub enum Plan {
-    /// The answer is known at once; nothing else happens.
+    /// The response, without any effect.
     Answer(ToolResponse),
-    /// Rows in Houston's own tables: committed with the result in one fenced transaction, exactly once.
+    /// An access to Houston's own tables: committed with its result in one fenced transaction, exactly once.
     Record(Record),
     /// An action outside Houston. Its intent is committed before this future is polled; dropping it must stop it.
     Execute(BoxFuture<'static, ToolResponse>),
@@ -62,18 +63,18 @@ impl From<InvalidInput> for ToolResponse {
     }
 }
 
-/// What happened to an external call that a crash cut off.
+/// Whether a call that was interrupted by a crash was executed: the result of [`Tool::check`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum CheckOutcome {
     /// The call was executed, with this outcome.
     Yes(ToolResponse),
     /// The call was not and will not be executed: it may be executed now.
     No,
-    /// It cannot be found out.
+    /// It cannot be determined.
     Unknown,
 }
 
-/// What tools may depend on when a run starts.
+/// What the offer of a tool may depend on when a run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Situation {
     /// Whether the agentable has closed sessions.
@@ -81,6 +82,8 @@ pub struct Situation {
 }
 
 /// One tool.
+///
+/// `crates/cli/examples/custom_tool.rs` is a complete example.
 pub trait Tool: Send + Sync + 'static {
     /// Name, description and schema for the model; effect class and time-out for Houston.
     fn definition(&self) -> &ToolDefinition;
@@ -102,15 +105,15 @@ pub trait Tool: Send + Sync + 'static {
     /// [`InvalidInput`]: what is wrong, and what is allowed.
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput>;
 
-    /// How long a call may go on once its run was cancelled (`CallContext::stop`), to stop in order and report what
-    /// it has done; then it is dropped. Default: zero, dropped at once.
+    /// How long a call may continue after its run was cancelled (`CallContext::stop`), to stop gracefully and report what it
+    /// has done; then it is dropped. Default: zero, dropped at once.
     fn stop_within(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// For `checkable` tools: finds out by the call's idempotency key whether the call was executed.
-    fn check<'a>(&'a self, _input: &'a Value, _context: &'a CallContext) -> BoxFuture<'a, Happened> {
-        Box::pin(std::future::ready(Happened::Unknown))
+    /// For `checkable` tools: determines by the call's idempotency key whether the call was executed.
+    fn check<'a>(&'a self, _input: &'a Value, _context: &'a CallContext) -> BoxFuture<'a, CheckOutcome> {
+        Box::pin(std::future::ready(CheckOutcome::Unknown))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The mutation of this process, chosen once at its start; never any in a build without crash points.
+//! The mutation of this process, set once at its start; always `None` in a build without crash points.
 
 use super::Mutation;
 
@@ -34,8 +34,8 @@ mod this_process {
     }
 }
 
-/// From now on this process leaves `mutation` out. The first choice holds. Returns whether it was taken: never in a
-/// build without crash points.
+/// Sets the mutation of this process. Returns whether it was set: only the first call sets it, and none does in a build
+/// without crash points.
 #[inline(always)]
 pub fn choose(mutation: Mutation) -> bool {
     this_process::set(mutation)

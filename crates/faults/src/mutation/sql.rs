@@ -1,22 +1,22 @@
-//! The texts that weaken `commit_step`.
+//! The SQL that weakens `commit_step`.
 
 use super::Mutation;
 
-/// The guard of `commit_step`, as its migration has it.
+/// The guard of `commit_step`, exactly as in its migration.
 const GUARD: &str = "select k.* into l from houston.run_locks k
      where k.agentable_id = p_agentable and k.epoch = p_epoch and k.run_token = p_token
        and k.holder is not null and k.last_write_id is distinct from p_write
        for no key update;
     if not found then";
 
-/// No look at epoch and token at all.
+/// The guard without a check of epoch and token.
 const WITHOUT_FENCE: &str = "select k.* into l from houston.run_locks k
      where k.agentable_id = p_agentable and k.last_write_id is distinct from p_write
        for no key update;
     if not found then";
 
-/// Check, then write: both in one transaction, and still no fence. The pause stands for a commit that waits for its
-/// disk; a takeover must fall into it.
+/// The guard that checks before it locks: both in one transaction, but no fence. The sleep simulates a commit that waits for
+/// its disk, so that a takeover can happen in between.
 const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
      where k.agentable_id = p_agentable and k.epoch = p_epoch and k.run_token = p_token
        and k.holder is not null and k.last_write_id is distinct from p_write;
@@ -26,11 +26,11 @@ const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
     end if;
     if not found then";
 
-/// How the migration writes the epoch: a zombie that may write would write its own.
+/// The epoch in the migration, and its replacement: a zombie that can write would write its own epoch.
 const EPOCH: (&str, &str) = ("l.run_id, l.epoch,", "l.run_id, p_epoch,");
 
-/// Of `migrations`, the latest statement that creates `commit_step`, changed as `mutation` asks; `None` if it does not
-/// have the text that is to be changed.
+/// The latest statement of `migrations` that creates `commit_step`, changed as `mutation` requires; `None` if it does not
+/// contain the text to replace.
 pub(crate) fn weakened<'m>(mutation: Mutation, migrations: impl Iterator<Item = &'m str>) -> Option<String> {
     const HEAD: &str = "create or replace function houston.commit_step(";
     let sql = migrations.filter(|sql| sql.contains(HEAD)).last()?;

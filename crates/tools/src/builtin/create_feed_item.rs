@@ -1,4 +1,4 @@
-//! `create_feed_item`: something for the user to find in their feed.
+//! `create_feed_item`: adds an item to the user's feed.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};

@@ -1,4 +1,4 @@
-//! `create_note`: writes a note of the agentable.
+//! `create_note`: creates a note of the agentable.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};

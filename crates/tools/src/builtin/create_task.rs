@@ -1,7 +1,7 @@
-//! `create_task`: starts a task that works on its own.
+//! `create_task`: creates a task that runs on its own.
 
 use houston_domain::knowledge::MAX_TITLE_CHARS;
-use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, WantedTask};
+use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskRequest};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,8 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "create_task";
 
-/// Creates a task. Written with the step: exactly once. The engine checks its kind and
-/// how many are allowed.
+/// Creates a task. Written with the step: exactly once. The engine checks the kind and the number of tasks.
 #[derive(Debug)]
 pub(super) struct CreateTask(ToolDefinition);
 
@@ -60,7 +59,7 @@ impl Tool for CreateTask {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { title, instructions, kind, tools } = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::CreateTask(WantedTask {
+        Ok(Plan::Record(Record::CreateTask(TaskRequest {
             title: input::line(NAME, "title", title, MAX_TITLE_CHARS)?,
             instructions: input::text(NAME, "instructions", instructions, MAX_INSTRUCTIONS_BYTES)?,
             kind,

@@ -1,4 +1,4 @@
-//! `get_current_time`: the time, in the time zone asked for, else in the user's.
+//! `get_current_time`: the current time, in the given time zone or the user's.
 
 use chrono::SecondsFormat;
 use houston_domain::capability::Capability;
@@ -11,7 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "get_current_time";
 
-/// Returns the time.
+/// Returns the current time.
 #[derive(Debug)]
 pub(super) struct GetCurrentTime(ToolDefinition);
 
@@ -53,7 +53,7 @@ impl Tool for GetCurrentTime {
         let zone = match input::read::<Input>(NAME, input)?.time_zone {
             Some(name) => name.parse().map_err(|_| {
                 InvalidInput(format!(
-                    "{NAME}: `{name}` is no time zone; use an IANA name such as Europe/Berlin or UTC"
+                    "{NAME}: `{name}` is not a time zone; use an IANA name such as Europe/Berlin or UTC"
                 ))
             })?,
             None => context.zone,

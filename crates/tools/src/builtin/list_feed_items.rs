@@ -1,4 +1,4 @@
-//! `list_feed_items`: titles and beginnings of the user's feed.
+//! `list_feed_items`: lists titles and beginnings of the user's feed items.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
@@ -9,10 +9,10 @@ use crate::listing;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "list_feed_items";
-/// Titles and beginnings of a page: about 20 KB.
-const MOST: u32 = 50;
+/// A page of titles and beginnings has about 20 KB.
+const MAX_ITEMS: u32 = 50;
 
-/// Lists feed items, newest first, abbreviated.
+/// Lists feed items, newest first, shortened.
 #[derive(Debug)]
 pub(super) struct ListFeedItems(ToolDefinition);
 
@@ -22,7 +22,7 @@ impl Default for ListFeedItems {
             name: NAME.to_owned(),
             description: "Find items of the user's feed, newest first: id, title and the beginning of each. read_feed_item reads one in full."
                 .to_owned(),
-            input_schema: listing::schema(MOST),
+            input_schema: listing::schema(MAX_ITEMS),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })
@@ -39,7 +39,7 @@ impl Tool for ListFeedItems {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let listing = listing::read(NAME, input, MOST)?;
+        let listing = listing::read(NAME, input, MAX_ITEMS)?;
         Ok(Plan::Record(Record::Knowledge(Knowledge::ListFeedItems(listing))))
     }
 }

@@ -1,4 +1,4 @@
-//! `list_learnings`: what the agent has learnt, beyond what the prompt contains.
+//! `list_learnings`: lists learnings, also those that the prompt does not contain.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
@@ -9,8 +9,8 @@ use crate::listing;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "list_learnings";
-/// Learnings are listed in full: 40 KB at most.
-const MOST: u32 = 20;
+/// Learnings are listed in full: a page has at most 40 KB.
+const MAX_ITEMS: u32 = 20;
 
 /// Lists learnings, newest first.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Default for ListLearnings {
             description:
                 "Find what you have learnt for this goal, newest first, in full. <learnings> has only some."
                     .to_owned(),
-            input_schema: listing::schema(MOST),
+            input_schema: listing::schema(MAX_ITEMS),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })
@@ -40,7 +40,7 @@ impl Tool for ListLearnings {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let listing = listing::read(NAME, input, MOST)?;
+        let listing = listing::read(NAME, input, MAX_ITEMS)?;
         Ok(Plan::Record(Record::Knowledge(Knowledge::ListLearnings(listing))))
     }
 }

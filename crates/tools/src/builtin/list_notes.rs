@@ -1,4 +1,4 @@
-//! `list_notes`: titles and beginnings of the agentable's notes.
+//! `list_notes`: lists titles and beginnings of the agentable's notes.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
@@ -9,10 +9,10 @@ use crate::listing;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "list_notes";
-/// Titles and beginnings of a page: about 20 KB.
-const MOST: u32 = 50;
+/// A page of titles and beginnings has about 20 KB.
+const MAX_ITEMS: u32 = 50;
 
-/// Lists notes, newest first, abbreviated.
+/// Lists notes, newest first, shortened.
 #[derive(Debug)]
 pub(super) struct ListNotes(ToolDefinition);
 
@@ -22,7 +22,7 @@ impl Default for ListNotes {
             name: NAME.to_owned(),
             description: "Find notes of this goal, newest first: id, title and the beginning of each. read_note reads one in full."
                 .to_owned(),
-            input_schema: listing::schema(MOST),
+            input_schema: listing::schema(MAX_ITEMS),
             effect: EffectClass::Read,
             timeout: ToolDefinition::default_timeout(),
         })
@@ -39,7 +39,7 @@ impl Tool for ListNotes {
     }
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let listing = listing::read(NAME, input, MOST)?;
+        let listing = listing::read(NAME, input, MAX_ITEMS)?;
         Ok(Plan::Record(Record::Knowledge(Knowledge::ListNotes(listing))))
     }
 }

@@ -60,7 +60,7 @@ impl Tool for ManageCheckIns {
             (Action::Cancel, Some(id)) => Record::CancelCheckIn { id },
             (Action::Cancel, None) => {
                 return Err(InvalidInput(format!(
-                    "{NAME}: `cancel` needs the `id` of a check-in: list them"
+                    "{NAME}: `cancel` needs the `id` of a check-in; the action `list` returns them"
                 )));
             }
         }))

@@ -1,4 +1,4 @@
-//! `manage_learning`: what the agent remembers of its user and its aim.
+//! `manage_learning`: adds, corrects and removes learnings.
 
 use houston_domain::capability::Capability;
 use houston_domain::id::LearningId;

@@ -1,4 +1,4 @@
-//! `manage_memory`: what all agents of the user should still know another day.
+//! `manage_memory`: memories, which all agents of the user share.
 
 use houston_domain::capability::Capability;
 use houston_domain::id::MemoryId;
@@ -11,8 +11,8 @@ use crate::input;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "manage_memory";
-/// Memories are listed shortened: about 5 KB.
-const MOST: u32 = 20;
+/// Memories are listed shortened: a page has about 5 KB.
+const MAX_ITEMS: u32 = 20;
 
 /// Saves, finds and forgets memories. Written with the step: exactly once.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Default for ManageMemory {
                     "memory_id": {"type": "string",
                                   "description": "For read and forget; for save, the one it takes the place of."},
                     "query": {"type": "string", "description": "What to look for, in a few words; for recall."},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": MOST,
+                    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS,
                               "description": "How many at most; for recall; 5 when left out."},
                 },
                 "required": ["action"],
@@ -87,7 +87,7 @@ impl Tool for ManageMemory {
             Action::Recall => {
                 let query = query.ok_or_else(|| needs("query"))?;
                 let query = input::line(NAME, "query", query, MAX_QUERY_CHARS)?;
-                Knowledge::RecallMemories { query, limit: input::limit(NAME, limit, 5, MOST)? }
+                Knowledge::RecallMemories { query, limit: input::limit(NAME, limit, 5, MAX_ITEMS)? }
             }
             Action::Read => Knowledge::ReadMemory(id()?),
             Action::Forget => Knowledge::ForgetMemory(id()?),

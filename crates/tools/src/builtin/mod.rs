@@ -28,7 +28,7 @@ pub use read_result::NAME as READ_RESULT;
 
 use crate::tool::SharedTool;
 
-/// All of them.
+/// All built-in tools.
 #[must_use]
 pub fn all() -> Vec<SharedTool> {
     vec![

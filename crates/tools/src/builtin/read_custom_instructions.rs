@@ -1,4 +1,4 @@
-//! `read_custom_instructions`: all rules of the user, in full.
+//! `read_custom_instructions`: reads all custom instructions of the user.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;
@@ -11,7 +11,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "read_custom_instructions";
 
-/// Reads the custom instructions. There is no tool that writes them: what an agent reads must not become its orders.
+/// Reads the custom instructions. No tool writes them: text that an agent reads must not become a rule for all agents.
 #[derive(Debug)]
 pub(super) struct ReadCustomInstructions(ToolDefinition);
 

@@ -1,4 +1,4 @@
-//! `read_feed_item`: one item of the user's feed in full.
+//! `read_feed_item`: reads a complete item of the user's feed.
 
 use houston_domain::capability::Capability;
 use houston_domain::id::FeedItemId;

@@ -1,4 +1,4 @@
-//! `read_note`: one note in full.
+//! `read_note`: reads a complete note.
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;

@@ -1,4 +1,4 @@
-//! `read_profile`: the whole profile of the user.
+//! `read_profile`: reads the whole profile of the user.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::Knowledge;

@@ -1,16 +1,17 @@
-//! `read_result`: reads on in a long result of a tool, of which the history contains the beginning.
+//! `read_result`: reads more of a large tool result, of which the history contains a preview.
 
 use houston_domain::id::ResultId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
-use houston_domain::tool_result::{Reading, ResultLimits};
+use houston_domain::tool_result::{ResultLimits, ResultQuery};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input;
 use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
-/// Offered without being listed, as soon as such a result exists.
+/// The name of the tool. It is offered without being listed in an agent type, as soon as a large result
+/// exists.
 pub const NAME: &str = "read_result";
 
 /// Reads a page of a result, or finds a text in it.
@@ -61,23 +62,23 @@ impl Tool for ReadResult {
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { result_id: id, offset, line, query } = input::read(NAME, input)?;
         let reading = match (offset, line, query) {
-            (offset, None, None) => Reading::From(offset.unwrap_or(0)),
-            (None, Some(line), None) if line > 0 => Reading::Line(line),
-            (None, Some(_), None) => return Err(InvalidInput(format!("{NAME}: lines count from 1"))),
+            (offset, None, None) => ResultQuery::From(offset.unwrap_or(0)),
+            (None, Some(line), None) if line > 0 => ResultQuery::Line(line),
+            (None, Some(_), None) => return Err(InvalidInput(format!("{NAME}: `line` must be 1 or more"))),
             (None, None, Some(query)) if query.trim().is_empty() => {
-                return Err(InvalidInput(format!("{NAME}: `query` is empty: say what to look for")));
+                return Err(InvalidInput(format!("{NAME}: `query` must not be empty")));
             }
             (None, None, Some(query)) if query.chars().count() > MAX_QUERY_CHARS => {
-                let told = format!("{NAME}: `query` may have {MAX_QUERY_CHARS} characters at most");
-                return Err(InvalidInput(told));
+                let error = format!("{NAME}: `query` must have at most {MAX_QUERY_CHARS} characters");
+                return Err(InvalidInput(error));
             }
-            (None, None, Some(query)) => Reading::Find(query.trim().to_owned()),
+            (None, None, Some(query)) => ResultQuery::Find(query.trim().to_owned()),
             _ => {
-                let told = format!("{NAME}: give one of `offset`, `line` and `query`, or none of them");
-                return Err(InvalidInput(told));
+                let error = format!("{NAME}: give at most one of `offset`, `line` and `query`");
+                return Err(InvalidInput(error));
             }
         };
-        // The settings say how much that is; the store applies them.
+        // A placeholder: the engine replaces it by the setting.
         let most = ResultLimits::default().page_bytes;
         Ok(Plan::Record(Record::ReadResult { id, reading, most }))
     }

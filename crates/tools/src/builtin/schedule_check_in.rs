@@ -1,6 +1,6 @@
 //! `schedule_check_in`: the agent wakes itself at a time it chooses.
 
-use houston_domain::check_in::{MAX_REASON_BYTES, Moment, WantedCheckIn};
+use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Tool};
 
 const NAME: &str = "schedule_check_in";
 
-/// Sets a check-in. Written with the step: exactly once. The engine checks the time against its limits.
+/// Creates a check-in. Written with the step: exactly once. The store checks the time against its limits.
 #[derive(Debug)]
 pub(super) struct ScheduleCheckIn(ToolDefinition);
 
@@ -54,9 +54,9 @@ impl Tool for ScheduleCheckIn {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { at, in_minutes, reason } = input::read(NAME, input)?;
-        let unclear = |error| InvalidInput(format!("{NAME}: {error}"));
-        let when = Moment::asked(at.as_deref(), in_minutes).map_err(unclear)?;
+        let invalid = |error| InvalidInput(format!("{NAME}: {error}"));
+        let when = Moment::parse(at.as_deref(), in_minutes).map_err(invalid)?;
         let reason = input::text(NAME, "reason", reason, MAX_REASON_BYTES)?;
-        Ok(Plan::Record(Record::ScheduleCheckIn(WantedCheckIn { when, reason })))
+        Ok(Plan::Record(Record::ScheduleCheckIn(CheckInRequest { when, reason })))
     }
 }

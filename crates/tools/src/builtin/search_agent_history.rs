@@ -1,4 +1,4 @@
-//! `search_agent_history`: what was said in sessions that are closed.
+//! `search_agent_history`: searches and reads closed sessions.
 
 use chrono::NaiveDate;
 use houston_domain::id::SessionId;
@@ -13,7 +13,7 @@ use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
 
 const NAME: &str = "search_agent_history";
 
-/// Searches closed sessions, or reads one. Offered as soon as there is one.
+/// Searches closed sessions, or reads one. Offered as soon as the agentable has a closed session.
 #[derive(Debug)]
 pub(super) struct SearchAgentHistory(ToolDefinition);
 
@@ -33,7 +33,7 @@ impl Default for SearchAgentHistory {
         let timeframes = Timeframe::ALL.map(Timeframe::as_str);
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Your earlier conversations, which <agent_history> tells only in part. With query: the \
+            description: "Your earlier conversations, of which <agent_history> has only a part. With query: the \
                           sessions that fit best, with their summaries; summaries and whole conversations are \
                           searched. With session_id: what was said in that session, page by page."
                 .to_owned(),
@@ -76,7 +76,7 @@ impl Tool for SearchAgentHistory {
                     return wrong("give `timeframe`, or `from` and `to`, not both");
                 }
                 if from.zip(to).is_some_and(|(from, to)| to < from) {
-                    return wrong("`to` is before `from`");
+                    return wrong("`to` must not be before `from`");
                 }
                 let query = input::line(NAME, "query", query, MAX_QUERY_CHARS)?;
                 HistoryQuery::Search { query, timeframe, from, to }

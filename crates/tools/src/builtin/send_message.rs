@@ -1,4 +1,4 @@
-//! `send_message`: the agent's message to its user.
+//! `send_message`: sends a message to the user.
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::capability::Capability;

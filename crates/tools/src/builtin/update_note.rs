@@ -1,4 +1,4 @@
-//! `update_note`: another title or content for a note.
+//! `update_note`: changes the title or content of a note.
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
@@ -59,7 +59,7 @@ impl Tool for UpdateNote {
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { note_id: id, title, content } = input::read(NAME, input)?;
         if title.is_none() && content.is_none() {
-            return Err(InvalidInput(format!("{NAME}: nothing changes: give `title`, `content` or both")));
+            return Err(InvalidInput(format!("{NAME}: give `title`, `content` or both")));
         }
         let title = title.map(|title| input::line(NAME, "title", title, MAX_TITLE_CHARS)).transpose()?;
         let content = input::optional_text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;

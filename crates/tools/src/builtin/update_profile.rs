@@ -1,4 +1,4 @@
-//! `update_profile`: one entry of the user's profile.
+//! `update_profile`: adds, changes or removes an entry of the user's profile.
 
 use houston_domain::capability::Capability;
 use houston_domain::knowledge::{Knowledge, MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
@@ -38,7 +38,7 @@ impl Default for UpdateProfile {
                              "description": "facts: who they are; preferences: how they like things; \
                                              communication_style: how to talk with them; interests; aims: what they \
                                              want to reach."},
-                    "old": {"type": "string", "description": "An entry to the letter, as read_profile shows it."},
+                    "old": {"type": "string", "description": "An entry, exactly as read_profile returns it."},
                     "new": {"type": "string", "description": "The entry as it should be."},
                 },
                 "required": ["list"],
@@ -67,7 +67,7 @@ impl Tool for UpdateProfile {
             (Some(old), Some(new)) => ProfileChange::Replace { old, new },
             (Some(old), None) => ProfileChange::Remove(old),
             (None, None) => {
-                return Err(InvalidInput(format!("{NAME}: nothing changes: give `old`, `new` or both")));
+                return Err(InvalidInput(format!("{NAME}: give `old`, `new` or both")));
             }
         };
         Ok(Plan::Record(Record::Knowledge(Knowledge::UpdateProfile { list, change })))
