@@ -1,4 +1,4 @@
-//! [`App`]: the program, with the tools an agent author adds to it.
+//! [`App`]: the program, with the tools that an agent author adds.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,11 @@ use houston_tools::{Registry, SharedTool, builtin};
 use crate::commands::{Command, Failure};
 use crate::models::environment;
 
-/// Houston as a program. `App::default().main()` is the whole of `main`.
+/// The `houston` program. `App::default().main()` is all of `main`.
+///
+/// ```no_run
+/// let code: std::process::ExitCode = houston_cli::App::default().main();
+/// ```
 #[derive(Default)]
 pub struct App {
     tools: Vec<SharedTool>,
@@ -21,45 +25,45 @@ pub struct App {
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Folder with files that override those of jobs/ (orchestrator.toml, agents/*.toml, …), over the ones in
+    /// Folder with files that override those of jobs/ (orchestrator.toml, agents/*.toml, …) and those in
     /// ~/.config/houston
     #[arg(long, global = true, env = "HOUSTON_JOBS", value_name = "FOLDER", help_heading = GLOBAL)]
     pub(crate) jobs: Option<PathBuf>,
-    /// Where `houston dev` keeps its data
+    /// Folder with the data of `houston dev`
     #[arg(
         long,
         global = true,
         env = "HOUSTON_FOLDER",
         value_name = "FOLDER",
-        default_value = USUAL_FOLDER,
+        default_value = DEFAULT_FOLDER,
         help_heading = GLOBAL
     )]
     pub(crate) folder: PathBuf,
-    /// Log more: each request, and what the parts do (HOUSTON_LOG says it in detail)
+    /// Log more: requests and what each part does (HOUSTON_LOG sets it in detail)
     #[arg(long, short, global = true, help_heading = GLOBAL)]
     pub(crate) verbose: bool,
 }
 
-/// Where `houston dev` keeps its data unless told otherwise.
-pub(crate) const USUAL_FOLDER: &str = ".houston";
-/// The heading of the options that every command has, below its own.
+/// The folder of `houston dev`, unless --folder or HOUSTON_FOLDER is set.
+pub(crate) const DEFAULT_FOLDER: &str = ".houston";
+/// The heading of the options that all commands share.
 pub(crate) const GLOBAL: &str = "Options of every command";
 
 const AFTER_HELP: &str = "\
-A command is `houston <command> [ID]`; what belongs to no agent is `houston <noun> <verb>` (key, config). `houston list` \
-shows the ids there are. Commands print data on stdout (one JSON value with --json) and the rest on stderr. They look \
-into the database that DATABASE_URL names, else into that of the `houston dev` of this folder. Exit codes: 0 done, \
-1 failed, 2 wrong usage or settings; `houston chat --help` has its own.";
+Most commands take the id of an agent: `houston <command> [ID]`; `houston list` prints the ids. Commands print data to \
+stdout (with --json one JSON value) and messages to stderr. They use the database of DATABASE_URL, or else that of \
+`houston dev` in this folder. Exit codes: 0 success, 1 failure, 2 wrong usage or settings; `houston chat --help` lists \
+more.";
 
 impl App {
-    /// Adds a tool; agent types name it under `tools`.
+    /// Adds a tool. An agent type offers it when it lists the tool's name under `tools`.
     #[must_use]
     pub fn with_tool(mut self, tool: SharedTool) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Reads the command line, does what it says, and returns the exit code.
+    /// Parses the command line, runs the command, and returns the exit code.
     #[must_use]
     pub fn main(self) -> ExitCode {
         let matches = Arguments::command().try_get_matches();
@@ -70,11 +74,11 @@ impl App {
         match self.run(arguments) {
             Ok(code) => code,
             Err(Failure::Usage(error)) => {
-                crate::output::tell(&format!("houston: {error}"));
+                crate::output::print_stderr(&format!("houston: {error}"));
                 ExitCode::from(2)
             }
             Err(Failure::Other(error)) => {
-                crate::output::tell(&format!("houston: {error:#}"));
+                crate::output::print_stderr(&format!("houston: {error:#}"));
                 ExitCode::FAILURE
             }
         }
@@ -91,24 +95,24 @@ impl App {
             crate::config::load(folders, &registry.names()).map_err(|error| Failure::Usage(error.into()))?;
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
-        weaken()?;
+        apply_mutation()?;
         arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
     }
 }
 
-/// Says what is wrong with a command line, or what there is.
+/// Prints help to stdout, or a usage error to stderr.
 fn refused(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {
-        crate::output::tell(text.trim_end());
+        crate::output::print_stderr(text.trim_end());
     } else {
         crate::output::print(text.trim_end());
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Leaves out of the protocol what `HOUSTON_MUTATION` names, in builds with crash points.
-fn weaken() -> Result<(), Failure> {
+/// Applies the protocol mutation that `HOUSTON_MUTATION` names. Only builds with crash points have any.
+fn apply_mutation() -> Result<(), Failure> {
     use houston_faults::mutation::{Mutation, SETTING, UnknownMutation, choose};
     if SETTING.is_some()
         && let Some(name) = crate::models::environment("HOUSTON_MUTATION")
@@ -116,7 +120,7 @@ fn weaken() -> Result<(), Failure> {
         let mutation: Mutation =
             name.parse().map_err(|error: UnknownMutation| Failure::Usage(error.into()))?;
         if choose(mutation) {
-            tracing::error!(%mutation, "the protocol is weakened: this is a test");
+            tracing::error!(%mutation, "a test mutation weakens the run protocol");
         }
     }
     Ok(())
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Arguments::command().debug_assert();
     }
 }

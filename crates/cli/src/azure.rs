@@ -1,4 +1,4 @@
-//! Tokens of Microsoft Entra for Azure's models, from Azure's command line, for whoever is logged in there.
+//! Tokens of Microsoft Entra for Azure's models, from Azure's command line, if the user is logged in there.
 
 use std::ffi::OsString;
 use std::process::Stdio;
@@ -13,41 +13,41 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 
-/// What tokens are for: all models of Azure OpenAI and AI Foundry.
+/// The scope of the tokens: all models of Azure OpenAI and AI Foundry.
 const RESOURCE: &str = "https://cognitiveservices.azure.com";
 
-/// How long `az` may take: it asks a server of Microsoft's, and begins slowly.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit of `az`, which starts slowly and calls a server.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most that is read of its answer, in bytes.
+/// The longest output that is read, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 10;
 
-/// How long before its end a token is fetched anew.
+/// How long before its expiry a token is renewed.
 const MARGIN: TimeDelta = TimeDelta::minutes(5);
 
-/// How long a token without an end is used.
+/// The lifetime of a token whose expiry is unknown.
 const SHORT_LIFE: TimeDelta = TimeDelta::minutes(10);
 
-/// How long a failure is remembered.
+/// How long after a failure `az` is not run again.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// Runs `az account get-access-token` once for everybody who needs a token, and again shortly before the token ends.
+/// Runs `az account get-access-token` once for all callers, and again 5 minutes before the token expires.
 pub(crate) struct AzureTokens {
     program: OsString,
-    patience: Duration,
+    timeout: Duration,
     last: Mutex<Last>,
 }
 
-/// What `az` answered last.
+/// The last result of `az`.
 #[derive(Default)]
 struct Last {
-    /// The token and its end.
+    /// The token and its expiry.
     token: Option<(Secret, DateTime<Utc>)>,
-    /// When it is run again.
+    /// When `az` may run again.
     next: Option<DateTime<Utc>>,
 }
 
-/// What `az` prints. `expiresOn` beside it is in local time, which is ambiguous twice a year.
+/// The output of `az`. Its `expiresOn` is not read: it is in local time, which is ambiguous twice a year.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(rename = "accessToken")]
@@ -57,13 +57,13 @@ struct Answer {
 }
 
 impl AzureTokens {
-    /// Asks the `az` on the `PATH`.
+    /// Uses the `az` on the `PATH`.
     pub(crate) fn new() -> Self {
-        Self::of("az".into(), PATIENCE)
+        Self::of("az".into(), TIMEOUT)
     }
 
-    fn of(program: OsString, patience: Duration) -> Self {
-        Self { program, patience, last: Mutex::default() }
+    fn of(program: OsString, timeout: Duration) -> Self {
+        Self { program, timeout, last: Mutex::default() }
     }
 
     async fn token_at(&self, now: DateTime<Utc>) -> Option<Secret> {
@@ -82,12 +82,12 @@ impl AzureTokens {
         last.token.as_ref().filter(|(_, end)| now < *end).map(|(token, _)| token.clone())
     }
 
-    /// `None` when there is no such program, nobody is logged in, it takes too long, or it says something else.
+    /// `None` when there is no such program, no login, it takes too long, or its output cannot be parsed.
     async fn run(&self) -> Option<Answer> {
         let mut command = Command::new(&self.program);
         command.args(["account", "get-access-token", "--output", "json", "--resource", RESOURCE]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        // Starting a process blocks for as long as the system takes.
+        // Spawning a process blocks.
         let mut child = tokio::task::spawn_blocking(move || command.spawn()).await.ok()?.ok()?;
         let mut stdout = child.stdout.take()?.take(LONGEST_ANSWER);
         let read = async {
@@ -97,7 +97,7 @@ impl AzureTokens {
             child.wait().await.ok().filter(std::process::ExitStatus::success)?;
             Some(bytes)
         };
-        let bytes = tokio::time::timeout(self.patience, read).await.ok()??;
+        let bytes = tokio::time::timeout(self.timeout, read).await.ok()??;
         serde_json::from_slice::<Answer>(&bytes).ok().filter(|answer| !answer.access_token.is_empty())
     }
 }
@@ -114,13 +114,13 @@ mod tests {
 
     use super::*;
 
-    /// A program in `folder` that counts its runs and does what `script` says.
+    /// A program in `folder` that counts its runs and executes `script`.
     fn tokens(folder: &tempfile::TempDir, script: &str) -> AzureTokens {
         let path = folder.path().join("az");
         let runs = folder.path().join("runs");
         std::fs::write(&path, format!("#!/bin/sh\necho run >> '{}'\n{script}\n", runs.display())).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        AzureTokens::of(path.into(), PATIENCE)
+        AzureTokens::of(path.into(), TIMEOUT)
     }
 
     fn runs(folder: &tempfile::TempDir) -> usize {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn az_runs_once_for_all_and_again_before_the_end() {
+    async fn az_runs_once_for_all_callers_and_renews_before_expiry() {
         let folder = tempfile::tempdir().unwrap();
         let script = format!(
             "[ \"$1 $2\" = 'account get-access-token' ] && case \"$*\" in *{RESOURCE}*) \
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_az_that_fails_gives_no_token_and_is_left_alone_for_a_while() {
+    async fn failing_az_gives_no_token_and_is_not_rerun_for_30_s() {
         for script in ["exit 1", "echo 'Please run az login'", "echo '{\"accessToken\":7}'", "exec yes"] {
             let folder = tempfile::tempdir().unwrap();
             let tokens = tokens(&folder, script);
@@ -158,9 +158,9 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let hangs = tokens(&folder, "exec sleep 600");
-        let hangs = AzureTokens { patience: Duration::from_millis(200), ..hangs };
+        let hangs = AzureTokens { timeout: Duration::from_millis(200), ..hangs };
         assert_eq!(hangs.token_at(DateTime::UNIX_EPOCH).await, None);
-        let missing = AzureTokens::of(folder.path().join("none").into(), PATIENCE);
+        let missing = AzureTokens::of(folder.path().join("none").into(), TIMEOUT);
         assert_eq!(missing.token_at(DateTime::UNIX_EPOCH).await, None);
     }
 }

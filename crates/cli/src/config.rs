@@ -1,9 +1,10 @@
-//! Settings: the files of `jobs/` (embedded), over them the user's own folder (`~/.config/houston`), over it the folder
-//! of the project (`--jobs`), over all the environment.
+//! Settings. Each layer overrides the ones before it: the files of `jobs/` (embedded in the binary), the user's folder
+//! (`~/.config/houston`), the project's folder (`--jobs`), the environment
+//! (`HOUSTON_ORCHESTRATOR__LIMITS__MAX_ITERATIONS=30`).
 //!
 //! # Add a setting
-//! The key with its comment in `jobs/<file>.toml`, the field beside the code that reads it. Unknown keys are
-//! refused, so a typo cannot pass for a setting.
+//! Add the key with a comment to `jobs/<file>.toml`, and the field to the config struct of the code that reads it. Unknown
+//! keys are errors, so that a typo cannot be taken for a setting.
 
 mod agents;
 mod explain;
@@ -35,7 +36,7 @@ pub(crate) use self::orchestrator::Orchestrator;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
 
-/// Files of `jobs/`: the key they stand under, and their text.
+/// Files of `jobs/`: the top-level key of their settings, and their text.
 const FILES: &[(&str, &str)] = &[
     ("orchestrator", include_str!("../../../jobs/orchestrator.toml")),
     ("server", include_str!("../../../jobs/server.toml")),
@@ -49,7 +50,7 @@ const FILES: &[(&str, &str)] = &[
     ("teams", include_str!("../../../jobs/teams.toml")),
 ];
 
-/// Variables that begin like settings but belong to others: to `houston chat`, to the providers, to tests.
+/// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
 const NOT_SETTINGS: &[&str] = &[
     "url",
     "api_key",
@@ -65,7 +66,7 @@ const NOT_SETTINGS: &[&str] = &[
     "folder",
 ];
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -78,7 +79,7 @@ pub(crate) struct Settings {
     /// `HOUSTON_MODEL_TOOLS`: `false` for a model that cannot call tools: its text is the reply.
     #[serde(default)]
     pub(crate) model_tools: Option<bool>,
-    /// `HOUSTON_LOG`: what to log, as in `info,houston_engine=debug`.
+    /// `HOUSTON_LOG`: the log filter, e.g. `info,houston_engine=debug`.
     #[serde(default)]
     pub(crate) log: Option<String>,
     /// `HOUSTON_LOG_FORMAT`: `text` or `json`; by default text on a terminal.
@@ -107,23 +108,23 @@ pub(crate) struct Settings {
     pub(crate) teams: TeamsConfig,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Plain lines.
     Text,
-    /// One object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// A setting that cannot be used: which, from where, and what is allowed.
+/// An invalid setting: its key, its origin, and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     /// A key or value of `jobs/*.toml` or of the environment.
     #[error("{key} ({origin}): {reason}")]
     Setting {
-        /// The key, as in `orchestrator.limits.max_iterations`.
+        /// The key, e.g. `orchestrator.limits.max_iterations`.
         key: String,
         /// The file or variable it comes from.
         origin: String,
@@ -133,7 +134,7 @@ pub(crate) enum ConfigError {
     /// An agent type's file.
     #[error("{}: line {line}, column {column}: {reason}", .path.display())]
     AgentType {
-        /// AgentArg file.
+        /// The path of the file.
         path: PathBuf,
         /// From 1.
         line: usize,
@@ -142,14 +143,14 @@ pub(crate) enum ConfigError {
         /// What is wrong, and what is allowed.
         reason: String,
     },
-    /// A file or folder among the settings that is none of them.
-    #[error("{}: nothing reads this; there are: {known}{like}", .path.display())]
+    /// A file or folder that looks like a setting, but is never read.
+    #[error("{}: not a file of settings; allowed are: {known}{like}", .path.display())]
     UnknownFile {
-        /// AgentArg one.
+        /// Its path.
         path: PathBuf,
-        /// What would be read.
+        /// The names that are read.
         known: String,
-        /// The name that is most like it, as a question.
+        /// `; did you mean …?` with the most similar name, or empty.
         like: String,
     },
     /// A folder that cannot be read.
@@ -157,31 +158,32 @@ pub(crate) enum ConfigError {
         "{}: {source}; --jobs (HOUSTON_JOBS) takes a folder with files like orchestrator.toml", .path.display()
     )]
     Folder {
-        /// AgentArg one.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
 }
 
-/// Everything that was read.
+/// The loaded configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     /// The settings.
     pub(crate) settings: Settings,
     /// The agent types, by kind.
     pub(crate) kinds: BTreeMap<String, Kind>,
-    /// The folders that were read, those that override others last.
+    /// The folders that were read; later ones override earlier ones.
     folders: Vec<PathBuf>,
-    /// The tools agent types may name.
+    /// The names of the registered tools.
     tools: Vec<String>,
     figment: Figment,
 }
 
-/// Reads everything; of `folders` each overrides those before it, `tools` are those that agent types may name.
+/// Loads the settings and the agent types. Each of `folders` overrides those before it; `tools` are the names that agent
+/// types may list.
 ///
 /// # Errors
-/// [`ConfigError`] names the key or file, its origin and what is allowed.
+/// [`ConfigError`] with the key or file, its origin and what is allowed.
 pub(crate) fn load<'f>(
     folders: impl IntoIterator<Item = &'f Path>,
     tools: &[String],
@@ -192,7 +194,7 @@ pub(crate) fn load<'f>(
         figment = figment.merge(NamedSource {
             name,
             inner: Toml::string(text),
-            shown: format!("jobs/{name}.toml"),
+            origin: format!("jobs/{name}.toml"),
         });
     }
     for folder in &folders {
@@ -200,8 +202,8 @@ pub(crate) fn load<'f>(
         for (name, _) in FILES {
             let path = folder.join(format!("{name}.toml"));
             if path.is_file() {
-                let shown = path.display().to_string();
-                figment = figment.merge(NamedSource { name, inner: Toml::file_exact(path), shown });
+                let origin = path.display().to_string();
+                figment = figment.merge(NamedSource { name, inner: Toml::file_exact(path), origin });
             }
         }
     }
@@ -212,23 +214,23 @@ pub(crate) fn load<'f>(
     Ok(Loaded { settings, kinds, folders, tools: tools.to_vec(), figment })
 }
 
-/// Settings of the environment: all that begin with `HOUSTON_` and are read nowhere else.
+/// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.
 fn environment() -> Env {
     let elsewhere: Vec<&str> =
         NOT_SETTINGS.iter().copied().chain(houston_faults::mutation::SETTING).collect();
     Env::prefixed("HOUSTON_").ignore(&elsewhere).split("__")
 }
 
-/// A TOML source under the key of its file.
+/// A TOML source whose keys are nested under the name of its file.
 struct NamedSource<'n, P> {
     name: &'n str,
     inner: P,
-    shown: String,
+    origin: String,
 }
 
 impl<P: figment::Provider> figment::Provider for NamedSource<'_, P> {
     fn metadata(&self) -> figment::Metadata {
-        figment::Metadata::named(self.shown.clone())
+        figment::Metadata::named(self.origin.clone())
     }
 
     fn data(&self) -> Result<figment::value::Map<figment::Profile, figment::value::Dict>, figment::Error> {
@@ -244,14 +246,14 @@ impl<P: figment::Provider> figment::Provider for NamedSource<'_, P> {
 }
 
 impl Loaded {
-    /// Every setting as `key`, value and origin, for `houston config show --origin`.
+    /// Every setting as key, JSON value and origin, for `houston config show --origin`.
     #[must_use]
-    pub(crate) fn shown(&self) -> Vec<(String, String, String)> {
+    pub(crate) fn entries(&self) -> Vec<(String, String, String)> {
         let mut lines = Vec::new();
         if let Ok(value) = serde_json::to_value(&self.settings) {
             flatten(String::new(), &value, &mut lines);
         }
-        let mut shown: Vec<_> = lines
+        let mut entries: Vec<_> = lines
             .into_iter()
             .map(|(key, value)| {
                 let origin = origin_of(&self.figment.find_metadata(&key).cloned(), &key);
@@ -265,23 +267,23 @@ impl Loaded {
                 &serde_json::to_value(agent_type).unwrap_or_default(),
                 &mut lines,
             );
-            shown.extend(lines.into_iter().map(|(key, value)| (key, value, origin.clone())));
+            entries.extend(lines.into_iter().map(|(key, value)| (key, value, origin.clone())));
         }
-        shown
+        entries
     }
 
-    /// The folders that were read, those that override others last.
+    /// The folders that were read; later ones override earlier ones.
     pub(crate) fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
 
-    /// The agent types alone.
+    /// The agent types, by kind.
     #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
         agents::types(self.kinds.clone())
     }
 
-    /// The kind a first visitor talks with: the first that people begin, those that come with Houston before others.
+    /// The kind of the demo: the first that users can create; built-in kinds come first.
     #[must_use]
     pub(crate) fn first_kind(&self) -> Option<&AgentType> {
         let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ships_can_be_read() {
+    fn built_in_settings_load() {
         let loaded = load(None, &tools()).unwrap();
         assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
         assert_eq!(loaded.kinds.len(), 3);
@@ -337,7 +339,7 @@ mod tests {
                 "{kind}"
             );
         }
-        // What an application that posts by SQL alone is bound by.
+        // An application that posts with SQL alone gets these defaults.
         assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
         assert!(loaded.entries().iter().any(|(key, value, origin)| {
             key == "orchestrator.lease.ttl_s" && value == "30" && origin == "jobs/orchestrator.toml"
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_or_value_names_itself_its_file_and_what_is_allowed() {
+    fn invalid_setting_names_its_key_file_and_allowed_values() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("orchestrator.toml", "[limits]\nmax_iteration = 3");
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_adds_a_kind_with_one_file() {
+    fn one_file_adds_a_kind() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("agents")).unwrap();
         let file = folder.path().join("agents/project.toml");
@@ -372,11 +374,7 @@ mod tests {
         let loaded = load(Some(folder.path()), &tools()).unwrap();
         let origin = file.display().to_string();
         assert!(loaded.entries().contains(&("agents.project.conversational".into(), "true".into(), origin)));
-        assert_eq!(
-            loaded.first_kind().unwrap().kind,
-            "goal",
-            "what is added does not take the place of the first"
-        );
+        assert_eq!(loaded.first_kind().unwrap().kind, "goal", "a new kind does not replace the default one");
 
         std::fs::write(&file, text.replace("archives", "archive")).unwrap();
         let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();

@@ -1,18 +1,18 @@
-//! The limit on open files: each client's connection is one. Shells and service managers begin with 1,024, and allow more.
+//! The limit on open files: each client connection is one. Shells and service managers start with 1,024 and allow more.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More than `server.clients.max_connections` and everything else need. Some hosts allow a thousand million, which makes
-/// programs slow that close all of them.
-const ENOUGH: u64 = 65_536;
+/// More than `server.clients.max_connections` and everything else need. Not unlimited: some hosts allow 10^9, which slows
+/// down programs that close all possible descriptors.
+const TARGET: u64 = 65_536;
 
-/// Raises the limit of this process, and so of the servers it starts, as far as it is allowed to. The API says in the
-/// log when that is too low.
+/// Raises the limit of this process, and of the servers it starts, up to [`TARGET`] or the hard limit. The API warns in
+/// the log when the limit is too low.
 pub(crate) fn raise() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.map_or(ENOUGH, |maximum| maximum.min(ENOUGH));
+    let wanted = maximum.map_or(TARGET, |maximum| maximum.min(TARGET));
     if current.is_some_and(|current| current < wanted) {
-        // Where this is refused, the limit stays what it was.
+        // When refused, the limit stays as it was.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
 }
@@ -22,11 +22,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_raised_as_far_as_allowed() {
+    fn open_file_limit_is_raised_up_to_the_hard_limit() {
         let maximum = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: Some(512), maximum }).unwrap();
         raise();
         let raised = getrlimit(Resource::Nofile).current;
-        assert!(raised >= Some(maximum.unwrap_or(ENOUGH).min(ENOUGH)), "{raised:?}");
+        assert!(raised >= Some(maximum.unwrap_or(TARGET).min(TARGET)), "{raised:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! How this program is called, so that what it prints can be pasted.
+//! How this program was started, so that commands it prints can be pasted into a shell.
 
 use std::path::Path;
 
-/// As it was started: by its name, by its path, or by cargo.
+/// The command that starts this program again: its name, its path, or `cargo run … --`.
 pub(crate) fn of_this_program(environment: impl Fn(&str) -> Option<String>) -> String {
     let started_as = std::env::args().next().unwrap_or_default();
     let by_cargo = environment("CARGO_MANIFEST_DIR").is_some() && environment("CARGO").is_some();
@@ -22,7 +22,7 @@ fn called(started_as: &str, by_cargo: bool) -> String {
     if started_as.is_empty() { "houston".to_owned() } else { quoted(started_as) }
 }
 
-/// As a shell reads it as one word.
+/// The text quoted as one word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_called_as_it_was_started() {
+    fn program_name_is_as_it_was_started() {
         for (started_as, by_cargo, expected) in [
             ("houston", false, "houston"),
             ("/usr/local/bin/houston", false, "/usr/local/bin/houston"),

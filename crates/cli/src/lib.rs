@@ -1,20 +1,24 @@
-//! The one binary: wiring, commands, lifecycle.
+//! The `houston` binary: commands, settings, wiring and lifecycle.
 //!
 //! # Invariants
-//! - The environment is read here and nowhere else; everything is built once and handed down, nothing is global.
-//! - `serve` and `work` never start a database of their own unless told to: a missing variable must not begin an
+//! - The environment is read here and nowhere else. Everything is built once and passed down; there are no globals.
+//! - `serve` and `work` start a database of their own only with `--embedded`: a missing variable must not create an
 //!   empty installation.
-//! - Only `dev` and, when told to, `serve`, `work` and `migrate` make a database; other commands use one that exists.
-//! - Data goes to stdout, talk to stderr, all of it through `output`, where no text of others can command a terminal.
-//!   Exit codes: 0 ok, 1 failure, 2 wrong usage or settings.
+//! - Only `dev`, and `serve`, `work` and `migrate` with `--embedded`, create a database. All other commands use an
+//!   existing one.
+//! - Data goes to stdout, messages to stderr, both through `output`, which makes escape sequences in text harmless.
+//! - Exit codes: 0 success, 1 failure, 2 wrong usage or settings. `houston chat` adds more, see its help.
 //!
 //! # Deliberately absent
 //! Decisions about runs (`engine`), SQL (`store`), HTTP (`api`).
 //!
 //! # Add a command
-//! One about an agent takes `commands::agentable::Which`, which finds it.
-//! A file `commands/<command>.rs` with its arguments and a `run`, a variant in `commands::Command`. To add a tool
-//! of your own, build a binary like `examples/custom_tool.rs`.
+//! 1. Add `commands/<command>.rs` with the arguments and a `run`. A command about one agent takes
+//!    `commands::agentable::AgentArg`, which finds the agent by its id.
+//! 2. Add a variant to `commands::Command`.
+//!
+//! # Add a tool
+//! Build a binary of your own, as in `examples/custom_tool.rs`.
 
 mod app;
 mod azure;
@@ -34,8 +38,8 @@ mod telemetry;
 
 pub use app::App;
 
-/// What a tool of one's own is made of.
+/// What an implementation of a tool needs.
 pub mod tool {
     pub use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
-    pub use houston_tools::{CallContext, Happened, InvalidInput, Plan, SharedTool, Tool};
+    pub use houston_tools::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Tool};
 }

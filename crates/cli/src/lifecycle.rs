@@ -1,12 +1,12 @@
-//! Stopping: the first signal drains, the second one ends the process at once.
+//! Signals: the first one drains, the second one ends the process at once.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Cancelled by the first SIGTERM or SIGINT, and by whoever wants the process to end.
+/// Cancels `stop` at the first SIGTERM or SIGINT; exits with code 130 at the second.
 ///
 /// # Errors
-/// When the signals cannot be listened to.
+/// When the signal handlers cannot be installed.
 pub(crate) fn on_signals(stop: CancellationToken) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -15,7 +15,9 @@ pub(crate) fn on_signals(stop: CancellationToken) -> std::io::Result<impl Future
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        crate::output::tell("stopping: runs finish their step or are handed over (again to stop now)");
+        crate::output::print_stderr(
+            "stopping: runs finish their step or are handed over (a second signal stops at once)",
+        );
         stop.cancel();
         tokio::select! {
             _ = terminate.recv() => {}

@@ -1,8 +1,8 @@
-//! Everything Houston writes to stdout and stderr: data on stdout, messages to a person on stderr.
+//! All output to stdout and stderr: data on stdout, messages to a person on stderr.
 //!
-//! Titles, messages, tool results and error texts come from users, models and providers. Written as they are, they
-//! could retitle the window, clear the screen or write to the clipboard. So every text passes [`harmless`] here, and
-//! no other module may write (a test of the architecture checks that). Escapes of Houston's own are [`Control`]s.
+//! Titles, messages, tool results and error texts come from users, models and providers. Written unchanged, they could
+//! retitle the window, clear the screen or write to the clipboard. So every text passes through [`sanitized`], and no
+//! other module may write (an architecture test checks that). Houston's own escape sequences are [`Control`]s.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,34 +12,34 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde::Serialize;
 
-/// One of the two streams.
+/// An output stream of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Out,
     Err,
 }
 
-/// An escape sequence that Houston writes itself.
+/// An escape sequence that Houston itself writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
     Bold,
     Dim,
     Red,
-    /// Ends the three above.
+    /// Ends bold, dim and red.
     Plain,
-    /// Moves the cursor up that many rows, to the first column, and erases from there on.
+    /// Moves the cursor up by this many rows, to the first column, and erases everything below.
     EraseRows(usize),
-    /// Ends what an editor began: the mode for pastes, and the row with its prompt.
+    /// Resets what rustyline has set: the mode for pastes, and the row with its prompt.
     LeaveEditor,
 }
 
-/// Text for a terminal: what others wrote is harmless, escapes are [`Control`]s.
+/// Text for a terminal: sanitised text and [`Control`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Painted(String);
 
 impl Painted {
     pub(crate) fn text(&mut self, text: &str) {
-        self.0.push_str(&harmless(text));
+        self.0.push_str(&sanitized(text));
     }
 
     pub(crate) fn control(&mut self, control: Control) {
@@ -61,12 +61,12 @@ impl Painted {
 
 /// Writes a line to stdout.
 pub(crate) fn print(line: &str) {
-    write(Stream::Out, &format!("{}\n", harmless(line)));
+    write(Stream::Out, &format!("{}\n", sanitized(line)));
 }
 
 /// Writes a line to stderr.
-pub(crate) fn tell(line: &str) {
-    write(Stream::Err, &format!("{}\n", harmless(line)));
+pub(crate) fn print_stderr(line: &str) {
+    write(Stream::Err, &format!("{}\n", sanitized(line)));
 }
 
 /// Writes a value to stdout as JSON on one line.
@@ -74,17 +74,17 @@ pub(crate) fn print_json(value: &impl Serialize) {
     print_json_text(&serde_json::to_string(value).unwrap_or_default());
 }
 
-/// Writes text that is JSON already.
+/// Writes a text that is JSON already to stdout, with a line feed.
 pub(crate) fn print_json_text(json: &str) {
     write(Stream::Out, &format!("{}\n", escaped(json)));
 }
 
-/// Writes a part of a line.
+/// Writes text without a line feed.
 pub(crate) fn paint(stream: Stream, painted: &Painted) {
     write(stream, painted.as_str());
 }
 
-/// Whether a person reads the stream.
+/// Whether the stream is a terminal.
 pub(crate) fn is_terminal(stream: Stream) -> bool {
     match stream {
         Stream::Out => std::io::stdout().is_terminal(),
@@ -92,7 +92,7 @@ pub(crate) fn is_terminal(stream: Stream) -> bool {
     }
 }
 
-/// Gives files that stdout and stderr are redirected to the mode 0600. A file that cannot be changed stays as it is.
+/// Sets the mode of files that stdout and stderr are redirected to, to 0600. Failures are ignored.
 pub(crate) fn keep_redirected_files_private() {
     for stream in
         [std::io::stdout().as_fd().try_clone_to_owned(), std::io::stderr().as_fd().try_clone_to_owned()]
@@ -105,7 +105,7 @@ pub(crate) fn keep_redirected_files_private() {
     }
 }
 
-/// Where log lines go. Their colours stay; other escapes do not.
+/// The writer of log lines. Colours stay; other escape sequences do not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogWriter;
 
@@ -120,7 +120,7 @@ impl Write for LogWriter {
     }
 }
 
-/// A reader that has gone away is no error.
+/// Writes the text. A reader that has closed the stream is no error.
 fn write(stream: Stream, text: &str) {
     let _ = match stream {
         Stream::Out => {
@@ -131,9 +131,9 @@ fn write(stream: Stream, text: &str) {
     };
 }
 
-/// The text without what commands a terminal or reorders what it shows. Line feeds and tabs stay; other control
-/// characters become visible (`␛`), carriage returns and bidirectional controls are left out.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+/// The text without anything that controls a terminal or reorders what it displays. Line feeds and tabs stay; other
+/// control characters become visible (`␛`); carriage returns and bidirectional controls are removed.
+pub(crate) fn sanitized(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control() && !is_bidi_control(c)) {
         return Cow::Borrowed(text);
     }
@@ -156,7 +156,7 @@ fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// JSON text with what [`harmless`] would change as `\u…`: such characters stand in its strings alone.
+/// JSON text in which every character that [`sanitized`] would change is `\\u…`: such characters occur only in strings.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -169,12 +169,12 @@ fn escaped(json: &str) -> String {
     text
 }
 
-/// A log line: only sequences that colour (`ESC [ digits m`) stay.
+/// A log line: only escape sequences for colours (`ESC [ digits m`) stay.
 fn coloured(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find("\u{1b}[") {
-        text.push_str(&harmless(&rest[..at]));
+        text.push_str(&sanitized(&rest[..at]));
         let after = &rest[at + 2..];
         let digits = after.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(after.len());
         if after[digits..].starts_with('m') {
@@ -185,7 +185,7 @@ fn coloured(line: &str) -> String {
             rest = after;
         }
     }
-    text.push_str(&harmless(rest));
+    text.push_str(&sanitized(rest));
     text
 }
 
@@ -196,9 +196,9 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}]0;title\u{7}\u{1b}[2Jb\r\n\u{9b}1mc\td\u{7f}\u{202e}e\u{2066}";
 
     #[test]
-    fn text_cannot_command_the_terminal() {
-        assert_eq!(harmless(HOSTILE), "a␛]0;title␇␛[2Jb\n\u{fffd}1mc\td␡e");
-        assert!(matches!(harmless("plain ä 日本 👩‍🔬\n\t"), Cow::Borrowed(_)));
+    fn escape_sequences_in_text_are_neutralised() {
+        assert_eq!(sanitized(HOSTILE), "a␛]0;title␇␛[2Jb\n\u{fffd}1mc\td␡e");
+        assert!(matches!(sanitized("plain ä 日本 👩‍🔬\n\t"), Cow::Borrowed(_)));
         let mut painted = Painted::default();
         painted.control(Control::Red);
         painted.text(HOSTILE);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn log_lines_keep_their_colours_alone() {
+    fn log_lines_keep_only_colours() {
         let line = "\u{1b}[2m12:00\u{1b}[0m \u{1b}[38;5;1mx\u{1b}[m \u{1b}[2J\u{1b}]0;t\u{7}";
         assert_eq!(coloured(line), "\u{1b}[2m12:00\u{1b}[0m \u{1b}[38;5;1mx\u{1b}[m ␛[2J␛]0;t␇");
     }

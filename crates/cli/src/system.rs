@@ -1,5 +1,5 @@
-//! [`System`]: API and worker over one store, one bus, one set of models; the same wiring for every command and
-//! for tests.
+//! [`System`]: the API and the worker, with the store, the delta bus and the models they share. Every command and test
+//! uses this wiring.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::config::Loaded;
 use crate::explain::engine_config;
 use crate::models::Models;
 
-/// Everything shared by the roles of one process.
+/// What all roles of one process share.
 pub(crate) struct System {
     pub(crate) loaded: Loaded,
     pub(crate) store: Store,
@@ -34,14 +34,14 @@ pub(crate) struct System {
     pub(crate) bus: DeltaBus,
     pub(crate) hints: HintSender,
     pub(crate) tracker: TaskTracker,
-    /// Drains.
+    /// Cancelled to start the drain.
     pub(crate) stop: CancellationToken,
-    /// Cancelled when nothing is driven or served any more.
+    /// Cancelled when no run and no request is left.
     pub(crate) gone: CancellationToken,
 }
 
 impl System {
-    /// Wires the parts every role needs.
+    /// Builds the parts that every role needs.
     pub(crate) fn new(
         loaded: Loaded,
         store: Store,
@@ -69,7 +69,7 @@ impl System {
         })
     }
 
-    /// Starts driving runs.
+    /// Starts the worker.
     pub(crate) fn start_worker(&self, registry: Registry, models: &Models) -> Result<Running, Failure> {
         let orchestrator = &self.loaded.settings.orchestrator;
         let engine = Engine::new(Parts {
@@ -104,11 +104,11 @@ impl System {
         };
         let running = worker
             .start(&self.tracker, self.stop.clone(), CancellationToken::new())
-            .context("the worker could not be started")?;
+            .context("cannot start the worker")?;
         Ok(running)
     }
 
-    /// What the API works with.
+    /// The state of the API.
     pub(crate) fn api_state(&self, explain: Explain) -> houston_api::State {
         houston_api::State {
             config: self.loaded.settings.server.clone(),
@@ -127,7 +127,7 @@ impl System {
         }
     }
 
-    /// Ends what is left, within a moment: with the drain time (20 s) and the lease (2 s) it stays within 25 s.
+    /// Closes what is left within 2.5 s: with the drain (20 s) and the lease (2 s) shutdown takes less than 25 s.
     pub(crate) async fn close_quickly(&self) {
         self.gone.cancel();
         self.tracker.close();
@@ -135,7 +135,7 @@ impl System {
         let _ = tokio::time::timeout(Duration::from_secs(1), self.store.close()).await;
     }
 
-    /// Default agents that nobody changed say what the files say with which this process began.
+    /// Updates default agents that no client has changed to the agent files of this process.
     async fn follow_agent_files(&self) {
         let kinds = self.loaded.agent_types();
         let defaults: Vec<DefaultAgent<'_>> = kinds
@@ -150,12 +150,12 @@ impl System {
             Ok(0) => {}
             Ok(agents) => tracing::info!(agents, "default agents follow the files of jobs/agents"),
             Err(error) => {
-                tracing::warn!(%error, "default agents stay as they are: POST /v1/agents/resync mends that");
+                tracing::warn!(%error, "default agents were not updated: POST /v1/agents/resync does it later");
             }
         }
     }
 
-    /// Serves until told to stop; then requests at hand get as long as runs do, and no longer.
+    /// Serves until `stop` is cancelled. Open requests then get as much time as runs (`drain_s`).
     pub(crate) async fn serve(&self, listener: tokio::net::TcpListener, explain: Explain) {
         self.follow_agent_files().await;
         let drain = Duration::from_secs(self.loaded.settings.orchestrator.worker.drain_s);
@@ -165,12 +165,12 @@ impl System {
         };
         tokio::select! {
             () = houston_api::serve(listener, self.api_state(explain), self.stop.clone()) => {}
-            () = too_late => tracing::warn!("drain time is over, requests are cut off"),
+                        () = too_late => tracing::warn!("the drain time is over: open requests are cut off"),
         }
     }
 }
 
-/// This machine's name, for operators.
+/// The host name, for the worker's name.
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())

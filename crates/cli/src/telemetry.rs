@@ -1,4 +1,4 @@
-//! Logs, on stderr: for people at a terminal, JSON lines otherwise.
+//! Logs, on stderr: text at a terminal, JSON lines otherwise.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use tracing_subscriber::fmt::time::FormatTime;
 use crate::config::LogFormat;
 use crate::output::{LogWriter, Stream, is_terminal};
 
-/// What is logged when nobody says otherwise.
+/// The default filter.
 const DEFAULT: &str = "info,sqlx=warn,hyper=warn,apalis=warn,tokio_cron_scheduler=warn";
-/// The same at a terminal, where whatever goes as it should would hide what matters.
+/// The default filter at a terminal: info lines would hide warnings.
 const AT_TERMINAL: &str = "warn";
-/// Of a command whose output is what somebody asked for.
+/// The default filter of commands other than services.
 const ERRORS: &str = "error";
 
-/// A pool whose Postgres is away warns once for each connection and each caller that waits for one: whoever asked
-/// for it says what came of that.
+/// While Postgres is unreachable, sqlx's pool warns for each connection and each waiting caller. The callers log the
+/// failure themselves.
 const QUIET: &str = "sqlx::pool=error,sqlx_core::pool=error";
 
-/// How much a command logs when HOUSTON_LOG does not say.
+/// The default filter of a command, when HOUSTON_LOG is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verbosity {
-    /// Errors: the command says itself what it does.
+    /// Errors only: the command prints its own messages.
     Errors,
-    /// What a service does; at a terminal only what goes wrong.
+    /// The log of a service; at a terminal only warnings and errors.
     Service,
-    /// What a service does and each request, at a terminal too.
+    /// The log of a service and of each request, at a terminal too.
     Verbose,
 }
 
-/// Starts logging. A filter that cannot be read is told of, and the default is used.
+/// Starts logging. A filter that cannot be parsed is reported, and the default is used.
 pub(crate) fn start(filter: Option<&str>, format: Option<LogFormat>, verbosity: Verbosity) {
     let terminal = is_terminal(Stream::Err);
     let default = match verbosity {
@@ -42,13 +42,15 @@ pub(crate) fn start(filter: Option<&str>, format: Option<LogFormat>, verbosity: 
     let filter = match read(filter.unwrap_or(default)) {
         Ok(filter) => filter,
         Err(error) => {
-            crate::output::tell(&format!("HOUSTON_LOG: {error}; logging `{default}`"));
+            crate::output::print_stderr(&format!(
+                "HOUSTON_LOG is invalid: {error}; logging `{default}` instead"
+            ));
             EnvFilter::new(format!("{QUIET},{default}"))
         }
     };
     let json = format.map_or(!terminal, |format| format == LogFormat::Json);
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter);
-    // Set twice only in tests, where the first one stays.
+    // Fails only when logging was started before, as in tests; then the first subscriber stays.
     let _ = if json {
         builder.json().flatten_event(true).try_init()
     } else if terminal {
@@ -58,7 +60,7 @@ pub(crate) fn start(filter: Option<&str>, format: Option<LogFormat>, verbosity: 
     };
 }
 
-/// The time of day here.
+/// Writes the local time of day.
 struct Clock;
 
 impl FormatTime for Clock {
@@ -68,7 +70,7 @@ impl FormatTime for Clock {
     }
 }
 
-/// The filter as it was given, with the pool quiet unless it says something of sqlx itself.
+/// Parses a filter; the pool is quiet unless the filter names sqlx.
 fn read(given: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
     let is_asked = ![DEFAULT, AT_TERMINAL].contains(&given) && given.contains("sqlx");
     EnvFilter::try_new(if is_asked { given.to_owned() } else { format!("{QUIET},{given}") })
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pool_is_quiet_unless_somebody_asks_for_it() {
+    fn pool_is_quiet_unless_the_filter_names_sqlx() {
         for given in [DEFAULT, AT_TERMINAL, "info", "warn,houston_worker=debug"] {
             let shown = read(given).unwrap().to_string();
             assert!(shown.contains("sqlx_core::pool=error") && shown.contains("sqlx::pool=error"), "{shown}");

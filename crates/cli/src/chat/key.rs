@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_key_is_taken() {
+    fn key_sources_are_tried_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let nowhere = |_: &str| None;
         let find = |given: Option<&str>, environment: &dyn Fn(&str) -> Option<String>| {

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_line_is_shown_where_one_fits() {
+    fn one_line_is_the_first_line_cut_to_200_characters() {
         assert_eq!(one_line("\n first\nsecond"), "first");
         assert_eq!(one_line(&"ä".repeat(300)).chars().count(), 201);
     }

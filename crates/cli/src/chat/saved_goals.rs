@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_is_read_if_it_is_there() {
+    fn demo_file_is_read_if_present() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Demo::read(folder.path()).is_none());
         let written = Demo { url: "http://127.0.0.1:1/".to_owned(), goal: "goal_1".to_owned() };

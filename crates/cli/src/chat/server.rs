@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_made_of_an_id_only() {
+    fn path_accepts_only_ids() {
         assert_eq!(path_of("goal_01ab").as_deref(), Some("/v1/goals/goal_01ab"));
         assert_eq!(path_of("user_agent_01ab").as_deref(), Some("/v1/user_agents/user_agent_01ab"));
         for bad in ["", "goal", "goal_", "_1", "goal_/../x", "goal_1?x", "Goal_1"] {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_scheme_is_refused() {
+    fn address_without_a_scheme_is_refused() {
         let key = Key { secret: "hou_x".to_owned(), origin: "--key".to_owned() };
         for bad in ["localhost:8080", "", "ftp://x", "http://"] {
             let error = Server::new(bad.to_owned(), key.clone()).unwrap_err();

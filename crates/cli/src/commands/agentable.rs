@@ -1,4 +1,4 @@
-//! Which agent a command is about: an id of any kind, found whoever it belongs to.
+//! The argument of commands about one agent: an id of any kind, found in any tenant.
 
 use std::process::ExitCode;
 
@@ -13,27 +13,27 @@ use unicode_width::UnicodeWidthStr as _;
 use super::{Context, Failure, runtime};
 use crate::config::Loaded;
 use crate::connect;
-use crate::output::harmless;
+use crate::output::sanitized;
 
-/// Which agent.
+/// The agent of a command.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
-    /// Its id: `goal_…`, `task_…`, `user_agent_…`, or of a kind of your own
+pub(crate) struct AgentArg {
+    /// The id of an agent: `goal_…`, `task_…`, `user_agent_…`, or of a custom kind
     id: String,
     #[command(flatten)]
     database: Database,
 }
 
-/// Which database: that of DATABASE_URL, else the one of the `houston dev` of the folder.
+/// The database of a command: that of DATABASE_URL, else that of `houston dev` in the folder.
 #[derive(Debug, Args)]
 pub(crate) struct Database {
-    /// Has no effect: the database is found without it
+    /// Has no effect
     #[arg(long, hide = true)]
     embedded: bool,
 }
 
-/// An agent that was found.
-pub(crate) struct Found {
+/// The agent that was found, and its database.
+pub(crate) struct FoundAgent {
     pub(crate) context: Context,
     pub(crate) store: Store,
     pub(crate) tenant: TenantId,
@@ -41,7 +41,7 @@ pub(crate) struct Found {
 }
 
 impl Database {
-    /// Opens it and does `work` with it.
+    /// Opens the database and runs `work` with it.
     pub(crate) fn with(
         &self,
         context: Context,
@@ -50,10 +50,10 @@ impl Database {
         let addresses = connect::database(&context.folder)?;
         runtime()?.block_on(async {
             let store = connect::open(&context.loaded.settings, &addresses.database_url)?;
-            // Whoever asks wants to know at once that nobody answers.
-            connect::answers(&addresses.database_url).await.map_err(|error| {
-                let target = houston_store::pool::shown_target(&addresses.database_url);
-                Failure::Usage(anyhow!("postgres at {target} does not answer: {error}"))
+            // No waiting: a person wants to know at once that Postgres is unreachable.
+            connect::probe(&addresses.database_url).await.map_err(|error| {
+                let target = houston_store::pool::display_target(&addresses.database_url);
+                Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
             })?;
             store.check_schema().await?;
             let done = work(context, store.clone()).await;
@@ -63,43 +63,43 @@ impl Database {
     }
 }
 
-impl Which {
+impl AgentArg {
     pub(crate) fn new(id: String, database: Database) -> Self {
         Self { id, database }
     }
 
-    /// Finds it and does `work` with it.
+    /// Finds the agent and runs `work` with it.
     pub(crate) fn with(
         self,
         context: Context,
-        work: impl AsyncFnOnce(Found) -> Result<ExitCode, Failure>,
+        work: impl AsyncFnOnce(FoundAgent) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
         let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
         self.database.with(context, async |context, store| {
             let found = store.agentable_anywhere(&kind, id).await.map_err(|error| match error {
                 Error::NotFound { .. } => {
-                    Failure::Other(anyhow!("there is no {}; `houston list` shows the ids there are", self.id))
+                    Failure::Other(anyhow!("there is no {}; `houston list` prints the existing ids", self.id))
                 }
                 error => error.into(),
             })?;
             let (tenant, agentable) = found;
-            work(Found { context, store, tenant, agentable }).await
+            work(FoundAgent { context, store, tenant, agentable }).await
         })
     }
 }
 
-impl Found {
-    /// Its id as shown.
-    pub(crate) fn shown(&self) -> String {
-        self.agentable.id.shown(&self.agentable.kind)
+impl FoundAgent {
+    /// Its public id, e.g. `goal_0190…`.
+    pub(crate) fn public_id(&self) -> String {
+        self.agentable.id.public_id(&self.agentable.kind)
     }
 
-    /// Its kind.
+    /// The agent type of its kind.
     pub(crate) fn agent_type(&self) -> Result<&AgentType, Failure> {
         agent_type(&self.context.loaded, &self.agentable.kind)
     }
 
-    /// How it stands, by its kind.
+    /// Its status, as its kind defines statuses.
     pub(crate) fn status(&self) -> Option<String> {
         let stored = self.agentable.status.as_deref();
         self.agent_type().ok().and_then(|kind| kind.status(stored, self.agentable.run_status))
@@ -118,21 +118,21 @@ fn kinds(loaded: &Loaded) -> String {
     loaded.kinds.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The kind and the id in `goal_…`.
+/// Parses an id like `goal_…` into its kind and its UUID.
 pub(crate) fn parse(loaded: &Loaded, given: &str) -> anyhow::Result<(String, AgentableId)> {
     let kind = given.rsplit_once('_').map(|(kind, _)| kind).filter(|kind| loaded.kinds.contains_key(*kind));
     let Some(kind) = kind else {
         let shown: String = given.chars().take(80).collect();
         anyhow::bail!(
-            "`{shown}` is no id of an agent: one begins with its kind, as in goal_…; the kinds are: {}; `houston list` \
-             shows the ids there are",
+            "`{shown}` is no agent id: an id begins with its kind, as in goal_…; kinds are: {}; `houston list` prints the \
+             existing ids",
             kinds(loaded)
         );
     };
     Ok((kind.to_owned(), parse_prefixed(kind, given)?.into()))
 }
 
-/// Lines of columns, each as wide as its widest cell; the last one is not padded.
+/// The lines of a table. Each column is as wide as its widest cell; the last one is not padded.
 pub(crate) fn table<C: AsRef<str>, R: AsRef<[C]>>(heads: &[&str], rows: &[R]) -> Vec<String> {
     let mut widths: Vec<usize> = heads.iter().map(|cell| cell.width()).collect();
     for row in rows {
@@ -149,9 +149,9 @@ pub(crate) fn table<C: AsRef<str>, R: AsRef<[C]>>(heads: &[&str], rows: &[R]) ->
     std::iter::once(line(&mut heads.iter().copied())).chain(body).collect()
 }
 
-/// A text on one line, cut to `most` characters.
+/// The text on one line, cut to `most` characters.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
-    let mut line: String = harmless(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line: String = sanitized(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(most) {
         line.truncate(end);
         line.push('…');
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_id_says_what_an_id_looks_like() {
+    fn invalid_id_says_what_an_id_looks_like() {
         let tools: Vec<String> =
             houston_tools::builtin::all().iter().map(|tool| tool.definition().name.clone()).collect();
         let loaded = crate::config::load(None, &tools).unwrap();
@@ -177,13 +177,13 @@ mod tests {
             ("goal".to_owned(), "begins with its kind"),
             (format!("goals_{hex}"), "goal, task, user_agent"),
         ] {
-            let told = parse(&loaded, &given).unwrap_err().to_string();
-            assert!(told.contains(words) && told.contains(&given), "{told}");
+            let error = parse(&loaded, &given).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains(&given), "{error}");
         }
     }
 
     #[test]
-    fn columns_are_as_wide_as_they_must_be_and_texts_stay_on_their_line() {
+    fn columns_fit_their_cells_and_texts_stay_on_one_line() {
         let rows = [["a".to_owned(), "long cell".to_owned(), "x".to_owned()]];
         assert_eq!(table(&["ONE", "TWO", "THREE"], &rows), ["ONE  TWO        THREE", "a    long cell  x"]);
         assert_eq!(one_line(" a\n b  cä", 5), "a b c…");

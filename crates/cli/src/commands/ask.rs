@@ -14,26 +14,26 @@ use serde_json::{Value, json};
 
 use super::{Context, Failure, runtime};
 use crate::models;
-use crate::output::{Painted, Stream, paint, print, print_json, tell};
+use crate::output::{Painted, Stream, paint, print, print_json, print_stderr};
 
-/// Ask a model one thing: whether its key works, how it answers, what that costs.
+/// Ask a model one question: checks its key, shows its answer and what it cost.
 ///
-/// The model is that of the use case, or HOUSTON_MODEL=provider/model. Exits 1 when there is no answer.
+/// Asks the model of the use case, or that of HOUSTON_MODEL=provider/model. Exits 1 when the model does not answer.
 #[derive(Debug, Args)]
 pub(crate) struct Ask {
-    /// What is asked
+    /// The question
     #[arg(required = true)]
     question: Vec<String>,
-    /// Whose model is asked: agent, summaries, titles, planner or routing
+    /// The use case whose model is asked: agent, summaries, titles, planner or routing
     #[arg(long, default_value = "agent")]
     use_case: String,
-    /// A file with the JSON Schema of an object: the answer must fit it
+    /// A file with the JSON Schema of an object, which the answer must match
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// The longest answer, in tokens
+    /// The limit of the answer, in tokens
     #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
     max_tokens: u32,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -69,17 +69,14 @@ impl Ask {
 }
 
 fn read_schema(path: &std::path::Path) -> anyhow::Result<Value> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
-    let schema: Value = serde_json::from_str(&text).with_context(|| format!("{shown} is no JSON"))?;
-    anyhow::ensure!(
-        schema["type"] == "object",
-        "{shown}: the schema must be that of an object (type = object)"
-    );
+    let file = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{file} cannot be read"))?;
+    let schema: Value = serde_json::from_str(&text).with_context(|| format!("{file} is not valid JSON"))?;
+    anyhow::ensure!(schema["type"] == "object", "{file}: the schema must have `\"type\": \"object\"`");
     Ok(schema)
 }
 
-/// Prints the answer while it comes.
+/// Prints the answer while it arrives.
 async fn stream(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
     let mut events = model.stream(request).await?;
     let mut answer = Answer {
@@ -98,7 +95,10 @@ async fn stream(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mode
                 answer.text.push_str(&text);
             }
             Event::Fallback(switch) => {
-                tell(&format!("{} did not answer ({}), asking {}", switch.from, switch.message, switch.to));
+                print_stderr(&format!(
+                    "{} did not answer ({}), asking {}",
+                    switch.from, switch.message, switch.to
+                ));
             }
             Event::Answering(who) => answer.model = *who,
             Event::Done(turn) => (answer.stop, answer.usage) = (turn.stop, turn.usage),
@@ -113,11 +113,11 @@ fn show(answer: &Answer, as_json: bool, streamed: bool) {
     let listed = || Price::find(provider, model)?.cost(&answer.usage, SystemClock.now());
     let cost = answer.usage.cost.or_else(listed).map(|cost| cost.normalize());
     if as_json {
-        let told = json!({
+        let object = json!({
             "model": answer.model.to_string(), "text": answer.text, "value": answer.value, "stop": answer.stop,
             "usage": Usage { cost: None, ..answer.usage }, "cost": cost,
         });
-        return print_json(&told);
+        return print_json(&object);
     }
     match (&answer.value, streamed) {
         (Some(value), _) => print(&format!("{value:#}")),
@@ -125,7 +125,7 @@ fn show(answer: &Answer, as_json: bool, streamed: bool) {
         (None, false) => print(&answer.text),
     }
     let Usage { input_tokens, output_tokens, .. } = answer.usage;
-    let cost = cost.map_or("at an unknown price".to_owned(), |cost| format!("for ${cost}"));
-    let cut = if answer.stop == StopReason::MaxTokens { ", cut off at its limit" } else { "" };
-    tell(&format!("{}: {input_tokens} tokens in, {output_tokens} out{cut}, {cost}", answer.model));
+    let cost = cost.map_or("price unknown".to_owned(), |cost| format!("for ${cost}"));
+    let cut = if answer.stop == StopReason::MaxTokens { ", cut off at the limit" } else { "" };
+    print_stderr(&format!("{}: {input_tokens} tokens in, {output_tokens} out{cut}, {cost}", answer.model));
 }

@@ -1,4 +1,4 @@
-//! `houston cancel`: asks what is going on to stop.
+//! `houston cancel`: cancels runs.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,13 @@ use super::agentable::{Database, parse};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// Stop the open run of an agent and those of all its tasks, or one run. Whoever drives them hears of it at once; what
-/// was done stays done.
+/// Cancel the open run of an agent and those of all its tasks, or one run. Their workers are notified at once; what was
+/// done stays done.
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
     /// An agent (`goal_…`, `task_…`, …) or a run (`run_…`)
     id: String,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -33,36 +33,36 @@ impl Cancel {
             None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
         };
         self.database.with(context, async |_, store| {
-            let asked = match (run, agentable) {
-                (Some(run), _) => one(&store, run).await,
-                (None, Some((kind, id))) => below(&store, &kind, id).await,
+            let cancelled = match (run, agentable) {
+                (Some(run), _) => cancel_run(&store, run).await,
+                (None, Some((kind, id))) => cancel_agentable(&store, &kind, id).await,
                 (None, None) => Ok(Vec::new()),
             };
-            let asked = asked.map_err(|error| match error {
+            let cancelled = cancelled.map_err(|error| match error {
                 Error::NotFound { .. } => {
-                    Failure::Other(anyhow!("there is no {}; `houston list` shows the ids there are", self.id))
+                    Failure::Other(anyhow!("there is no {}; `houston list` prints the existing ids", self.id))
                 }
                 error => error.into(),
             })?;
             if self.json {
-                print_json(&json!({"id": self.id, "cancelled_runs": asked}));
-            } else if asked.is_empty() {
-                print("nothing is going on");
+                print_json(&json!({"id": self.id, "cancelled_runs": cancelled}));
+            } else if cancelled.is_empty() {
+                print("no run is open");
             } else {
-                asked.iter().for_each(|run| print(&format!("{run} was asked to stop")));
+                cancelled.iter().for_each(|run| print(&format!("{run}: cancel requested")));
             }
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-async fn one(store: &Store, run: RunId) -> Result<Vec<RunId>, Error> {
+async fn cancel_run(store: &Store, run: RunId) -> Result<Vec<RunId>, Error> {
     let tenant = store.tenant_of_run(run).await?;
     Ok(store.cancel_run(tenant, run).await?.map(|_| run).into_iter().collect())
 }
 
-async fn below(store: &Store, kind: &str, id: AgentableId) -> Result<Vec<RunId>, Error> {
+async fn cancel_agentable(store: &Store, kind: &str, id: AgentableId) -> Result<Vec<RunId>, Error> {
     let (tenant, _) = store.agentable_anywhere(kind, id).await?;
-    let asked = store.cancel_agentable(tenant, kind, id, false).await?;
-    Ok(asked.into_iter().map(|asked| asked.run).collect())
+    let cancelled = store.cancel_agentable(tenant, kind, id, false).await?;
+    Ok(cancelled.into_iter().map(|one| one.run).collect())
 }

@@ -1,4 +1,4 @@
-//! `houston chat`: talking with an agent in the terminal.
+//! `houston chat`: talk with an agent in the terminal.
 
 use std::process::ExitCode;
 
@@ -7,33 +7,33 @@ use clap::Args;
 use super::{Context, Failure, runtime};
 use crate::chat::{self, Options};
 use crate::models::environment;
-use crate::output::tell;
+use crate::output::print_stderr;
 
-/// What is printed below the options.
+/// The text below the options in `--help`.
 const AFTER_HELP: &str = "\
-With a message, or with lines on stdin, it prints the answers and ends. Exit codes: 0 answered, 1 the run failed, \
+With a message, or with lines on stdin, it prints the answers and exits. Exit codes: 0 answered, 1 the run failed, \
 2 wrong usage, 3 no server answers, 4 no valid key, 5 no such goal, 130 cancelled with Ctrl-C.";
 
 /// Talk with an agent in the terminal.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Chat {
-    /// Where Houston serves [default: where `houston dev` of this folder does, else http://127.0.0.1:8080]
+    /// Address of the server [default: that of `houston dev` in this folder, else http://127.0.0.1:8080]
     #[arg(long, env = "HOUSTON_URL", hide_env_values = true)]
     url: Option<String>,
-    /// API key (also HOUSTON_API_KEY) [default: the one that `houston dev` keeps in its folder]
+    /// API key (also HOUSTON_API_KEY) [default: the one that `houston dev` wrote to this folder]
     #[arg(long)]
     key: Option<String>,
-    /// Which conversation, `goal_…` [default: the last one, or a new one]
+    /// Goal to talk in, `goal_…` [default: the last one, or a new one]
     #[arg(long)]
     goal: Option<String>,
-    /// Show what the agent thinks
+    /// Show the reasoning of the agent
     #[arg(long)]
     thoughts: bool,
-    /// Print the events as they come, one JSON object a line
+    /// Print the events as they arrive, one JSON object per line
     #[arg(long)]
     json: bool,
-    /// What to say; without it, you are asked
+    /// The message; without one, a prompt is shown
     message: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Chat {
         };
         let talked = runtime()?.block_on(Box::pin(chat::run(options, environment)));
         Ok(talked.unwrap_or_else(|error| {
-            tell(&format!("houston: {error}"));
+            print_stderr(&format!("houston: {error}"));
             ExitCode::from(error.exit_code())
         }))
     }

@@ -1,4 +1,4 @@
-//! `houston completions`: what a shell completes.
+//! `houston completions`: completion scripts for shells.
 
 use std::process::ExitCode;
 
@@ -9,11 +9,11 @@ use super::Context;
 use crate::app::Arguments;
 use crate::output::print;
 
-/// Print a script with which a shell completes commands and options.
+/// Print the script with which a shell completes commands and options.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Completions {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `houston config show`.
+//! `houston config show`: prints the settings.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::Context;
 use crate::output::{print, print_json};
 
-/// Show the settings and where each comes from.
+/// Show the settings and their origins.
 #[derive(Debug, Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -16,12 +16,12 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print every setting
+    /// Print all settings
     Show {
-        /// Also print where each comes from
+        /// Also print the file or variable of each
         #[arg(long)]
         origin: bool,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
@@ -30,9 +30,9 @@ enum Action {
 impl Config {
     pub(crate) fn run(self, context: &Context) -> ExitCode {
         let Action::Show { origin, json } = self.action;
-        let shown = context.loaded.shown();
+        let entries = context.loaded.entries();
         if json {
-            let object: serde_json::Map<String, serde_json::Value> = shown
+            let object: serde_json::Map<String, serde_json::Value> = entries
                 .into_iter()
                 .map(|(key, value, from)| {
                     let value: serde_json::Value = serde_json::from_str(&value).unwrap_or_default();
@@ -42,7 +42,7 @@ impl Config {
             print_json(&object);
             return ExitCode::SUCCESS;
         }
-        for (key, value, from) in shown {
+        for (key, value, from) in entries {
             print(&if origin { format!("{key} = {value}  # {from}") } else { format!("{key} = {value}") });
         }
         ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! What `import` and `fork` share: making an agent that goes on where a conversation ends.
+//! Shared by `import` and `fork`: creates an agent that continues a conversation.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::Failure;
 
-/// Makes it; returns its id as shown.
-pub(crate) async fn make(
+/// Creates the agent and returns its public id.
+pub(crate) async fn create(
     store: &Store,
     tenant: TenantId,
     user: UserId,
@@ -23,9 +23,13 @@ pub(crate) async fn make(
     conversation: &Conversation,
     origin: Option<Origin>,
 ) -> Result<String, Failure> {
-    if !kind.begun_by_people() {
-        let who = if kind.made_with_user { "it is made with its user" } else { "an agent begins it" };
-        return Err(Failure::Usage(anyhow!("a {} cannot be made of a conversation: {who}", kind.kind)));
+    if !kind.user_creatable() {
+        let reason =
+            if kind.made_with_user { "it is created with its user" } else { "only agents create it" };
+        return Err(Failure::Usage(anyhow!(
+            "a {} cannot be created from a conversation: {reason}",
+            kind.kind
+        )));
     }
     let ids = Ids::new(Arc::new(SystemClock));
     let id: AgentableId = ids.next();
@@ -41,5 +45,5 @@ pub(crate) async fn make(
     };
     let new = NewConversation { agentable, conversation, run: ids.next(), origin };
     store.create_conversation(tenant, &new, &ids, None, &Value::Null).await?;
-    Ok(id.shown(&kind.kind))
+    Ok(id.public_id(&kind.kind))
 }

@@ -1,4 +1,4 @@
-//! `houston dev`: everything on this machine, with one command.
+//! `houston dev`: runs everything on this machine with one command.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,38 +15,38 @@ use houston_store::agentable::NewAgentable;
 use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
-use crate::app::USUAL_FOLDER;
+use crate::app::DEFAULT_FOLDER;
 use crate::config::Loaded;
 use crate::explain::Explainer;
-use crate::output::{self, print, tell};
+use crate::output::{self, print, print_stderr};
 use crate::system::System;
 use crate::{connect, invocation, lifecycle, models};
 
-/// The tenant and the user of the demo.
+/// The name of the demo's tenant, and the external id of its user.
 const DEMO: &str = "demo";
 
 /// Run everything on this machine.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
-    /// Where to listen, `address:port` (also HOUSTON_SERVER__ADDRESS)
+    /// Address to listen on, `address:port` (also HOUSTON_SERVER__ADDRESS)
     #[arg(long)]
     address: Option<String>,
 }
 
-/// The file with the demo's key, in the folder.
+/// The file with the demo's API key, in the folder.
 const KEY_FILE: &str = "key";
 
-/// What a first visitor needs.
+/// The user and the conversation that a new installation starts with.
 struct Demo {
     user: UserId,
-    /// What they talk with: its kind and id.
+    /// The kind of `agentable`, e.g. `goal`.
     kind: String,
     agentable: AgentableId,
 }
 
 impl Demo {
-    fn shown(&self) -> String {
-        self.agentable.shown(&self.kind)
+    fn id(&self) -> String {
+        self.agentable.public_id(&self.kind)
     }
 }
 
@@ -59,36 +59,38 @@ impl Dev {
         let mut addresses = connect::find(&context.loaded.settings, &context.folder, true)?;
         let own = match &addresses.embedded {
             Some(servers) if servers.is_owner() => {
-                format!("own Postgres and Redis in {}", context.folder.display())
+                format!("embedded Postgres and Redis in {}", context.folder.display())
             }
-            Some(_) => format!("attached to the Postgres and Redis of {}", context.folder.display()),
-            None => "Postgres and Redis by their URLs".to_owned(),
+            Some(_) => format!("using the running Postgres and Redis of {}", context.folder.display()),
+            None => "external Postgres and Redis".to_owned(),
         };
-        let nurse = addresses.embedded.take().map(Nurse::watch);
+        let supervisor = addresses.embedded.take().map(ServerSupervisor::start);
         let code =
             runtime().and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
-        let dismissed = nurse.map_or(Ok(()), Nurse::dismiss);
+        let stopped = supervisor.map_or(Ok(()), ServerSupervisor::stop);
         let code = code?;
-        dismissed.map(|()| code)
+        stopped.map(|()| code)
     }
 }
 
-/// Looks after the embedded servers: one that dies by itself is started again.
-struct Nurse {
+/// Checks the embedded servers every second and restarts those that died.
+struct ServerSupervisor {
     stop: std::sync::mpsc::Sender<()>,
     watching: std::thread::JoinHandle<Servers>,
 }
 
-impl Nurse {
-    fn watch(mut servers: Servers) -> Self {
+impl ServerSupervisor {
+    fn start(mut servers: Servers) -> Self {
         let (stop, stopped) = std::sync::mpsc::channel();
         let watching = std::thread::spawn(move || {
             while stopped.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
                 match servers.revive() {
                     Ok(revived) => revived
                         .iter()
-                        .for_each(|server| tell(&format!("{server} died and was started again"))),
-                    Err(error) => tell(&format!("an embedded server is gone: {error}")),
+                        .for_each(|server| print_stderr(&format!("{server} died and was restarted"))),
+                    Err(error) => {
+                        print_stderr(&format!("an embedded server died and cannot be restarted: {error}"))
+                    }
                 }
             }
             servers
@@ -96,9 +98,10 @@ impl Nurse {
         Self { stop, watching }
     }
 
-    fn dismiss(self) -> Result<(), Failure> {
+    fn stop(self) -> Result<(), Failure> {
         drop(self.stop);
-        let servers = self.watching.join().map_err(|_| anyhow!("the servers' nurse panicked"))?;
+        let servers =
+            self.watching.join().map_err(|_| anyhow!("the supervisor of the embedded servers panicked"))?;
         servers.stop().context("the embedded servers did not stop cleanly")?;
         Ok(())
     }
@@ -117,30 +120,32 @@ async fn develop(context: Context, addresses: &connect::Addresses, own: &str) ->
     let key_file = folder.join(KEY_FILE);
     let signals = lifecycle::on_signals(system.stop.clone())?;
     let running = system.start_worker(context.registry, &models)?;
-    // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
+    // Before it waits for Postgres, so that a signal stops it then, too.
     tokio_util::task::TaskTracker::new().spawn(signals);
     running.registered().await;
     let url = format!("http://{}", listener.local_addr()?);
-    // `houston chat` finds the demo here.
-    crate::chat::Demo { url: url.clone(), goal: demo.shown() }.write(&folder)?;
-    welcome(&url, &demo, &models.told, own, &Pasted::new(&folder, &key_file));
+    // `houston chat` reads the demo's goal from this file.
+    crate::chat::Demo { url: url.clone(), goal: demo.id() }.write(&folder)?;
+    welcome(&url, &demo, &models.summary, own, &ShellSnippet::new(&folder, &key_file));
     let ((), worked) = tokio::join!(system.serve(listener, explainer.explain()), running.ended());
-    worked.context("the worker ended by itself")?;
+    worked.context("the worker stopped unexpectedly")?;
     system.close_quickly().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The demo's key, user and what they talk with: found, or made.
+/// Finds or creates the demo's key, user and agentable.
 async fn demo(store: &Store, ids: &Ids, folder: &Path, loaded: &Loaded) -> Result<Demo, Failure> {
     let first = loaded.first_kind().ok_or_else(|| {
-        Failure::Usage(anyhow!("no agent type in jobs/agents is conversational and begun by people: add one"))
+        Failure::Usage(anyhow!(
+            "no agent type in jobs/agents can be created by users: add one with `conversational = true`"
+        ))
     })?;
     let tenant = store.ensure_tenant(ids.next(), DEMO).await?;
-    keep_demo_key(store, ids, folder).await?;
+    ensure_demo_key(store, ids, folder).await?;
     let kind = first.kind.clone();
-    let kept = kept_demo(store, tenant, folder, &kind).await?;
+    let saved = saved_demo(store, tenant, folder, &kind).await?;
     let (user, agentable) = match store.user_by_external_id(tenant, DEMO, &kind).await? {
-        Some((user, newest)) => match kept.filter(|(of, _)| *of == user).map(|(_, id)| id).or(newest) {
+        Some((user, newest)) => match saved.filter(|(of, _)| *of == user).map(|(_, id)| id).or(newest) {
             Some(agentable) => (user, agentable),
             None => (user, demo_agentable(store, ids, tenant, user, first).await?),
         },
@@ -152,8 +157,8 @@ async fn demo(store: &Store, ids: &Ids, folder: &Path, loaded: &Loaded) -> Resul
     Ok(Demo { user, kind, agentable })
 }
 
-/// What the last `dev` of this folder made, with its user: newer ones are others' own.
-async fn kept_demo(
+/// The user and the agentable that the last `dev` of this folder saved. Newer agentables were created by others.
+async fn saved_demo(
     store: &Store,
     tenant: TenantId,
     folder: &Path,
@@ -219,23 +224,23 @@ fn new<'a>(
     }
 }
 
-/// Leaves the key in its file if it still opens anything; else writes a new one, where only its owner reads it.
-async fn keep_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), Failure> {
+/// Keeps the key in its file if it is valid, else creates a new one. Only the owner can read the file.
+async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), Failure> {
     let file = folder.join(KEY_FILE);
-    if let Ok(kept) = std::fs::read_to_string(&file) {
-        let kept = kept.trim().to_owned();
-        let hash = houston_store::api_key::hash(&kept);
-        if store.api_keys_like(&kept).await?.iter().any(|known| known.secret_sha256 == hash) {
+    if let Ok(saved) = std::fs::read_to_string(&file) {
+        let saved = saved.trim().to_owned();
+        let hash = houston_store::api_key::hash(&saved);
+        if store.api_keys_like(&saved).await?.iter().any(|key| key.secret_sha256 == hash) {
             return Ok(());
         }
     }
-    let (_, _, made) = key::create(store, ids, DEMO, "houston dev").await?;
+    let (_, _, secret) = key::create(store, ids, DEMO, "houston dev").await?;
     std::fs::create_dir_all(folder)?;
-    keep(&file, &made)?;
+    write_key(&file, &secret)?;
     Ok(())
 }
 
-fn keep(file: &Path, key: &str) -> std::io::Result<()> {
+fn write_key(file: &Path, key: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut file =
@@ -243,17 +248,17 @@ fn keep(file: &Path, key: &str) -> std::io::Result<()> {
     writeln!(file, "{key}")
 }
 
-/// What can be pasted into a shell of the same folder.
-struct Pasted {
-    /// How this program is called, with the folder if it is not the usual one.
+/// Parts of the printed shell commands.
+struct ShellSnippet {
+    /// The command that starts this program, with `--folder` unless it is the default one.
     program: String,
     key_file: String,
 }
 
-impl Pasted {
+impl ShellSnippet {
     fn new(folder: &Path, key_file: &Path) -> Self {
         let mut program = invocation::of_this_program(models::environment);
-        if folder != Path::new(USUAL_FOLDER) && models::environment("HOUSTON_FOLDER").is_none() {
+        if folder != Path::new(DEFAULT_FOLDER) && models::environment("HOUSTON_FOLDER").is_none() {
             program.push_str(" --folder ");
             program.push_str(&invocation::quoted(&folder.display().to_string()));
         }
@@ -261,25 +266,25 @@ impl Pasted {
     }
 }
 
-fn welcome(url: &str, demo: &Demo, models: &[String], own: &str, pasted: &Pasted) {
+fn welcome(url: &str, demo: &Demo, models: &[String], own: &str, snippet: &ShellSnippet) {
     let Demo { kind, .. } = demo;
-    let shown = demo.shown();
-    let Pasted { program, key_file } = pasted;
+    let id = demo.id();
+    let ShellSnippet { program, key_file } = snippet;
     print(&format!("Houston is up at {url}  (development; {own})"));
-    for told in models {
-        print(&format!("  model  {told}"));
+    for model in models {
+        print(&format!("  model  {model}"));
     }
     print(&format!("  user   {}", demo.user));
-    print(&format!("  {kind:<6} {shown}"));
+    print(&format!("  {kind:<6} {id}"));
     print(&format!("  key    in {key_file}"));
     print(&format!("\nTalk to it in a second terminal, in this folder:\n\n  {program} chat\n\nor paste:\n"));
     let auth = "-H \"Authorization: Bearer $HOUSTON_API_KEY\"";
     print(&format!("  export HOUSTON_API_KEY=\"$(cat {key_file})\""));
     print(&format!(
-        "  curl -s {url}/v1/{kind}s/{shown}/messages {auth} -H 'Content-Type: application/json' \
+        "  curl -s {url}/v1/{kind}s/{id}/messages {auth} -H 'Content-Type: application/json' \
          -d '{{\"content\": \"Please create a note: buy milk\"}}'"
     ));
-    print(&format!("  curl -sN {url}/v1/{kind}s/{shown}/events {auth}"));
-    print(&format!("  curl -s {url}/v1/{kind}s/{shown}/messages {auth}\n"));
-    tell("Ctrl-C stops it; what was accepted is kept.");
+    print(&format!("  curl -sN {url}/v1/{kind}s/{id}/events {auth}"));
+    print(&format!("  curl -s {url}/v1/{kind}s/{id}/messages {auth}\n"));
+    print_stderr("Ctrl-C stops it; accepted messages are kept.");
 }

@@ -1,4 +1,4 @@
-//! `houston doctor`: whether Houston can work here, and what to do where it cannot.
+//! `houston doctor`: checks what Houston needs on this machine, and says what to do where something is missing.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use clap::Args;
 use houston_domain::clock::SystemClock;
 use houston_embedded::Servers;
 use houston_queue::{DEFAULT_PREFIX, Redis};
-use houston_store::pool::shown_target;
+use houston_store::pool::display_target;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
@@ -16,21 +16,21 @@ use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::connect::{self, Addresses};
 use crate::models;
-use crate::output::{print, print_json, tell};
+use crate::output::{print, print_json, print_stderr};
 
-/// How long Redis may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Free space, in MiB, below which it is worth a word, and below which nothing can be stored soon.
-const LITTLE_SPACE_MIB: u64 = 1024;
-const NO_SPACE_MIB: u64 = 100;
-/// Files below which a server of some hundred clients runs out of them.
-const FEW_FILES: u64 = 4096;
+/// The time limit of Redis's answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Free disk space in MiB below which the check warns, and below which it is red.
+const WARN_FREE_MIB: u64 = 1024;
+const RED_FREE_MIB: u64 = 100;
+/// A lower limit on open files is a warning: some hundred clients exhaust it.
+const WARN_OPEN_FILES: u64 = 4096;
 
-/// Check what Houston needs here (settings, Postgres, schema, keys, Redis, models, disk, file limit, address), and say
-/// what to do where something is missing. Changes nothing. Exits 1 when something is red.
+/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, disk, file limit, address),
+/// and say what to do where something is missing. Changes nothing. Exits 1 when a check is red.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -43,13 +43,13 @@ enum Status {
     Red,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, Serialize)]
 struct Finding {
     id: &'static str,
     status: Status,
     detail: String,
-    /// What to do; nothing when it is ok.
+    /// What to do; empty when the check is ok.
     #[serde(skip_serializing_if = "str::is_empty")]
     todo: String,
 }
@@ -77,10 +77,10 @@ impl Doctor {
                     findings.push(redis(&addresses.redis_url).await);
                 }
                 Err(Failure::Usage(error)) => {
-                    findings.push(warn("postgres", "there is none yet", format!("{error:#}")))
+                    findings.push(warn("postgres", "no database", format!("{error:#}")))
                 }
                 Err(Failure::Other(error)) => {
-                    findings.push(red("postgres", format!("{error:#}"), "see its log in the folder"));
+                    findings.push(red("postgres", format!("{error:#}"), "read its log in the folder"));
                 }
             }
             findings.push(models(context).await);
@@ -113,18 +113,21 @@ fn show(findings: &[Finding], worst: Status) {
     for finding in todo {
         print(&format!("{}: {}", finding.id, finding.todo));
     }
-    tell(&format!("Houston {} here", if worst == Status::Red { "cannot work" } else { "can work" }));
+    print_stderr(&format!(
+        "Houston {} on this machine",
+        if worst == Status::Red { "cannot work" } else { "can work" }
+    ));
 }
 
-/// Settings that are wrong end every command before it begins.
+/// Always ok: invalid settings end every command before it begins.
 fn settings(context: &Context) -> Finding {
     let folders: Vec<String> =
         context.loaded.folders().iter().map(|folder| folder.display().to_string()).collect();
     ok(
         "settings",
         match folders.as_slice() {
-            [] => "those that come with Houston".to_owned(),
-            folders => format!("those that come with Houston, changed by {}", folders.join(" and ")),
+            [] => "the built-in ones".to_owned(),
+            folders => format!("the built-in ones, changed by {}", folders.join(" and ")),
         },
     )
 }
@@ -132,20 +135,22 @@ fn settings(context: &Context) -> Finding {
 fn running(context: &Context) -> Finding {
     let folder = context.folder.display();
     match (Servers::running_in(&context.folder), crate::chat::Demo::read(&context.folder)) {
-        (Some(pid), Some(demo)) => ok("dev", format!("process {pid} runs in {folder}, at {}", demo.url)),
-        (Some(pid), None) => ok("dev", format!("process {pid} runs in {folder}")),
-        (None, _) if Servers::exist_in(&context.folder) => {
-            ok("dev", format!("none runs; its data is in {folder}"))
+        (Some(pid), Some(demo)) => {
+            ok("dev", format!("running in {folder} as process {pid}, at {}", demo.url))
         }
-        (None, _) => ok("dev", format!("none has run in {folder}")),
+        (Some(pid), None) => ok("dev", format!("running in {folder} as process {pid}")),
+        (None, _) if Servers::exist_in(&context.folder) => {
+            ok("dev", format!("not running; its data is in {folder}"))
+        }
+        (None, _) => ok("dev", format!("no data in {folder}")),
     }
 }
 
 async fn postgres(context: &Context, addresses: &Addresses) -> Vec<Finding> {
-    let target = shown_target(&addresses.database_url);
-    if let Err(error) = connect::answers(&addresses.database_url).await {
+    let target = display_target(&addresses.database_url);
+    if let Err(error) = connect::probe(&addresses.database_url).await {
         let todo = "start it, or correct DATABASE_URL";
-        return vec![red("postgres", format!("{target} does not answer: {error}"), todo)];
+        return vec![red("postgres", format!("{target} is unreachable: {error}"), todo)];
     }
     let mut findings = vec![ok("postgres", format!("{target} answers"))];
     let store = match connect::open(&context.loaded.settings, &addresses.database_url) {
@@ -160,12 +165,12 @@ async fn postgres(context: &Context, addresses: &Addresses) -> Vec<Finding> {
             findings.push(red("schema", error.to_string(), "run `houston migrate` with the newest binary"))
         }
         Ok(()) => {
-            findings.push(ok("schema", "it is the one of this binary"));
+            findings.push(ok("schema", "up to date"));
             findings.push(match store.list_api_keys().await {
-                Err(error) => red("api_keys", error.to_string(), "see Postgres's log"),
+                Err(error) => red("api_keys", error.to_string(), "read the log of Postgres"),
                 Ok(keys) => match keys.iter().filter(|key| key.revoked_at.is_none()).count() {
-                    0 => warn("api_keys", "none is in use", "make one: houston key create"),
-                    count => ok("api_keys", format!("{count} in use")),
+                    0 => warn("api_keys", "there is no active key", "create one: houston key create"),
+                    count => ok("api_keys", format!("{count} active")),
                 },
             });
         }
@@ -176,53 +181,53 @@ async fn postgres(context: &Context, addresses: &Addresses) -> Vec<Finding> {
 
 async fn redis(url: &str) -> Finding {
     if url.is_empty() {
-        let todo = "set HOUSTON_REDIS_URL for `serve` and `work`; `houston dev` brings its own";
-        return warn("redis", "no address is known", todo);
+        let todo = "set HOUSTON_REDIS_URL for `serve` and `work`; `houston dev` starts its own";
+        return warn("redis", "no address is set", todo);
     }
     let redis = match Redis::open(url, DEFAULT_PREFIX, Arc::new(SystemClock)) {
         Ok(redis) => redis,
         Err(error) => return red("redis", error.to_string(), "correct HOUSTON_REDIS_URL"),
     };
     let address = redis.address();
-    let silent = |why: String| {
-        let todo = "start it, or correct HOUSTON_REDIS_URL; until then runs begin up to a second later";
-        red("redis", format!("{address} does not answer: {why}"), todo)
+    let unreachable = |why: String| {
+        let todo = "start it, or correct HOUSTON_REDIS_URL; without Redis runs begin up to a second later";
+        red("redis", format!("{address} is unreachable: {why}"), todo)
     };
-    match tokio::time::timeout(PATIENCE, redis.version()).await {
+    match tokio::time::timeout(TIMEOUT, redis.version()).await {
         Ok(Ok(version)) => ok("redis", format!("{address} answers, version {version}")),
-        Ok(Err(error)) => silent(error.to_string()),
-        Err(_) => silent(format!("nothing within {} s", PATIENCE.as_secs())),
+        Ok(Err(error)) => unreachable(error.to_string()),
+        Err(_) => unreachable(format!("no answer within {} s", TIMEOUT.as_secs())),
     }
 }
 
 async fn models(context: &Context) -> Finding {
     let todo =
-        "set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or start Ollama; `houston ask hello` tries it";
+        "set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or start Ollama; `houston ask hello` tests it";
     match models::build(&context.loaded).await {
         Err(error) => red("models", error.to_string(), todo),
         Ok(models) => {
-            let told = models.told.join("; ");
-            match told.as_str() {
-                told if told.starts_with("none:") => red("models", told, todo),
-                told if told.contains("SIMULATED") => warn("models", told, todo),
-                told => ok("models", told),
+            let summary = models.summary.join("; ");
+            match summary.as_str() {
+                summary if summary.starts_with("none:") => red("models", summary, todo),
+                summary if summary.contains("SIMULATED") => warn("models", summary, todo),
+                summary => ok("models", summary),
             }
         }
     }
 }
 
 fn disk(context: &Context) -> Finding {
-    // Of a folder that is not there yet, that of the folder it will be in.
+    // A folder that does not exist yet will be on the file system of the working directory.
     let folder = if context.folder.exists() { context.folder.as_path() } else { std::path::Path::new(".") };
     let Ok(found) = rustix::fs::statvfs(folder) else {
-        return warn("disk", "the free space cannot be read", "look at `df`");
+        return warn("disk", "the free disk space cannot be read", "check it with `df`");
     };
     let mib = found.f_bavail.saturating_mul(found.f_frsize) >> 20;
     let detail = format!("{mib} MiB free");
-    if mib < NO_SPACE_MIB {
-        red("disk", detail, "make room: nothing can be stored soon")
-    } else if mib < LITTLE_SPACE_MIB {
-        warn("disk", detail, "make room")
+    if mib < RED_FREE_MIB {
+        red("disk", detail, "free disk space: soon nothing can be stored")
+    } else if mib < WARN_FREE_MIB {
+        warn("disk", detail, "free disk space")
     } else {
         ok("disk", detail)
     }
@@ -230,11 +235,13 @@ fn disk(context: &Context) -> Finding {
 
 fn files() -> Finding {
     match getrlimit(Resource::Nofile).current {
-        Some(files) if files < FEW_FILES => {
-            warn("files", format!("{files} may be open at once"), format!("raise it: ulimit -n {FEW_FILES}"))
-        }
-        Some(files) => ok("files", format!("{files} may be open at once")),
-        None => ok("files", "any number may be open at once"),
+        Some(files) if files < WARN_OPEN_FILES => warn(
+            "files",
+            format!("at most {files} open files"),
+            format!("raise the limit: ulimit -n {WARN_OPEN_FILES}"),
+        ),
+        Some(files) => ok("files", format!("at most {files} open files")),
+        None => ok("files", "unlimited open files"),
     }
 }
 
@@ -245,10 +252,11 @@ fn address(context: &Context) -> Finding {
     match std::net::TcpListener::bind(address) {
         Ok(_) => ok("address", format!("{address} is free")),
         Err(_) if of_dev && Servers::running_in(&context.folder).is_some() => {
-            ok("address", format!("{address} is that of the `houston dev` of this folder"))
+            ok("address", format!("{address} is used by `houston dev` of this folder"))
         }
         Err(error) => {
-            let todo = "stop what listens there, or choose another: --address 127.0.0.1:8081";
+            let todo =
+                "stop the process that listens there, or choose another address: --address 127.0.0.1:8081";
             warn("address", format!("cannot listen on {address}: {error}"), todo)
         }
     }

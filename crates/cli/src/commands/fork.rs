@@ -1,4 +1,4 @@
-//! `houston fork`: a copy of a conversation that goes on of its own accord.
+//! `houston fork`: copies a conversation into a new agent.
 
 use std::process::ExitCode;
 
@@ -8,33 +8,33 @@ use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_store::Error;
 use houston_store::conversation::{Origin, Reading};
 
-use super::agentable::Which;
-use super::conversation::make;
+use super::agentable::AgentArg;
+use super::conversation::create;
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// Copy a conversation up to some point, into an agent of the same user that goes on from there.
+/// Copy a conversation up to an entry, into a new agent of the same user that continues from there.
 #[derive(Debug, Args)]
 pub(crate) struct Fork {
     #[command(flatten)]
-    which: Which,
-    /// The position of the last entry that is copied, as `houston history` shows it [default: all]
+    agent: AgentArg,
+    /// Position of the last entry to copy, as `houston history` prints it [default: all]
     #[arg(long)]
     position: Option<i64>,
-    /// Instead of the original's
+    /// Title of the copy [default: the original's]
     #[arg(long)]
     title: Option<String>,
-    /// Leave notes and learnings behind
+    /// Do not copy notes and learnings
     #[arg(long)]
     no_knowledge: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 impl Fork {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.which.with(context, async |found| {
+        self.agent.with(context, async |found| {
             let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
             let reading = Reading { until: self.position, knowledge: !self.no_knowledge, max_bytes };
             let original = &found.agentable;
@@ -48,10 +48,12 @@ impl Fork {
             }
             let (kind, user) = (found.agent_type()?, original.user);
             let origin = Origin { id: original.id, served_by: original.served_by };
-            let id = make(&found.store, found.tenant, user, kind, &conversation, Some(origin)).await?;
+            let id = create(&found.store, found.tenant, user, kind, &conversation, Some(origin)).await?;
             let entries = conversation.history.len();
             if self.json {
-                print_json(&serde_json::json!({"id": id, "forked_from": found.shown(), "entries": entries}));
+                print_json(
+                    &serde_json::json!({"id": id, "forked_from": found.public_id(), "entries": entries}),
+                );
             } else {
                 print(&id);
             }

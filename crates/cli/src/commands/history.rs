@@ -1,38 +1,38 @@
-//! `houston history`: what an agent's model has seen, entry by entry.
+//! `houston history`: prints the history of an agent, entry by entry.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use houston_domain::history::{Block, Entry, Role, complete};
-use houston_store::history::PlacedEntry;
+use houston_store::history::StoredEntry;
 use serde_json::json;
 
-use super::agentable::{Which, one_line, table};
+use super::agentable::{AgentArg, one_line, table};
 use super::{Context, Failure};
-use crate::output::{print, print_json, tell};
+use crate::output::{print, print_json, print_stderr};
 
-/// As many turns in a row with the same tool are told of.
+/// Calls of one tool in a row that are reported.
 const SAME_TOOL: usize = 3;
 
-/// What an agent's model has seen, entry by entry.
+/// Show the history of an agent (what its model reads), entry by entry.
 #[derive(Debug, Args)]
 pub(crate) struct History {
     #[command(flatten)]
-    which: Which,
-    /// Only what comes after this position [default: the open session]
+    agent: AgentArg,
+    /// Only entries after this position [default: those of the open session]
     #[arg(long, value_name = "POSITION")]
     after: Option<i64>,
-    /// Entries at most
+    /// Maximum number of entries
     #[arg(long, default_value_t = 200)]
     limit: u16,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 impl History {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.which.with(context, async |found| {
+        self.agent.with(context, async |found| {
             let (tenant, id) = (found.tenant, found.agentable.id);
             let session = found.store.state(tenant, id).await?.session;
             let after = self.after.unwrap_or(session.closed_entries);
@@ -47,22 +47,22 @@ impl History {
             table(&["POSITION", "ROLE", "COMMITTED", "CONTENT"], &rows).iter().for_each(|line| print(line));
             if more {
                 let last = entries.last().map_or(after, |placed| placed.position);
-                tell(&format!("there are more: --after {last}"));
+                print_stderr(&format!("more entries exist: use --after {last}"));
             }
-            tell(&format!(
+            print_stderr(&format!(
                 "{} entries in the open session, {} in closed ones",
                 session.entries, session.closed_entries
             ));
             let alone: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
-            oddities(&alone).iter().for_each(|line| tell(line));
+            oddities(&alone).iter().for_each(|line| print_stderr(line));
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-fn as_json(entries: &[PlacedEntry], closed_entries: i64, more: bool) -> serde_json::Value {
+fn as_json(entries: &[StoredEntry], closed_entries: i64, more: bool) -> serde_json::Value {
     let data = entries.iter().map(|placed| {
-        let PlacedEntry { position, run, entry, created_at, .. } = placed;
+        let StoredEntry { position, run, entry, created_at, .. } = placed;
         json!({
             "position": position, "run_id": run, "role": entry.role, "content": entry.content,
             "created_at": created_at,
@@ -72,7 +72,7 @@ fn as_json(entries: &[PlacedEntry], closed_entries: i64, more: bool) -> serde_js
     json!({"data": data, "closed_entries": closed_entries, "has_more": more})
 }
 
-fn row(placed: &PlacedEntry) -> [String; 4] {
+fn row(placed: &StoredEntry) -> [String; 4] {
     let blocks: Vec<String> = placed.entry.content.iter().map(block).collect();
     [
         placed.position.to_string(),
@@ -93,16 +93,17 @@ fn block(block: &Block) -> String {
             format!("tool_result{failed} {} ({tool_use_id})", one_line(content, 60))
         }
         Block::Thinking { text, .. } => format!("thinking {}", one_line(text, 60)),
-        Block::Opaque { .. } => "a block of the provider's".to_owned(),
+        Block::Opaque { .. } => "provider-specific block".to_owned(),
     }
 }
 
-/// What is worth a look.
+/// Lines about what deserves attention: open calls, loops, failures.
 fn oddities(entries: &[Entry]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     if complete(entries) < entries.len() {
-        told.push(
-            "its last turn has a tool call without a result: a run is at it, or was cut off".to_owned(),
+        lines.push(
+            "the last turn has a tool call without a result: a run is working on it, or was cut off"
+                .to_owned(),
         );
     }
     let mut streak: (&str, usize) = ("", 0);
@@ -114,21 +115,21 @@ fn oddities(entries: &[Entry]) -> Vec<String> {
                     streak = if streak.0 == name { (name, streak.1 + 1) } else { (name, 1) };
                     longest = if streak.1 > longest.1 { streak } else { longest };
                 }
-                // Whoever is spoken to in between does not go in circles: every answer may be a call of one tool.
+                // A user message in between ends the streak: every answer may be a call of the same tool.
                 Block::Text { .. } if entry.role == Role::User => streak = ("", 0),
                 _ => {}
             }
         }
     }
     if longest.1 >= SAME_TOOL {
-        told.push(format!("{} was called {} times in a row: read its results", longest.0, longest.1));
+        lines.push(format!("{} was called {} times in a row: check its results", longest.0, longest.1));
     }
     let results = entries.iter().flat_map(|entry| &entry.content);
     let failed = results.filter(|block| matches!(block, Block::ToolResult { is_error: true, .. })).count();
     if failed > 0 {
-        told.push(format!("{failed} tool calls failed"));
+        lines.push(format!("{failed} tool calls failed"));
     }
-    told
+    lines
 }
 
 #[cfg(test)]
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loops_failures_and_open_calls_are_told() {
+    fn loops_failures_and_open_calls_are_reported() {
         let call = |id: &str| {
             let (id, name) = (id.to_owned(), "fetch".to_owned());
             Entry::assistant(vec![Block::ToolUse { id, name, input: json!({}), raw: None }])
@@ -156,11 +157,11 @@ mod tests {
         }
         assert_eq!(
             oddities(&entries),
-            ["fetch was called 3 times in a row: read its results", "3 tool calls failed"]
+            ["fetch was called 3 times in a row: check its results", "3 tool calls failed"]
         );
         entries.pop();
         assert!(oddities(&entries)[0].contains("without a result"));
         let answers = ["a", "b", "c"].map(|id| [Entry::user(vec![Block::text("and?")]), call(id), done(id)]);
-        assert!(oddities(answers.as_flattened()).is_empty(), "one answer a message is no loop");
+        assert!(oddities(answers.as_flattened()).is_empty(), "one answer per message is no loop");
     }
 }

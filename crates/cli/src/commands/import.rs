@@ -1,4 +1,4 @@
-//! `houston import`: an agent made of a document.
+//! `houston import`: creates an agent from an exported conversation.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use houston_domain::conversation::Conversation;
 use houston_domain::id::UserId;
 
 use super::agentable::{Database, agent_type};
-use super::conversation::make;
+use super::conversation::create;
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// Make an agent of a conversation that was exported. A document that cannot be gone on with is refused, with the entry
-/// and the reason, and nothing is made.
+/// Create an agent from an exported conversation. An invalid document is refused with the position and the reason, and
+/// nothing is created.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The document; `-`: stdin
+    /// The exported file; `-` reads stdin
     file: PathBuf,
-    /// Whose it will be, `user_…`
+    /// User of the new agent, `user_…`
     #[arg(long)]
     user: String,
-    /// Instead of the document's own
+    /// Title of the new agent [default: that of the document]
     #[arg(long)]
     title: Option<String>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -50,15 +50,15 @@ impl Import {
         let unknown = conversation.tools.iter().flatten().find(|name| !kind.tools.contains(name));
         if let Some(name) = unknown {
             let (kind, allowed) = (&kind.kind, kind.tools.join(", "));
-            let told = format!("/tools: a {kind} cannot have `{name}`; it may have: {allowed}");
-            return Err(Failure::Usage(anyhow!("{shown}: {told}")));
+            let reason = format!("/tools: a {kind} cannot use `{name}`; allowed are: {allowed}");
+            return Err(Failure::Usage(anyhow!("{shown}: {reason}")));
         }
         self.database.with(context, async |_, store| {
             let tenant = store.tenant_of(user).await.map_err(|error| match error {
                 houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),
                 error => error.into(),
             })?;
-            let id = make(&store, tenant, user, &kind, &conversation, None).await?;
+            let id = create(&store, tenant, user, &kind, &conversation, None).await?;
             if self.json {
                 print_json(&serde_json::json!({"id": id}));
             } else {
@@ -69,7 +69,7 @@ impl Import {
     }
 }
 
-/// Reads a document; what is wrong with its shape is told with its place.
+/// Reads a document. Errors of its shape have a JSON pointer.
 fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| anyhow!("{shown} cannot be read: {error}");
@@ -83,15 +83,15 @@ fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
     source.take(most.saturating_add(1)).read_to_string(&mut text).map_err(unreadable)?;
     anyhow::ensure!(
         text.len() <= max_bytes,
-        "{shown} has more than the {max_bytes} bytes that server.conversation.max_bytes allows"
+        "{shown} is longer than the {max_bytes} bytes that server.conversation.max_bytes allows"
     );
     houston_api::parse(text.as_bytes()).map_err(|error| match error {
         ApiError::InvalidRequest { errors } => {
-            let told = errors.iter().map(|fault| match &fault.pointer {
+            let reasons = errors.iter().map(|fault| match &fault.pointer {
                 Some(pointer) if !pointer.is_empty() => format!("{pointer}: {}", fault.detail),
                 _ => fault.detail.clone(),
             });
-            anyhow!("{shown}: {}", told.collect::<Vec<_>>().join("; "))
+            anyhow!("{shown}: {}", reasons.collect::<Vec<_>>().join("; "))
         }
         ApiError::InvalidJson { line, column, reason } => {
             anyhow!("{shown} is not valid JSON: {reason}, at line {line}, column {column}")

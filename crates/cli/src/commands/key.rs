@@ -1,4 +1,4 @@
-//! `houston key`: API keys.
+//! `houston key`: manages API keys.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use houston_store::{Error, Store};
 use super::agentable::{one_line, table};
 use super::{Context, Failure, runtime};
 use crate::connect;
-use crate::output::{print, print_json, tell};
+use crate::output::{print, print_json, print_stderr};
 
-/// Make, list and revoke API keys.
+/// Create, list and revoke API keys.
 #[derive(Debug, Args)]
 pub(crate) struct Key {
-    /// Has no effect: the database is found without it
+    /// Has no effect
     #[arg(long, global = true, hide = true)]
     embedded: bool,
     #[command(subcommand)]
@@ -27,42 +27,42 @@ pub(crate) struct Key {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a key; it is shown once
+    /// Create a key and print it; it cannot be printed again
     Create {
-        /// Whose data it opens; made when there is no such tenant
+        /// Tenant whose data the key gives access to; created if it does not exist
         #[arg(long, default_value = "default")]
         tenant: String,
-        /// What it is for
+        /// Name of the key
         #[arg(long, default_value = "key")]
         name: String,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     /// List the keys (never their secrets)
     List {
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Make a key useless; running servers notice within seconds
+    /// Revoke a key; running servers reject it within seconds
     Revoke {
-        /// `key_…`, as `list` shows it
+        /// Id of the key, `key_…`, as `list` prints it
         id: String,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
 }
 
-/// A fresh key: 256 random bits in hex.
+/// A new key: `hou_` and 256 random bits in hex.
 pub(crate) fn secret(ids: &Ids) -> String {
     let mut random = [0; 32];
     ids.fill(&mut random);
     random.iter().fold("hou_".to_owned(), |key, byte| key + &format!("{byte:02x}"))
 }
 
-/// Makes a key for the tenant of this name.
+/// Creates a key for the tenant of this name; returns the ids of the tenant and the key, and the key.
 pub(crate) async fn create(
     store: &Store,
     ids: &Ids,
@@ -89,7 +89,7 @@ impl Key {
                     if json {
                         print_json(&serde_json::json!({"id": id, "tenant": tenant, "key": key}));
                     } else {
-                        tell(&format!("{id} for tenant `{tenant}`; the key is shown this once:"));
+                        print_stderr(&format!("{id} for tenant `{tenant}`; the key is printed only now:"));
                         print(&key);
                     }
                 }
@@ -97,13 +97,13 @@ impl Key {
                 Action::Revoke { id, json } => {
                     let id: ApiKeyId = id.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
                     store.revoke_api_key(id).await.map_err(|error| match error {
-                        Error::NotFound { .. } => Failure::Other(anyhow!("there is no {id} that is in use")),
+                        Error::NotFound { .. } => Failure::Other(anyhow!("there is no active key {id}")),
                         error => error.into(),
                     })?;
                     if json {
                         print_json(&serde_json::json!({"id": id, "status": "revoked"}));
                     } else {
-                        print(&format!("{id} is revoked"));
+                        print(&format!("{id} revoked"));
                     }
                 }
             }
@@ -116,13 +116,13 @@ impl Key {
 fn list(keys: &[ApiKey], json: bool) {
     let status = |key: &ApiKey| if key.revoked_at.is_some() { "revoked" } else { "active" };
     if json {
-        let shown = keys.iter().map(|key| {
+        let data = keys.iter().map(|key| {
             serde_json::json!({
                 "id": key.id, "prefix": key.prefix, "status": status(key), "created_at": key.created_at,
                 "revoked_at": key.revoked_at, "tenant": key.tenant, "name": key.name,
             })
         });
-        return print_json(&serde_json::json!({"data": shown.collect::<Vec<_>>()}));
+        return print_json(&serde_json::json!({"data": data.collect::<Vec<_>>()}));
     }
     let row = |key: &ApiKey| {
         let created = key.created_at.format("%Y-%m-%d %H:%M").to_string();

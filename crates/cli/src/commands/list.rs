@@ -1,4 +1,4 @@
-//! `houston list`: what there is, with the ids that other commands ask for.
+//! `houston list`: lists agents, users, runs and teams with the ids that other commands take.
 
 use std::process::ExitCode;
 
@@ -13,34 +13,34 @@ use serde_json::{Value, json};
 use super::agentable::{Database, one_line, table};
 use super::{Context, Failure};
 use crate::config::{Loaded, nearest};
-use crate::output::{print, print_json, tell};
+use crate::output::{print, print_json, print_stderr};
 
-/// What can be listed beside the kinds of agents.
+/// What can be listed beside kinds of agents.
 const NOUNS: [&str; 4] = ["users", "runs", "agents", "teams"];
 
-/// List what there is, newest first: agents at work (goals, tasks, …), users, runs, agents, teams.
+/// List goals and other kinds, users, runs, agents or teams, newest first, with their ids.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// What: `goals`, `tasks`, `user_agents` or of another kind; `users`, `runs`, `agents` or `teams`
+    /// What to list: `goals`, `tasks`, `user_agents` or another kind; `users`, `runs`, `agents` or `teams`
     /// [default: all kinds]
     what: Option<String>,
-    /// Only of this user, `user_…`
+    /// Only those of this user, `user_…`
     #[arg(long)]
     user: Option<String>,
-    /// Only of this tenant, by its name
+    /// Only those of this tenant, by its name
     #[arg(long)]
     tenant: Option<String>,
-    /// Rows at most
+    /// Maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     database: Database,
 }
 
-/// What was asked for.
+/// What is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
     Users,
@@ -51,7 +51,7 @@ enum What {
 }
 
 impl What {
-    /// `goals` or `goal` → all of that kind.
+    /// Parses the argument: singular or plural, e.g. `goals` or `goal`.
     fn read(given: Option<&str>, loaded: &Loaded) -> anyhow::Result<Self> {
         let kinds = || loaded.kinds.keys();
         let Some(given) = given else { return Ok(Self::Agentables(kinds().cloned().collect())) };
@@ -70,7 +70,7 @@ impl What {
                     let like = nearest(given, &words).map(|word| format!("; did you mean `{word}`?"));
                     let shown: String = given.chars().take(80).collect();
                     anyhow::bail!(
-                        "there are no `{shown}` to list; there are: {}{}",
+                        "`{shown}` cannot be listed; allowed are: {}{}",
                         known.join(", "),
                         like.unwrap_or_default()
                     );
@@ -99,7 +99,7 @@ impl What {
         }
     }
 
-    /// What it belongs to, as shown.
+    /// The id of its owner: of a run its agentable, else a user.
     fn of(&self, row: &Listed) -> Option<String> {
         let of = row.of?;
         Some(match self {
@@ -108,7 +108,7 @@ impl What {
         })
     }
 
-    /// The heads of the columns: the id, the status, what it belongs to, the name. An empty one is left out.
+    /// The headings: id, status, owner or kind, tenant, time, name. A column with an empty heading is left out.
     fn heads(&self) -> [&'static str; 6] {
         match self {
             Self::Users => ["ID", "EXTERNAL ID", "", "TENANT", "CREATED", "NAME"],
@@ -168,9 +168,9 @@ impl List {
             }
             show(&what, &rows);
             if rows.is_empty() {
-                tell("there is nothing yet");
+                print_stderr("nothing found");
             } else if more {
-                tell(&format!("there are more: --limit {}", u32::from(self.limit) * 2));
+                print_stderr(&format!("more rows exist: use --limit {}", u32::from(self.limit) * 2));
             }
             Ok(ExitCode::SUCCESS)
         })
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_listed_goes_by_any_kind() {
+    fn list_takes_any_kind_and_suggests_similar_names() {
         let tools: Vec<String> =
             houston_tools::builtin::all().iter().map(|tool| tool.definition().name.clone()).collect();
         let loaded = crate::config::load(None, &tools).unwrap();
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(read("user_agents").unwrap(), What::Agentables(vec!["user_agent".to_owned()]));
         assert_eq!(read("goal").unwrap(), What::Agentables(vec!["goal".to_owned()]));
         assert!(matches!(What::read(None, &loaded).unwrap(), What::Agentables(kinds) if kinds.len() == 3));
-        let told = read("gaols").unwrap_err().to_string();
-        assert!(told.contains("did you mean `goals`?") && told.contains("teams"), "{told}");
+        let error = read("gaols").unwrap_err().to_string();
+        assert!(error.contains("did you mean `goals`?") && error.contains("teams"), "{error}");
     }
 }

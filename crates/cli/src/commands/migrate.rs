@@ -1,4 +1,4 @@
-//! `houston migrate`.
+//! `houston migrate`: migrates the database schema.
 
 use std::process::ExitCode;
 
@@ -9,13 +9,13 @@ use crate::connect;
 use crate::models::environment;
 use crate::output::{print, print_json};
 
-/// Bring the database schema up to this binary.
+/// Migrate the database schema to the version of this binary.
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
-    /// Where DATABASE_URL is not set, use a Postgres of Houston's own: the one in the folder, made if there is none
+    /// If DATABASE_URL is not set, use the embedded Postgres of the folder, and create it if it does not exist
     #[arg(long)]
     embedded: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands of `houston`, one file each.
 
 mod agentable;
 mod ask;
@@ -34,19 +34,19 @@ use houston_tools::Registry;
 use crate::config::Loaded;
 use crate::telemetry::Verbosity;
 
-/// What a command works with.
+/// What every command gets.
 pub(crate) struct Context {
     pub(crate) loaded: Loaded,
     pub(crate) registry: Registry,
     pub(crate) folder: PathBuf,
 }
 
-/// Why a command did not work, which decides the exit code.
+/// The error of a command; the variant decides the exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Wrong usage or settings: 2.
+    /// Wrong usage or settings: exit code 2.
     Usage(anyhow::Error),
-    /// Anything else: 1.
+    /// Any other error: exit code 1.
     Other(anyhow::Error),
 }
 
@@ -62,8 +62,8 @@ impl From<houston_store::Error> for Failure {
     }
 }
 
-impl From<houston_api::Unexplained> for Failure {
-    fn from(error: houston_api::Unexplained) -> Self {
+impl From<houston_api::ExplainError> for Failure {
+    fn from(error: houston_api::ExplainError) -> Self {
         Self::Other(error.into())
     }
 }
@@ -74,52 +74,52 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// What `houston` can do, in the order in which somebody comes to need it.
+/// The commands, in the order in which a new user needs them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything on this machine: API, worker, and, unless their URLs are set, Postgres and Redis
+    /// Run everything on this machine: API, worker, and, where no URLs are set, Postgres and Redis
     Dev(dev::Dev),
     /// Talk with an agent in the terminal
     Chat(chat::Chat),
-    /// Ask a model one thing: whether its key works, how it answers, what that costs
+    /// Ask a model one question: checks its key, shows its answer and what it cost
     Ask(ask::Ask),
-    /// Check what Houston needs here, and say what to do
+    /// Check what Houston needs on this machine, and say what to do
     Doctor(doctor::Doctor),
     /// List goals, users, runs, agents, …, with their ids
     List(list::List),
-    /// How an agent stands: its lock, its run, its last error, and what that means
+    /// Show the state of an agent: its lock, its run, its last error, and a diagnosis
     State(state::State),
-    /// What an agent's model has seen, entry by entry
+    /// Show the history of an agent, entry by entry
     History(history::History),
-    /// What an agent may call, and why not the rest
+    /// List the tools, whether an agent may call each, and why
     Tools(tools::Tools),
-    /// The exact prompt of an agent
+    /// Print the exact prompt of an agent
     Prompt(prompt::Prompt),
-    /// A conversation in numbers
+    /// Show statistics of a conversation
     Stats(stats::Stats),
-    /// Stop what an agent is doing, or one run
+    /// Cancel the open run of an agent and of its tasks, or one run
     Cancel(cancel::Cancel),
-    /// Let an agent begin anew: its model forgets the conversation
+    /// Reset a conversation: the model forgets it, the thread stays
     Reset(reset::Reset),
-    /// Copy a conversation up to some point
+    /// Copy a conversation up to an entry, into a new agent
     Fork(fork::Fork),
-    /// Write a conversation down, for `import`
+    /// Export a conversation as JSON, for `import`
     Export(export::Export),
-    /// Make an agent of a conversation that was exported
+    /// Create an agent from an exported conversation
     Import(import::Import),
     /// Serve the API (needs DATABASE_URL and HOUSTON_REDIS_URL)
     Serve(serve::Serve),
     /// Drive runs (needs DATABASE_URL and HOUSTON_REDIS_URL); start as many as you like
     Work(work::Work),
-    /// Bring the database schema up to this binary
+    /// Migrate the database schema to the version of this binary
     Migrate(migrate::Migrate),
-    /// Look at the installation's health once and mend what can be mended; exits 1 when something is red
+    /// Check the installation's health once and repair what can be repaired; exits 1 when a check is red
     Monitor(monitor::Monitor),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     Key(key::Key),
-    /// Show the settings and where each comes from
+    /// Show the settings and their origins
     Config(config::Config),
-    /// Print a script with which a shell completes commands
+    /// Print the completion script of a shell
     Completions(completions::Completions),
 }
 
@@ -151,7 +151,7 @@ impl Command {
         }
     }
 
-    /// How much it logs when HOUSTON_LOG does not say.
+    /// The verbosity of the log when HOUSTON_LOG is not set.
     pub(crate) fn verbosity(&self, verbose: bool) -> Verbosity {
         match self {
             _ if verbose => Verbosity::Verbose,
@@ -163,7 +163,7 @@ impl Command {
     }
 }
 
-/// A runtime for the whole process, which may open as many files as it is allowed to.
+/// Raises the limit on open files and builds the Tokio runtime of the process.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     crate::file_limit::raise();
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)

@@ -1,4 +1,4 @@
-//! `houston monitor`: every check of the health monitor once, from outside the workers.
+//! `houston monitor`: runs every check of the health monitor once, outside of the workers.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::config::{Kind, Loaded};
 use crate::connect;
-use crate::output::{print, print_json, tell};
+use crate::output::{print, print_json, print_stderr};
 
-/// Passes of `--now` at most, and the pause between two.
+/// The most passes of `--now`, and the pause between two.
 const PASSES: u32 = 5;
 const BETWEEN_PASSES: Duration = Duration::from_secs(1);
 
-/// Look at the installation's health once, now, and mend what can be mended.
+/// Check the installation's health once and repair what can be repaired.
 ///
-/// Exits 0 when every check is ok or warn, 1 when one is red, 2 when it could not look.
+/// Exits 0 when every check is ok or warn, 1 when one is red, 2 when the checks could not run.
 #[derive(Debug, Args)]
 pub(crate) struct Monitor {
-    /// Go on until nothing is left to mend: look again each second while a look changes anything, five times at most
+    /// Repeat the checks each second until nothing changes any more, at most five times
     #[arg(long)]
     now: bool,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Has no effect: the database is found without it
+    /// Has no effect
     #[arg(long, hide = true)]
     embedded: bool,
 }
@@ -49,36 +49,38 @@ impl Monitor {
         let addresses = connect::database_and_redis(settings, &context.folder)?;
         runtime()?.block_on(async {
             let store = connect::open(settings, &addresses.database_url)?;
-            // A monitor that waits tells nothing: it says at once that it cannot look.
-            connect::answers(&addresses.database_url).await.map_err(|error| {
-                let target = houston_store::pool::shown_target(&addresses.database_url);
-                Failure::Usage(anyhow!("postgres at {target} does not answer: {error}"))
+            // No waiting for Postgres: that it is unreachable is what a monitor must report.
+            connect::probe(&addresses.database_url).await.map_err(|error| {
+                let target = houston_store::pool::display_target(&addresses.database_url);
+                Failure::Usage(anyhow!("postgres at {target} is unreachable: {error}"))
             })?;
             let redis_url = Some(addresses.redis_url.as_str()).filter(|url| !url.is_empty());
             let redis_url = redis_url.or(settings.redis_url.as_deref()).filter(|url| !url.is_empty());
             let started = tokio::time::Instant::now();
             let passes = if self.now { PASSES } else { 1 };
-            let Looked { checks, earlier } = look(&context.loaded, store, redis_url, passes).await?;
+            let MonitorResult { checks, earlier } = check(&context.loaded, store, redis_url, passes).await?;
             if self.json {
                 print_json(&json(&checks, &earlier));
             } else {
                 show(&checks);
-                earlier.iter().for_each(|found| tell(&format!("before: {}: {}", found.id, found.detail)));
+                earlier
+                    .iter()
+                    .for_each(|found| print_stderr(&format!("earlier: {}: {}", found.id, found.detail)));
                 let took = started.elapsed().as_millis();
-                tell(&format!("health: {}, in {took} ms", worst(&checks).as_str()));
+                print_stderr(&format!("health: {}, checked in {took} ms", worst(&checks).as_str()));
             }
             Ok(if worst(&checks) == HealthStatus::Red { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         })
     }
 }
 
-/// Makes the checks, and waits until what was rung is on its way.
-async fn look(
+/// Runs the checks, and waits until their hints are sent.
+async fn check(
     loaded: &Loaded,
     store: Store,
     redis_url: Option<&str>,
     passes: u32,
-) -> Result<Looked, Failure> {
+) -> Result<MonitorResult, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let redis = redis_url
         .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
@@ -99,38 +101,38 @@ async fn look(
         config: loaded.settings.health_monitor,
         store,
     };
-    let looked = settle(&monitor, passes).await;
+    let result = run_passes(&monitor, passes).await;
     gone.cancel();
     tracker.close();
     let _ = tokio::time::timeout(Duration::from_secs(3), tracker.wait()).await;
-    match looked {
-        Ok(looked) => Ok(looked),
-        // Nothing can be kept in a schema that lacks the table; what is wrong is known all the same.
+    match result {
+        Ok(result) => Ok(result),
+        // The results cannot be stored in an outdated schema: report the schema.
         Err(error) => match monitor.store.check_schema().await {
             Err(schema) => Err(Failure::Other(schema.into())),
-            Ok(()) => Err(Failure::Usage(anyhow!("the results could not be kept: {error}"))),
+            Ok(()) => Err(Failure::Usage(anyhow!("the results could not be stored: {error}"))),
         },
     }
 }
 
-/// What was found at last, and what earlier looks had found and done about it.
-struct Looked {
+/// The results of the last pass, and those of earlier passes that differ.
+struct MonitorResult {
     checks: Vec<Check>,
     earlier: Vec<Check>,
 }
 
-/// Looks until two looks in a row find the same, `passes` times at most: what one frees, workers take up, and the next
-/// tells how that stands.
-async fn settle(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<Looked> {
-    let mut checks = monitor.look().await?;
+/// Repeats the checks until two passes agree, at most `passes` times: workers pick up what one pass repaired, and the next
+/// pass sees the result.
+async fn run_passes(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<MonitorResult> {
+    let mut checks = monitor.run_checks().await?;
     let mut earlier = Vec::new();
     for _ in 1..passes {
         tokio::time::sleep(BETWEEN_PASSES).await;
-        let next = monitor.look().await?;
-        let told = |checks: &[Check]| -> Vec<String> {
+        let next = monitor.run_checks().await?;
+        let summary = |checks: &[Check]| -> Vec<String> {
             checks.iter().map(|check| format!("{} {}", check.status.as_str(), check.id)).collect()
         };
-        let settled = told(&checks) == told(&next);
+        let settled = summary(&checks) == summary(&next);
         earlier.extend(std::mem::replace(&mut checks, next));
         if settled {
             break;
@@ -142,19 +144,19 @@ async fn settle(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<L
             .any(|last| (&last.id, last.status, &last.detail) == (&found.id, found.status, &found.detail))
     };
     earlier.retain(|found| !is_last(found));
-    Ok(Looked { checks, earlier })
+    Ok(MonitorResult { checks, earlier })
 }
 
-fn shown(time: DateTime<Utc>) -> String {
+fn rfc3339(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// As `GET /v1/health` says it, and what was found: whoever runs this operates the installation.
+/// Like the body of `GET /v1/health`, with the details, which only operators may see.
 fn json(checks: &[Check], earlier: &[Check]) -> Value {
     let list = |checks: &[Check]| -> Vec<Value> {
         let one = |check: &Check| {
             serde_json::json!({
-                "id": check.id, "status": check.status, "detail": check.detail, "since": shown(check.since),
+                "id": check.id, "status": check.status, "detail": check.detail, "since": rfc3339(check.since),
             })
         };
         checks.iter().map(one).collect()
@@ -162,12 +164,12 @@ fn json(checks: &[Check], earlier: &[Check]) -> Value {
     serde_json::json!({"status": worst(checks), "checks": list(checks), "earlier": list(earlier)})
 }
 
-/// For people: the worst last, next to the prompt.
+/// Prints a table with the worst check last, next to the prompt.
 fn show(checks: &[Check]) {
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| check.status);
     let row = |check: &&Check| {
-        [check.status.as_str().to_owned(), check.id.clone(), shown(check.since), check.detail.clone()]
+        [check.status.as_str().to_owned(), check.id.clone(), rfc3339(check.since), check.detail.clone()]
     };
     let rows: Vec<[String; 4]> = sorted.iter().map(row).collect();
     table(&["STATUS", "CHECK", "SINCE", "DETAIL"], &rows).iter().for_each(|line| print(line));

@@ -1,4 +1,4 @@
-//! `houston serve`: the API alone.
+//! `houston serve`: serves the API, without a worker.
 
 use std::process::ExitCode;
 
@@ -7,18 +7,18 @@ use clap::Args;
 
 use super::{Context, Failure, runtime};
 use crate::explain::Explainer;
-use crate::output::tell;
+use crate::output::print_stderr;
 use crate::system::System;
 use crate::{connect, lifecycle};
 
 /// Serve the API.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen, `address:port` (also HOUSTON_SERVER__ADDRESS)
+    /// Address to listen on, `address:port` (also HOUSTON_SERVER__ADDRESS)
     #[arg(long)]
     address: Option<String>,
-    /// Where DATABASE_URL or HOUSTON_REDIS_URL is not set, use servers of Houston's own: those in the folder, made if
-    /// there are none
+    /// If DATABASE_URL or HOUSTON_REDIS_URL is not set, use the embedded servers of the folder, and create them if they do
+    /// not exist
     #[arg(long)]
     embedded: bool,
 }
@@ -35,13 +35,13 @@ impl Serve {
             connect::prepare_schema(&store, settings, addresses.embedded.is_some()).await?;
             if store.list_api_keys().await?.iter().all(|key| key.revoked_at.is_some()) {
                 return Err(Failure::Other(anyhow!(
-                    "there is no API key: make one with `houston key create`"
+                    "there is no API key: create one with `houston key create`"
                 )));
             }
             let explainer = Explainer::new(store.clone(), context.loaded.clone(), context.registry);
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let listener = connect::listen(&system.loaded.settings.server.address).await?;
-            tell(&format!("serving on http://{}", listener.local_addr()?));
+            print_stderr(&format!("serving on http://{}", listener.local_addr()?));
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
             system.serve(listener, explainer.explain()).await;

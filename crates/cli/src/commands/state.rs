@@ -1,37 +1,37 @@
-//! `houston state`: how an agent stands, and what that means.
+//! `houston state`: the state of an agent, and a diagnosis.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use houston_domain::runtime_state::RuntimeState;
 
-use super::agentable::Which;
+use super::agentable::AgentArg;
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// How an agent stands: its lock, its run, its last error, and what that means.
+/// Show the state of an agent: its lock, its run, its last error, and a diagnosis.
 #[derive(Debug, Args)]
 pub(crate) struct State {
     #[command(flatten)]
-    which: Which,
-    /// One JSON object
+    agent: AgentArg,
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 impl State {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.which.with(context, async |found| {
+        self.agent.with(context, async |found| {
             let state = found.store.state(found.tenant, found.agentable.id).await?;
-            let shown = state.shown(&found.agentable.kind, found.agentable.id, found.status());
+            let view = state.view(&found.agentable.kind, found.agentable.id, found.status());
             if self.json {
-                print_json(&serde_json::json!(shown));
+                print_json(&serde_json::json!(view));
                 return Ok(ExitCode::SUCCESS);
             }
-            let status = shown.status.clone().unwrap_or_else(|| "none".to_owned());
-            print(&format!("{}  {}", shown.id, found.agentable.title));
-            for told in &shown.diagnosis {
-                print(&format!("  {told}"));
+            let status = view.status.clone().unwrap_or_else(|| "none".to_owned());
+            print(&format!("{}  {}", view.id, found.agentable.title));
+            for line in &view.diagnosis {
+                print(&format!("  {line}"));
             }
             print("");
             for (name, value, meaning) in lines(&state, &status) {
@@ -40,7 +40,7 @@ impl State {
                     meaning => print(&format!("{name:<16}  {value:<24}  ({meaning})")),
                 }
             }
-            if let Some(origin) = &shown.forked_from {
+            if let Some(origin) = &view.forked_from {
                 print(&format!("{:<16}  {origin}", "forked from"));
             }
             Ok(ExitCode::SUCCESS)
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-/// Name, value and, of words that are Houston's own, what they mean.
+/// Name, value, and for Houston's own terms an explanation.
 fn lines(state: &RuntimeState, status: &str) -> Vec<(&'static str, String, &'static str)> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let none = || "none".to_owned();
@@ -66,25 +66,24 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<(&'static str, String, &'sta
         error.map_or_else(none, |error| format!("{} in {}: {}", error.code, error.run, error.message));
     let next = state.next_attempt_at.map_or_else(none, |next| next.to_rfc3339());
     let session = state.session;
-    let last_event = state
-        .last_event_at
-        .map_or_else(none, |at| format!("{} at {}", state.last_seq, at.to_rfc3339()));
+    let last_event =
+        state.last_event_at.map_or_else(none, |at| format!("{} at {}", state.last_seq, at.to_rfc3339()));
     vec![
         ("status", status.to_owned(), ""),
         ("run", run, ""),
-        ("run open", yes(state.run.is_some_and(|run| run.open)), "whether an answer is still to come"),
-        ("lock held by", holder, "the worker that drives it; a dead one loses it to another"),
-        ("epoch", state.epoch.to_string(), "how often a worker has taken that lock"),
-        ("wake", yes(state.wake), "whether a worker is to look at it"),
+        ("run open", yes(state.run.is_some_and(|run| run.open)), "whether an answer is expected"),
+        ("lock held by", holder, "the worker that drives the run; a dead one loses the lock to another"),
+        ("epoch", state.epoch.to_string(), "how often the lock was claimed"),
+        ("wake", yes(state.wake), "whether the agentable has a reason to run"),
         ("unread messages", state.unread.to_string(), ""),
         ("failed attempts", state.failed_attempts.to_string(), "of the open run"),
         ("next attempt", next, ""),
-        ("deaths", state.deaths.to_string(), "workers that died with the run since its last step"),
+        ("deaths", state.deaths.to_string(), "workers that died during the run since its last step"),
         ("last error", error, ""),
         (
             "session",
             format!("{} entries, {} in closed ones", session.entries, session.closed_entries),
-            "what a model is sent of the history",
+            "a model is sent the entries of the open session",
         ),
         ("last event", last_event, "its position in the stream"),
         ("workers alive", yes(state.workers_alive), ""),

@@ -1,33 +1,33 @@
-//! `houston stats`: a conversation in numbers.
+//! `houston stats`: statistics of a conversation.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use houston_store::stats::Statistics;
 
-use super::agentable::Which;
+use super::agentable::AgentArg;
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// A conversation in numbers; of a long one, those of its latest runs and messages.
+/// Show statistics of a conversation; of a long one, for its latest runs and messages.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
     #[command(flatten)]
-    which: Which,
-    /// One JSON object
+    agent: AgentArg,
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 impl Stats {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.which.with(context, async |found| {
+        self.agent.with(context, async |found| {
             let bounds = found.context.loaded.settings.server.conversation.bounds();
             let stats = found.store.statistics(found.tenant, found.agentable.id, bounds).await?;
             if self.json {
                 print_json(&serde_json::json!(stats));
             } else {
-                print(&format!("{}  {}", found.shown(), found.agentable.title));
+                print(&format!("{}  {}", found.public_id(), found.agentable.title));
                 for (name, value) in lines(&stats) {
                     print(&format!("{name:<16}  {value}"));
                 }
@@ -49,17 +49,17 @@ fn lines(stats: &Statistics) -> Vec<(&'static str, String)> {
     let cost = stats.cost.map_or("unknown".to_owned(), |cost| format!("${cost}"));
     let unpriced = match stats.unpriced_calls {
         0 => String::new(),
-        calls => format!(", and {calls} calls at an unknown price"),
+        calls => format!(", and {calls} calls without a known price"),
     };
     let took = runs.duration_ms.map_or("none ended".to_owned(), |took| {
-        format!("{} ms (half), {} ms (95 of 100), {} ms (longest)", took.p50, took.p95, took.max)
+        format!("{} ms (median), {} ms (p95), {} ms (longest)", took.p50, took.p95, took.max)
     });
     let usage = runs.usage;
     vec![
         (
             "messages",
             format!(
-                "{} of the user, {} of the agent, {} errors{}",
+                "{} from the user, {} from the agent, {} errors{}",
                 messages.user,
                 messages.agent,
                 messages.error,
@@ -67,7 +67,7 @@ fn lines(stats: &Statistics) -> Vec<(&'static str, String)> {
             ),
         ),
         ("tools", listed(tools.collect())),
-        ("entries", format!("{}, of these {} in the open session", stats.entries, stats.session_entries)),
+        ("entries", format!("{}, {} of them in the open session", stats.entries, stats.session_entries)),
         ("runs", format!("{}{}", listed(by_status), latest(runs.more))),
         ("durations", took),
         (

@@ -1,27 +1,27 @@
-//! `houston tools`: what an agent may call, and why not the rest.
+//! `houston tools`: lists the tools, and whether an agent may call each.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::agentable::{Which, table};
+use super::agentable::{AgentArg, table};
 use super::{Context, Failure};
 use crate::explain::Explainer;
-use crate::output::{print, print_json, tell};
+use crate::output::{print, print_json, print_stderr};
 
-/// What an agent may call, and why not the rest.
+/// List the tools, whether an agent may call each, and why.
 #[derive(Debug, Args)]
 pub(crate) struct Tools {
     #[command(flatten)]
-    which: Which,
-    /// One JSON object
+    agent: AgentArg,
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 impl Tools {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.which.with(context, async |found| {
+        self.agent.with(context, async |found| {
             let (loaded, registry) = (found.context.loaded, found.context.registry);
             let explainer = Explainer::new(found.store, loaded, registry);
             let tools = explainer.tools(&found.agentable).await?;
@@ -39,7 +39,7 @@ impl Tools {
                 .collect();
             table(&["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], &rows).iter().for_each(|line| print(line));
             let offered = tools.iter().filter(|tool| tool.offered).count();
-            tell(&format!("{offered} of {} tools may be called", tools.len()));
+            print_stderr(&format!("{offered} of {} tools are offered to the agent", tools.len()));
             Ok(ExitCode::SUCCESS)
         })
     }

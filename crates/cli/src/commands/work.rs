@@ -1,4 +1,4 @@
-//! `houston work`: a worker alone.
+//! `houston work`: runs a worker, without the API.
 
 use std::process::ExitCode;
 
@@ -6,15 +6,15 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::{Context, Failure, runtime};
-use crate::output::tell;
+use crate::output::print_stderr;
 use crate::system::System;
 use crate::{connect, lifecycle, models};
 
 /// Drive runs.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
-    /// Where DATABASE_URL or HOUSTON_REDIS_URL is not set, use servers of Houston's own: those in the folder, made if
-    /// there are none
+    /// If DATABASE_URL or HOUSTON_REDIS_URL is not set, use the embedded servers of the folder, and create them if they do
+    /// not exist
     #[arg(long)]
     embedded: bool,
 }
@@ -27,18 +27,18 @@ impl Work {
             let store = connect::store(settings, &addresses.database_url).await?;
             connect::prepare_schema(&store, settings, addresses.embedded.is_some()).await?;
             let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
-            for told in &models.told {
-                tell(&format!("model: {told}"));
+            for line in &models.summary {
+                print_stderr(&format!("model: {line}"));
             }
             let system = System::new(context.loaded, store, &addresses.database_url, &addresses.redis_url)?;
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
             let running = system.start_worker(context.registry, &models)?;
-            // Before it waits for Postgres: whoever wants it to stop must be heard then, too.
+            // Before it waits for Postgres, so that a signal stops it then, too.
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;
-            tell("working");
-            running.ended().await.context("the worker ended by itself")?;
+            print_stderr("working");
+            running.ended().await.context("the worker stopped unexpectedly")?;
             system.close_quickly().await;
             Ok(ExitCode::SUCCESS)
         })

@@ -1,16 +1,16 @@
-//! What agents made through the API may be made of.
+//! The tools, use cases and providers that agents created over the API may name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_api::{AgentSources, ProviderName};
 use houston_domain::agentable::AgentType;
-use houston_llm::{PROVIDERS, Provider, limits};
+use houston_llm::{PROVIDERS, Provider, capabilities};
 
 use super::{Kind, Loaded, USE_CASES, kinds};
 
 impl Loaded {
-    /// What agents may be made of. The kinds are read anew whenever somebody asks for them.
+    /// The names that agents may use. `read_files` reads the agent types again at each call.
     pub(crate) fn agent_sources(&self) -> AgentSources {
         let (folders, tools) = (self.folders.clone(), self.tools.clone());
         let read = move || kinds::load(&folders, &names(&tools)).map(types);
@@ -18,14 +18,14 @@ impl Loaded {
             tools: self.tools.clone(),
             use_cases: USE_CASES.map(str::to_owned).to_vec(),
             providers: PROVIDERS.iter().map(provider).collect(),
-            nearest_model: limits::nearest,
+            nearest_model: capabilities::nearest,
             limits: self.settings.orchestrator.limits,
             read_files: Arc::new(move || read().map_err(|error| error.to_string())),
         }
     }
 }
 
-/// The agent types alone.
+/// The agent types, without their origins.
 pub(super) fn types(kinds: BTreeMap<String, Kind>) -> BTreeMap<String, AgentType> {
     kinds.into_iter().map(|(name, kind)| (name, kind.agent_type)).collect()
 }

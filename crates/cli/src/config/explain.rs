@@ -1,10 +1,10 @@
-//! A setting that cannot be read, as one line for a person.
+//! Turns errors of figment into one line for a person.
 
 use figment::error::Kind;
 
 use super::ConfigError;
 
-/// What figment found, as one readable line.
+/// The error as a setting, its origin and the reason.
 pub(super) fn explain(error: figment::Error) -> ConfigError {
     let key = error.path.join(".");
     let origin = origin_of(&error.metadata, &key);
@@ -24,49 +24,49 @@ pub(super) fn explain(error: figment::Error) -> ConfigError {
     ConfigError::Setting { key, origin, reason }
 }
 
-/// What is wrong with a setting of a provider, which may be a key in the wrong place: its value is not shown.
+/// The error of a provider's setting, without the value: it may be an API key in the wrong field.
 fn without_value(kind: &Kind) -> String {
     match kind {
         Kind::InvalidType(_, expected) => {
-            format!("this value (not shown) is not of the right type, expected {expected}")
+            format!("the value (hidden) has the wrong type, expected {expected}")
         }
         Kind::InvalidValue(_, expected) => {
-            format!("this value (not shown) is not right, expected {expected}")
+            format!("the value (hidden) is invalid, expected {expected}")
         }
         Kind::UnknownVariant(_, allowed) => {
-            format!("this value (not shown) is not known, allowed are {}", allowed.join(", "))
+            format!("the value (hidden) is invalid, allowed are {}", allowed.join(", "))
         }
         Kind::ISizeOutOfRange(_) | Kind::USizeOutOfRange(_) => {
-            "this number (not shown) is out of range".to_owned()
+            "the number (hidden) is out of range".to_owned()
         }
-        // Of TOML that cannot be read, the line that is wrong is quoted.
+        // The TOML parser quotes the line with the error: only its position and the error are kept.
         Kind::Message(message) if message.contains("TOML parse error") => {
-            let place = message.lines().next().unwrap_or_default();
+            let position = message.lines().next().unwrap_or_default();
             let fault = message.lines().last().unwrap_or_default();
-            format!("{place}: {fault} (the line is not shown: it may hold a key)")
+            format!("{position}: {fault} (the line is hidden: it may contain a key)")
         }
         other => other.to_string(),
     }
 }
 
-/// The word that is most like `given`, if any is like it: a few letters more, less, other or swapped.
+/// The word most similar to `given`, if one differs in at most a third of its letters.
 pub(crate) fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
-    let slips = |word: &str| match given.chars().count() {
+    let typos = |word: &str| match given.chars().count() {
         3.. if word.starts_with(given) => 1,
         _ => strsim::damerau_levenshtein(&word.to_lowercase(), &given.to_lowercase()),
     };
     let length = given.chars().count();
-    // Of equals the one that is as long: `agent` is rather `agents` than `agent_check_in`.
-    let rated = words.iter().map(|&word| (slips(word), word.chars().count().abs_diff(length), word));
-    let (slips, _, word) = rated.min_by_key(|(slips, longer, _)| (*slips, *longer))?;
-    // One slip in three letters: `foo` and `google` have little in common.
+    // Of two equally similar words, the one of similar length: `agents` for `agent`, not `agent_check_in`.
+    let rated = words.iter().map(|&word| (typos(word), word.chars().count().abs_diff(length), word));
+    let (typos, _, word) = rated.min_by_key(|(typos, longer, _)| (*typos, *longer))?;
+    // One typo in three letters: `foo` is not similar to `google`.
     let longest = length.max(word.chars().count());
     let most = match given.rsplit_once('.') {
-        // Of a file's name the end is another matter.
+        // A file name with the right stem is similar, whatever its extension.
         Some((stem, _)) if word.split_once('.').is_some_and(|(known, _)| known == stem) => usize::MAX,
         _ => longest / 3,
     };
-    (slips <= most).then_some(word)
+    (typos <= most).then_some(word)
 }
 
 /// The file or variable that `key` comes from.
@@ -74,7 +74,7 @@ pub(super) fn origin_of(metadata: &Option<figment::Metadata>, key: &str) -> Stri
     match metadata {
         Some(metadata) if metadata.name.contains("environment") => variable(key),
         Some(metadata) => metadata.name.to_string(),
-        None => "not set anywhere".to_owned(),
+        None => "not set".to_owned(),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_near_is_suggested() {
+    fn only_similar_words_are_suggested() {
         let words = ["google", "anthropic", "mixtral-8x7b-32768", "server.toml", "send_message", "agents"];
         for (given, expected) in [
             ("foo", None),

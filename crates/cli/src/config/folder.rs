@@ -1,7 +1,7 @@
-//! A folder of settings: what may be in it.
+//! Checks the names of files in a folder of settings.
 //!
-//! A file that is not read would pass for a setting that holds. So whatever looks like one and is none is refused, as
-//! a wrong key in a file is.
+//! A misspelt file name would silently have no effect. So a file that looks like settings but is never read is an error,
+//! like an unknown key in a file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use super::{ConfigError, FILES};
 
 /// The folder of agent types.
 const AGENTS: &str = "agents";
-/// What may stand beside the settings: notes for people.
+/// Extensions of files that are allowed beside the settings: notes.
 const NOTES: [&str; 2] = ["md", "txt"];
 
-/// The user's own folder: `$XDG_CONFIG_HOME/houston`, else `~/.config/houston`; `None` where there is none.
+/// The user's folder: `$XDG_CONFIG_HOME/houston`, else `~/.config/houston`; `None` when it does not exist.
 pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let configured = environment("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || Some(PathBuf::from(environment("HOME")?).join(".config"));
@@ -21,11 +21,11 @@ pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<Pa
     folder.exists().then_some(folder)
 }
 
-/// Looks at the names in a folder, not into the files.
+/// Checks the names of the files in a folder, not their contents.
 ///
 /// # Errors
-/// [`ConfigError::Folder`] when it does not exist or is no folder, [`ConfigError::Name`] when a file or folder in it
-/// would be passed over.
+/// [`ConfigError::Folder`] when the folder cannot be read, [`ConfigError::UnknownFile`] when it has a file or folder that
+/// looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
     let known: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS]).collect();
@@ -34,7 +34,7 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
         let like = nearest(&name, &known).filter(|_| !is_note(&name));
         let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
         if !is_known && (looks_like_settings || like.is_some()) {
-            return Err(ConfigError::Name { path, known: known.join(", "), like: suggested(like) });
+            return Err(ConfigError::UnknownFile { path, known: known.join(", "), like: suggested(like) });
         }
     }
     let agents = folder.join(AGENTS);
@@ -43,14 +43,14 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
             let is_kind = name.ends_with(".toml") && path.is_file();
             if !is_kind && !is_note(&name) {
                 let known = "files like goal.toml, one for each kind".to_owned();
-                return Err(ConfigError::Name { path, known, like: String::new() });
+                return Err(ConfigError::UnknownFile { path, known, like: String::new() });
             }
         }
     }
     Ok(())
 }
 
-/// Paths and names, sorted, without hidden ones.
+/// Paths and names of the entries, sorted, without hidden ones.
 fn entries(folder: &Path) -> Result<Vec<(PathBuf, String)>, ConfigError> {
     let fail = |source| ConfigError::Folder { path: folder.to_owned(), source };
     let mut entries = Vec::new();
@@ -92,38 +92,38 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_does_not_exist_is_refused() {
-        let told = refused(|folder| std::fs::remove_dir(folder).unwrap());
-        assert!(told.contains("--jobs") && told.contains("No such file"), "{told}");
-        let told = refused(|folder| {
+    fn missing_folder_is_refused() {
+        let error = refused(|folder| std::fs::remove_dir(folder).unwrap());
+        assert!(error.contains("--jobs") && error.contains("No such file"), "{error}");
+        let error = refused(|folder| {
             std::fs::remove_dir(folder).unwrap();
             std::fs::write(folder, "").unwrap();
         });
-        assert!(told.contains("--jobs") && told.contains("Not a directory"), "{told}");
+        assert!(error.contains("--jobs") && error.contains("Not a directory"), "{error}");
     }
 
     #[test]
-    fn a_misspelt_file_or_folder_is_refused() {
+    fn misspelt_file_or_folder_is_refused() {
         let file = |name: &'static str| move |folder: &Path| std::fs::write(folder.join(name), "").unwrap();
-        let told = refused(file("orchestratr.toml"));
+        let error = refused(file("orchestratr.toml"));
         assert!(
-            told.contains("orchestratr.toml") && told.contains("did you mean `orchestrator.toml`?"),
-            "{told}"
+            error.contains("orchestratr.toml") && error.contains("did you mean `orchestrator.toml`?"),
+            "{error}"
         );
-        assert!(told.contains("health_monitor.toml"), "{told}");
+        assert!(error.contains("health_monitor.toml"), "{error}");
         assert!(refused(file("server.yaml")).contains("did you mean `server.toml`?"));
         assert!(refused(file("zebra.toml")).contains("zebra.toml"));
-        let told = refused(|folder| std::fs::create_dir(folder.join("agent")).unwrap());
-        assert!(told.contains("did you mean `agents`?"), "{told}");
-        let told = refused(|folder| {
+        let error = refused(|folder| std::fs::create_dir(folder.join("agent")).unwrap());
+        assert!(error.contains("did you mean `agents`?"), "{error}");
+        let error = refused(|folder| {
             std::fs::create_dir(folder.join("agents")).unwrap();
             std::fs::write(folder.join("agents/goal.tml"), "").unwrap();
         });
-        assert!(told.contains("goal.tml") && told.contains("one for each kind"), "{told}");
+        assert!(error.contains("goal.tml") && error.contains("one for each kind"), "{error}");
     }
 
     #[test]
-    fn what_is_no_setting_may_stand_beside_them() {
+    fn other_files_are_allowed_beside_settings() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("agents")).unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
@@ -134,15 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn the_project_overrides_the_user_and_both_the_built_in() {
+    fn project_overrides_user_overrides_built_in() {
         let (user, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let write = |folder: &Path, text: &str| std::fs::write(folder.join("server.toml"), text).unwrap();
         write(user.path(), "heartbeat_s = 5\nretry_ms = 700");
         write(project.path(), "heartbeat_s = 6");
         let loaded = load([user.path(), project.path()], &tools()).unwrap();
-        let shown = loaded.shown();
+        let entries = loaded.entries();
         let origin = |key: &str| {
-            shown
+            entries
                 .iter()
                 .find(|(name, ..)| name == key)
                 .map(|(_, value, from)| (value.as_str(), from.as_str()))
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_the_user_follows_xdg() {
+    fn user_folder_follows_xdg() {
         let home = tempfile::tempdir().unwrap();
         let set = |name: &str| (name == "HOME").then(|| home.path().display().to_string());
         assert_eq!(of_user(set), None);

@@ -1,5 +1,5 @@
-//! Agent types: the built-in ones, replaced and joined by those of the user's folder. What a file gets wrong is told
-//! with its line and column, what is allowed, and what comes nearest.
+//! Loads agent types: the built-in ones, then those of the folders, which replace or add kinds. Errors have the line, the
+//! column, what is allowed, and the most similar name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::explain::nearest;
-use super::{ConfigError, Loaded, USE_CASES, Wanted};
+use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
 
 /// The tool that creates tasks.
 const CREATES: &str = "create_task";
 
-/// The agent types that come with Houston.
+/// The built-in agent types: kind and TOML.
 pub(super) const BUILT_IN: &[(&str, &str)] = &[
     ("goal", include_str!("../../../../jobs/agents/goal.toml")),
     ("task", include_str!("../../../../jobs/agents/task.toml")),
@@ -31,7 +31,7 @@ pub(crate) struct Kind {
 }
 
 impl Loaded {
-    /// When sessions are closed, and of which kinds.
+    /// The settings for closing sessions, and the kinds whose sessions are closed.
     #[must_use]
     pub(crate) fn archiving(&self) -> Archiving {
         let kinds = self.kinds.iter().filter(|(_, kind)| kind.agent_type.archives);
@@ -40,10 +40,11 @@ impl Loaded {
     }
 }
 
-/// Reads all of them, by kind; those of a folder replace those of the folders before it.
+/// Loads all agent types, by kind. Files of a later folder replace those of earlier ones.
 ///
 /// # Errors
-/// [`ConfigError`]: which file, where in it, and what is allowed.
+/// [`ConfigError::AgentType`] with the position in the file and what is allowed, [`ConfigError::Folder`] when a file cannot
+/// be read.
 pub(super) fn load(folders: &[PathBuf], tools: &[&str]) -> Result<BTreeMap<String, Kind>, ConfigError> {
     let mut kinds = BTreeMap::new();
     for (kind, text) in BUILT_IN {
@@ -68,8 +69,8 @@ pub(super) fn load(folders: &[PathBuf], tools: &[&str]) -> Result<BTreeMap<Strin
     Ok(kinds)
 }
 
-/// Checks what kinds say of each other: only kinds that agents begin can be created, and whoever has the tool for it
-/// says which. `texts` are the files of the user's folder.
+/// Checks references between kinds: `creates` may list only kinds that agents create, and a kind with the tool
+/// `create_task` must list some. `texts` are the files of the folders.
 fn check_created(
     kinds: &BTreeMap<String, Kind>,
     texts: &BTreeMap<String, (PathBuf, String)>,
@@ -89,9 +90,9 @@ fn check_created(
     Ok(())
 }
 
-/// Where the names stand that mean something elsewhere.
+/// The positions of names that are checked after parsing.
 #[derive(Deserialize)]
-struct Named {
+struct SpannedNames {
     kind: Spanned<String>,
     tools: Vec<Spanned<String>>,
     #[serde(default)]
@@ -99,7 +100,7 @@ struct Named {
     use_case: Option<Spanned<String>>,
 }
 
-/// One file.
+/// An agent type's file.
 struct File<'f> {
     path: &'f Path,
     text: &'f str,
@@ -108,9 +109,9 @@ struct File<'f> {
 impl File<'_> {
     fn read(&self, stem: &str, tools: &[&str]) -> Result<Kind, ConfigError> {
         let agent_type: AgentType = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
-        let named: Named = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+        let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
         if agent_type.kind != stem {
-            let reason = format!("kind is `{}`, but the file is called {stem}.toml", agent_type.kind);
+            let reason = format!("kind is `{}`, but the file's name is {stem}.toml", agent_type.kind);
             return Err(self.refuse(named.kind.span().start, reason));
         }
         check_kind(stem).map_err(|error| self.refuse(named.kind.span().start, error.to_string()))?;
@@ -133,19 +134,20 @@ impl File<'_> {
     }
 
     fn check_created(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
-        let named: Named = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+        let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
         for kind in &named.creates {
             let given = kind.get_ref().as_str();
             if !allowed.contains(&given) {
                 let (known, like) = (allowed.join(", "), like(given, allowed));
                 let reason =
-                    format!("no tasks of the kind `{given}` can be created; there are: {known}{like}");
+                    format!("tasks of kind `{given}` cannot be created; allowed kinds are: {known}{like}");
                 return Err(self.refuse(kind.span().start, reason));
             }
         }
         let creates = named.tools.iter().find(|tool| tool.get_ref() == CREATES);
         if let Some(tool) = creates.filter(|_| agent_type.creates.is_empty()) {
-            let reason = format!("{CREATES} needs `creates = [\"…\"]`; there are: {}", allowed.join(", "));
+            let reason =
+                format!("{CREATES} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
             return Err(self.refuse(tool.span().start, reason));
         }
         let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);
@@ -160,7 +162,7 @@ impl File<'_> {
 
     fn check_use_case(&self, use_case: &Spanned<String>) -> Result<(), ConfigError> {
         let given = use_case.get_ref();
-        if USE_CASES.contains(&given.as_str()) || Wanted::One(given.clone()).check().is_ok() {
+        if USE_CASES.contains(&given.as_str()) || ModelSelection::One(given.clone()).check().is_ok() {
             return Ok(());
         }
         let (known, like) = (USE_CASES.join(", "), like(given, &USE_CASES));
@@ -171,16 +173,16 @@ impl File<'_> {
         Err(self.refuse(use_case.span().start, reason))
     }
 
-    /// What the parser found. An unknown key gets the one that comes nearest.
+    /// The parser's error; for an unknown key with the most similar one.
     fn unreadable(&self, error: &toml::de::Error) -> ConfigError {
-        let told = error.message();
-        let mut quoted = told.split('`').skip(1).step_by(2);
-        let reason = match quoted.next().filter(|_| told.starts_with("unknown ")) {
+        let message = error.message();
+        let mut quoted = message.split('`').skip(1).step_by(2);
+        let reason = match quoted.next().filter(|_| message.starts_with("unknown ")) {
             Some(given) => {
                 let allowed: Vec<&str> = quoted.collect();
-                format!("{told}{}", like(given, &allowed))
+                format!("{message}{}", like(given, &allowed))
             }
-            None => told.to_owned(),
+            None => message.to_owned(),
         };
         self.refuse(error.span().map_or(0, |span| span.start), reason)
     }
@@ -193,7 +195,7 @@ impl File<'_> {
     }
 }
 
-/// The allowed name that is most like the given one, if any is like it.
+/// `; did you mean …?` with the most similar name, or empty.
 fn like(given: &str, allowed: &[&str]) -> String {
     nearest(given, allowed).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
 }
@@ -213,8 +215,8 @@ mod tests {
                            [prompt]\nrole = \"You run a project.\"\n";
 
     #[test]
-    fn every_fault_of_a_kind_file_says_where_what_is_allowed_and_what_comes_nearest() {
-        for (stem, from, to, place, words) in [
+    fn errors_of_kind_files_say_position_and_allowed_values() {
+        for (stem, from, to, position, words) in [
             (
                 "project",
                 "archives",
@@ -254,12 +256,12 @@ mod tests {
             ),
             ("project", "= true\na", "= 1\na", "line 2, column 18", &["boolean"]),
             ("other", "", "", "line 1, column 8", &["`project`", "other.toml"]),
-            ("run", "\"project\"", "\"run\"", "line 1, column 8", &["`run` cannot be a kind", "taken"]),
+            ("run", "\"project\"", "\"run\"", "line 1, column 8", &["`run` cannot be a kind", "reserved"]),
         ] {
-            let told = refused(stem, &PROJECT.replacen(from, to, 1));
-            assert!(told.starts_with(&format!("agents/{stem}.toml: {place}: ")), "{told}");
+            let error = refused(stem, &PROJECT.replacen(from, to, 1));
+            assert!(error.starts_with(&format!("agents/{stem}.toml: {position}: ")), "{error}");
             for word in words {
-                assert!(told.contains(word), "`{told}` does not say `{word}`");
+                assert!(error.contains(word), "`{error}` does not contain `{word}`");
             }
         }
     }

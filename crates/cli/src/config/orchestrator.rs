@@ -1,11 +1,11 @@
-//! What the file about runs and workers says.
+//! The structs of `jobs/orchestrator.toml`.
 
 use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;
 use houston_engine::config::{ContextConfig, WatchdogConfig};
-use houston_llm::{BreakerPolicy, BudgetPolicy};
+use houston_llm::{BreakerPolicy, RetryBudgetPolicy};
 use houston_store::Fairness;
 use houston_worker::{LeaseConfig, SweepConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
@@ -14,29 +14,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Orchestrator {
-    /// The bounds of a run.
+    /// Limits of a run.
     pub(crate) limits: Limits,
-    /// What may be spent.
+    /// Budgets in US dollars.
     pub(crate) budget: Budget,
-    /// What enters prompt and history.
+    /// Limits of the prompt and the history.
     pub(crate) context: ContextConfig,
-    /// How many tasks there may be.
+    /// Limits on tasks.
     pub(crate) tasks: TaskLimits,
-    /// Both tiers.
+    /// Retries.
     pub(crate) retry: Retry,
     /// Time-outs of a model call.
     pub(crate) model: ModelTimeouts,
-    /// What cuts an attempt off.
+    /// When an attempt is aborted.
     pub(crate) watchdog: WatchdogConfig,
-    /// Waiting for Postgres at the start.
+    /// How long to wait for Postgres at the start.
     pub(crate) startup: crate::connect::Startup,
-    /// The lease of a worker.
+    /// Leases of workers.
     pub(crate) lease: LeaseConfig,
-    /// How often Postgres is searched.
+    /// Intervals of the sweep and the reaper.
     pub(crate) sweep: SweepConfig,
-    /// What one user may take from the others.
+    /// Limits per user.
     pub(crate) fairness: Fairness,
-    /// What one worker takes.
+    /// Slots, connections and drain of a worker.
     pub(crate) worker: WorkerConfig,
 }
 
@@ -44,13 +44,13 @@ pub(crate) struct Orchestrator {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Retry {
-    /// Within a model call.
+    /// Retries within a model call.
     pub(crate) immediate: ImmediateRetry,
-    /// How many of the former a provider gets.
-    pub(crate) budget: BudgetPolicy,
-    /// When a model is not asked at all.
+    /// A retry budget per provider for the immediate retries.
+    pub(crate) budget: RetryBudgetPolicy,
+    /// The circuit breaker of a provider.
     pub(crate) breaker: BreakerPolicy,
-    /// Across attempts of a run.
+    /// Retries of a run, as further attempts.
     pub(crate) delayed: DelayedRetry,
 }
 
@@ -58,9 +58,9 @@ pub(crate) struct Retry {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImmediateRetry {
-    /// How many.
+    /// Retries per call.
     pub(crate) attempts: u32,
-    /// The pause before each, in ms.
+    /// The delay before each retry, in ms.
     pub(crate) delay_ms: u64,
     /// The longest wait a provider may ask for, in ms.
     pub(crate) max_wait_ms: u64,
@@ -70,12 +70,12 @@ pub(crate) struct ImmediateRetry {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelTimeouts {
-    /// Until the connection stands.
+    /// Until the connection is established.
     pub(crate) connect_timeout_s: u64,
     /// Until the first byte.
     pub(crate) first_byte_timeout_s: u64,
     /// Between bytes.
     pub(crate) idle_timeout_s: u64,
-    /// Until the answer is complete.
+    /// Until the response is complete.
     pub(crate) total_timeout_s: u64,
 }

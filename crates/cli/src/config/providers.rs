@@ -1,30 +1,36 @@
-//! What the configuration says of providers.
+//! The structs of `jobs/providers.toml`.
 
-use houston_llm::{Secret, Wire, shown_address};
+use houston_llm::{Secret, Wire, redacted_address};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A table of `jobs/providers.toml`.
+/// The settings of one provider:
+///
+/// ```toml
+/// [custom]
+/// base_url = "http://127.0.0.1:1234/v1"
+/// key_variable = "MY_KEY"
+/// ```
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ProviderSettings {
-    /// Where it is, up to and including its version. Credentials in it are never shown.
-    #[serde(serialize_with = "shown")]
+    /// The address including the API version, e.g. `https://api.openai.com/v1`. Credentials in it are never printed.
+    #[serde(serialize_with = "redacted")]
     pub(crate) base_url: Option<String>,
-    /// What it speaks.
+    /// The format of requests and responses.
     pub(crate) wire: Option<Wire>,
-    /// The key.
+    /// The API key.
     #[serde(skip_serializing)]
     pub(crate) key: Option<Secret>,
-    /// The variable that holds it.
+    /// The environment variable with the API key.
     pub(crate) key_variable: Option<String>,
-    /// Whether its models call tools.
+    /// Whether its models can call tools.
     pub(crate) tools: Option<bool>,
 }
 
-/// Settings are serialised to be shown, and for nothing else.
+/// Redacts credentials. Settings are serialised only for `houston config show`.
 #[expect(clippy::ref_option, reason = "the shape `serialize_with` takes")]
-fn shown<S: Serializer>(base_url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    base_url.as_deref().map(shown_address).serialize(serializer)
+fn redacted<S: Serializer>(base_url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    base_url.as_deref().map(redacted_address).serialize(serializer)
 }
 
 #[cfg(test)]
@@ -35,16 +41,16 @@ mod tests {
     use crate::config::tests::tools;
 
     #[test]
-    fn a_provider_is_told_of_by_its_name_and_its_key_is_never_shown() {
+    fn providers_are_set_by_name_and_keys_are_never_printed() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| std::fs::write(folder.path().join("providers.toml"), text).unwrap();
         write("[custom]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire = \"anthropic\"\nkey = \"sk-secret\"");
         let loaded = load(Some(folder.path()), &tools()).unwrap();
         assert_eq!(loaded.settings.providers["custom"].wire, Some(Wire::Anthropic));
-        assert!(loaded.shown().iter().any(|(key, ..)| key == "providers.custom.base_url"));
-        assert!(!format!("{:?} {:?}", loaded.settings, loaded.shown()).contains("sk-secret"));
+        assert!(loaded.entries().iter().any(|(key, ..)| key == "providers.custom.base_url"));
+        assert!(!format!("{:?} {:?}", loaded.settings, loaded.entries()).contains("sk-secret"));
 
-        // Whatever is wrong in this file, the error shows no value of it.
+        // No error of this file contains a value.
         for text in [
             "[groq]\nkey = 918273645546372819",
             "[groq]\nkey = sk-918273645546372819",
@@ -58,7 +64,7 @@ mod tests {
         }
         write("[groq]\nbase_url = \"http://luser:CANARY@host/v1?key=CANARY\"");
         let loaded = load(Some(folder.path()), &tools()).unwrap();
-        let shown = format!("{:?}", loaded.shown());
+        let shown = format!("{:?}", loaded.entries());
         assert!(shown.contains("[redacted]@host/v1") && !shown.contains("CANARY"), "{shown}");
 
         write("[costum]\nbase_url = \"x\"");

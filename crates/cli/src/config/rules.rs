@@ -1,4 +1,4 @@
-//! Rules between settings, and bounds of single ones.
+//! Rules between settings, and bounds of single settings.
 
 use figment::Figment;
 use houston_domain::agentable::MAX_TITLE_CHARS;
@@ -6,11 +6,13 @@ use houston_llm::Provider;
 
 use super::{ConfigError, ModelSelection, Settings, origin_of};
 
-/// A setting that breaks a rule, and what is allowed.
+/// The key of a setting that breaks a rule, and what is allowed.
 type Violation = (String, String);
 
+/// Checks every rule.
+///
 /// # Errors
-/// The first setting that breaks a rule: which, from where, and what is allowed.
+/// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
     let checks = [models, leases, least, shares, sessions, context, schedules, rest];
     match checks.iter().find_map(|check| check(settings)) {
@@ -54,13 +56,13 @@ fn leases(settings: &Settings) -> Option<Violation> {
         return violation("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s");
     }
     if lease.look_ms * 2 > settings.orchestrator.sweep.suspect_ms {
-        let reason = format!("must be twice lease.look_ms ({}) at least", lease.look_ms);
+        let reason = format!("must be at least twice lease.look_ms ({})", lease.look_ms);
         return violation("orchestrator.sweep.suspect_ms", reason);
     }
     None
 }
 
-/// What may not be zero.
+/// Settings that must be at least 1.
 fn least(settings: &Settings) -> Option<Violation> {
     let orchestrator = &settings.orchestrator;
     let (limits, fairness, worker) = (&orchestrator.limits, &orchestrator.fairness, &orchestrator.worker);
@@ -112,15 +114,15 @@ fn least(settings: &Settings) -> Option<Violation> {
     violation(key, "must be at least 1")
 }
 
-/// Of the slots of a worker.
+/// Shares of a worker's slots.
 fn shares(settings: &Settings) -> Option<Violation> {
     let worker = &settings.orchestrator.worker;
     let background = worker.background_percent;
     if background > 100 {
-        return violation("orchestrator.worker.background_percent", "must be 100 at most");
+        return violation("orchestrator.worker.background_percent", "must be at most 100");
     }
     if worker.maintenance_percent > background {
-        let reason = format!("must be background_percent ({background}) at most: it is a part of it");
+        let reason = format!("must be at most background_percent ({background}), of which it is a part");
         return violation("orchestrator.worker.maintenance_percent", reason);
     }
     None
@@ -148,20 +150,20 @@ fn sessions(settings: &Settings) -> Option<Violation> {
     violation(format!("session_archive.{key}"), "must be at least 1")
 }
 
-/// What a model is sent.
+/// Limits of what a model is sent.
 fn context(settings: &Settings) -> Option<Violation> {
     let context = &settings.orchestrator.context;
     let (budget, compression) = (&context.budget_tokens, &context.compression);
     if let Some(share) = budget.oversized_share() {
         let key = format!("orchestrator.context.budget_tokens.{share}");
-        return violation(key, format!("must be total ({}) at most: it is a part of it", budget.total));
+        return violation(key, format!("must be at most total ({}), of which it is a part", budget.total));
     }
     if !(10..=90).contains(&compression.target_percent) {
         return violation("orchestrator.context.compression.target_percent", "must be from 10 to 90");
     }
     let summary = u64::from(compression.summary_tokens) * 4;
     if summary > budget.history {
-        let reason = format!("must be a quarter of budget_tokens.history ({}) at most", budget.history);
+        let reason = format!("must be at most a quarter of budget_tokens.history ({})", budget.history);
         return violation("orchestrator.context.compression.summary_tokens", reason);
     }
     if !(1..=MAX_TITLE_CHARS).contains(&context.titles.max_chars) {
@@ -172,17 +174,17 @@ fn context(settings: &Settings) -> Option<Violation> {
     }
     let results = &context.results;
     if results.page_bytes < 1024 || results.page_bytes + 512 > results.aside_bytes {
-        let reason = format!("must be from 1024 to aside_bytes ({}) less 512", results.aside_bytes);
+        let reason = format!("must be from 1024 to aside_bytes ({}) minus 512", results.aside_bytes);
         return violation("orchestrator.context.results.page_bytes", reason);
     }
     if results.beginning_bytes + 512 > results.aside_bytes {
-        let reason = format!("must be aside_bytes ({}) less 512 at most", results.aside_bytes);
+        let reason = format!("must be at most aside_bytes ({}) minus 512", results.aside_bytes);
         return violation("orchestrator.context.results.beginning_bytes", reason);
     }
     None
 }
 
-/// Of what begins at a time of its own.
+/// Feeds, check-ins and tasks.
 fn schedules(settings: &Settings) -> Option<Violation> {
     let (feed, check_in, tasks) =
         (&settings.feed_generation, &settings.agent_check_in, settings.orchestrator.tasks);
@@ -194,7 +196,7 @@ fn schedules(settings: &Settings) -> Option<Violation> {
         );
     }
     if limits.min_delay_s > limits.max_delay_s {
-        let reason = format!("must be max_delay_s ({}) at most", limits.max_delay_s);
+        let reason = format!("must be at most max_delay_s ({})", limits.max_delay_s);
         return violation("agent_check_in.limits.min_delay_s", reason);
     }
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -240,7 +242,7 @@ mod tests {
     use super::super::tests::tools;
 
     #[test]
-    fn what_a_model_is_sent_has_bounds_that_fit_each_other() {
+    fn context_settings_must_fit_each_other() {
         let folder = tempfile::tempdir().unwrap();
         for (text, parts) in [
             ("[context.budget_tokens]\nhistory = 50000", ["budget_tokens.history", "total (48000)"]),
@@ -267,8 +269,8 @@ mod tests {
         let loaded = load(Some(folder.path()), &tools()).unwrap();
         assert_eq!(loaded.settings.knowledge.max_notes, 7);
         assert_eq!(loaded.settings.teams.limits.agents_per_team, 3);
-        let shown = loaded.entries();
-        assert!(shown.iter().any(|(key, value, origin)| {
+        let entries = loaded.entries();
+        assert!(entries.iter().any(|(key, value, origin)| {
             key == "knowledge.max_notes" && value == "7" && origin.ends_with("knowledge.toml")
         }));
 

@@ -8,63 +8,69 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What stands for the models that are found by themselves.
+/// The name that stands for all detected models.
 pub(crate) const AUTO: &str = "auto";
 
-/// What models are asked for.
+/// The use cases a model can be set for.
 pub(crate) const USE_CASES: [&str; 5] = ["agent", "summaries", "titles", "planner", "routing"];
 
 /// `jobs/models.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Models {
-    /// Drives runs; serves the others, too, that are not set.
-    pub(crate) agent: Wanted,
+    /// Drives runs; also used for every use case that is not set.
+    pub(crate) agent: ModelSelection,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) summaries: Option<Wanted>,
+    pub(crate) summaries: Option<ModelSelection>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) titles: Option<Wanted>,
+    pub(crate) titles: Option<ModelSelection>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) planner: Option<Wanted>,
+    pub(crate) planner: Option<ModelSelection>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) routing: Option<Wanted>,
-    /// How good models are, by the beginning of their names.
+    pub(crate) routing: Option<ModelSelection>,
+    /// A quality from 1 to 100 by the beginning of a model's name; strategies compare it.
     #[serde(default)]
     pub(crate) quality: BTreeMap<String, u8>,
 }
 
 impl Models {
-    /// The use cases that are set, with what they are set to.
-    pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, &Wanted)> {
-        let wanted = [
+    /// The use cases that are set, and their models.
+    pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, &ModelSelection)> {
+        let selection = [
             Some(&self.agent),
             self.summaries.as_ref(),
             self.titles.as_ref(),
             self.planner.as_ref(),
             self.routing.as_ref(),
         ];
-        USE_CASES.into_iter().zip(wanted).filter_map(|(name, wanted)| Some((name, wanted?)))
+        USE_CASES.into_iter().zip(selection).filter_map(|(name, selection)| Some((name, selection?)))
     }
 
-    /// What a use case is served by.
-    pub(crate) fn serving(&self, use_case: &str) -> &Wanted {
-        self.set().find(|(name, _)| *name == use_case).map_or(&self.agent, |(_, wanted)| wanted)
+    /// The models of a use case, or of `agent` if it is not set.
+    pub(crate) fn serving(&self, use_case: &str) -> &ModelSelection {
+        self.set().find(|(name, _)| *name == use_case).map_or(&self.agent, |(_, selection)| selection)
     }
 }
 
-/// The models of one use case, as somebody wrote them.
+/// The models of one use case, in one of the forms that `models.toml` allows:
+///
+/// ```toml
+/// agent = "anthropic, openai/gpt-5-mini"
+/// titles = ["groq", "openai"]
+/// planner = { strategy = "cheapest", models = ["auto"], needs = ["tools"] }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Wanted {
-    /// One, or several with commas between them.
+pub(crate) enum ModelSelection {
+    /// `provider/model`, or several with commas between them.
     One(String),
-    /// To be asked in this order.
+    /// Tried in this order.
     Several(Vec<String>),
-    /// To be asked in the order of a strategy.
+    /// Tried in the order of a strategy.
     Routed(Routed),
 }
 
-/// Models that are asked in the order of a strategy.
+/// Models and the strategy that orders them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Routed {
@@ -82,8 +88,8 @@ impl Routed {
     }
 }
 
-impl Wanted {
-    /// The same in its longest form.
+impl ModelSelection {
+    /// The same selection as a list with a strategy.
     pub(crate) fn routed(&self) -> Routed {
         let listed = |models| Routed { strategy: Strategy::Fallback, models, needs: Vec::new() };
         match self {
@@ -93,16 +99,21 @@ impl Wanted {
         }
     }
 
+    /// Checks the names of the models.
+    ///
     /// # Errors
-    /// Which model nobody knows, and what is allowed.
+    /// A text for a person: which name is unknown, and what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
         let models = self.routed().models;
         if models.is_empty() {
-            return Err("must name a model at least, or \"auto\"".to_owned());
+            return Err("must name a model, or \"auto\"".to_owned());
         }
         for model in &models {
             if model == AUTO && models.len() > 1 {
-                return Err("\"auto\" stands for itself: name the models, or leave them out".to_owned());
+                return Err(
+                    "\"auto\" cannot be combined with other models: name the models, or leave them out"
+                        .to_owned(),
+                );
             }
             if model != AUTO {
                 parse_choice(model).map_err(|error| error.message)?;
@@ -112,7 +123,7 @@ impl Wanted {
     }
 }
 
-impl<'de> Deserialize<'de> for Wanted {
+impl<'de> Deserialize<'de> for ModelSelection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Reader)
     }
@@ -121,7 +132,7 @@ impl<'de> Deserialize<'de> for Wanted {
 struct Reader;
 
 impl<'de> Visitor<'de> for Reader {
-    type Value = Wanted;
+    type Value = ModelSelection;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -129,16 +140,16 @@ impl<'de> Visitor<'de> for Reader {
         )
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Wanted, E> {
-        Ok(Wanted::One(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<ModelSelection, E> {
+        Ok(ModelSelection::One(text.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Wanted, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Wanted::Several)
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<ModelSelection, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(ModelSelection::Several)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Wanted, A::Error> {
-        Routed::deserialize(MapAccessDeserializer::new(table)).map(Wanted::Routed)
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<ModelSelection, A::Error> {
+        Routed::deserialize(MapAccessDeserializer::new(table)).map(ModelSelection::Routed)
     }
 }
 
@@ -148,7 +159,7 @@ mod tests {
     use super::super::tests::tools;
     use super::*;
 
-    /// What the file `models.toml` with this text makes of a use case, or the error.
+    /// The models of a use case with this `models.toml`, or the error.
     fn read(text: &str, use_case: &str) -> Result<Routed, String> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("models.toml"), text).unwrap();
@@ -165,9 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn a_use_case_is_one_model_several_or_a_strategy_and_else_what_agents_use() {
+    fn use_cases_take_models_or_a_strategy_or_those_of_agent() {
         let two = routed(Strategy::Fallback, &["openai/gpt-5-mini", "groq"], &[]);
-        for (text, use_case, wanted) in [
+        for (text, use_case, selection) in [
             ("", "agent", routed(Strategy::Fallback, &["auto"], &[])),
             ("", "titles", routed(Strategy::Fallback, &["auto"], &[])),
             ("agent = 'groq'", "planner", routed(Strategy::Fallback, &["groq"], &[])),
@@ -181,12 +192,12 @@ mod tests {
             ),
             ("agent = { strategy = 'fastest' }", "agent", routed(Strategy::Fastest, &["auto"], &[])),
         ] {
-            assert_eq!(read(text, use_case), Ok(wanted), "{text}");
+            assert_eq!(read(text, use_case), Ok(selection), "{text}");
         }
     }
 
     #[test]
-    fn what_nobody_knows_is_named_with_its_place_what_is_allowed_and_the_nearest() {
+    fn errors_name_the_key_the_allowed_names_and_the_nearest() {
         for (text, parts) in [
             ("agnet = 'groq'", ["models.toml", "agnet", "did you mean `agent`?", "summaries"]),
             ("agent = 'opnai/gpt-5'", ["models.agent", "models.toml", "did you mean openai?", "anthropic"]),
@@ -216,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_of_agent_names_a_use_case_or_models() {
+    fn agent_type_names_a_use_case_or_models() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("agents")).unwrap();
         let file = folder.path().join("agents/goal.toml");
