@@ -1,7 +1,7 @@
-//! A Houston whose tools write down what they did: what `cargo xtask chaos` runs.
+//! The Houston that `cargo xtask chaos` runs: its tools record their executions.
 //!
-//! Each tool appends one line to a ledger in the folder named by `CHAOS_LEDGERS` before it takes its time, so that
-//! whatever kills the process cannot take the line back. `op` names the act; the model never asks twice for one.
+//! Each tool appends one line to a ledger in the folder `CHAOS_LEDGERS` before it waits, so that a kill cannot lose the
+//! line. The argument `op` identifies a call; the model never requests the same one twice.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use houston_cli::tool::{
 use houston_testkit::tool_ledger::{Execution, ToolLedger};
 use serde_json::{Value, json};
 
-/// The tools, with what a crash allows. The last one takes its process down with it, each time.
+/// The tools and their effect classes. `poison` aborts its process every time.
 const TOOLS: [(&str, EffectClass); 4] = [
     ("charge", EffectClass::Effect),
     ("upsert", EffectClass::Idempotent),
@@ -22,13 +22,13 @@ const TOOLS: [(&str, EffectClass); 4] = [
     ("poison", EffectClass::Read),
 ];
 
-struct Act(ToolDefinition);
+struct LedgerTool(ToolDefinition);
 
-impl Act {
+impl LedgerTool {
     fn new(name: &str, effect: EffectClass) -> Self {
         Self(ToolDefinition {
             name: name.to_owned(),
-            description: format!("Does an act of the class {effect:?} and writes it down."),
+            description: format!("Executes an operation of the class {effect:?} and records it."),
             input_schema: json!({
                 "type": "object",
                 "properties": {"op": {"type": "string"}, "ms": {"type": "integer"}},
@@ -41,7 +41,7 @@ impl Act {
     }
 }
 
-impl Tool for Act {
+impl Tool for LedgerTool {
     fn definition(&self) -> &ToolDefinition {
         &self.0
     }
@@ -58,8 +58,11 @@ impl Tool for Act {
         };
         let time = Duration::from_millis(input["ms"].as_u64().unwrap_or(0));
         Ok(Plan::Execute(Box::pin(async move {
-            if let Err(error) = write_down(&name, &execution) {
-                return ToolResponse::failure(ToolErrorCode::IoError, format!("the ledger is gone: {error}"));
+            if let Err(error) = record(&name, &execution) {
+                return ToolResponse::failure(
+                    ToolErrorCode::IoError,
+                    format!("the ledger cannot be written: {error}"),
+                );
             }
             if name == "poison" {
                 std::process::abort();
@@ -70,12 +73,12 @@ impl Tool for Act {
     }
 }
 
-fn write_down(tool: &str, execution: &Execution) -> std::io::Result<()> {
+fn record(tool: &str, execution: &Execution) -> std::io::Result<()> {
     let folder = std::env::var_os("CHAOS_LEDGERS").map(PathBuf::from).unwrap_or_default();
     ToolLedger::open(folder.join(tool))?.write(execution)
 }
 
 fn main() -> ExitCode {
-    let tools = TOOLS.map(|(name, effect)| Arc::new(Act::new(name, effect)));
+    let tools = TOOLS.map(|(name, effect)| Arc::new(LedgerTool::new(name, effect)));
     tools.into_iter().fold(houston_cli::App::default(), |app, tool| app.with_tool(tool)).main()
 }

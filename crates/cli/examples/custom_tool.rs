@@ -1,11 +1,12 @@
-//! A Houston with a tool of one's own: everything `houston` does, and agents may ring a bell.
+//! A `houston` with a custom tool, `ring_bell`.
 //!
 //! ```sh
 //! cargo run --example custom_tool -- dev --jobs my-jobs
 //! ```
-//! where `my-jobs/agents/goal.toml` is a copy of `jobs/agents/goal.toml` with `"ring_bell"` among its tools.
-//! Ringing appends a line to the file named by `BELL_LEDGER`, and takes as long as the caller wishes: the fault
-//! tests use it as an act on the outside world.
+//! Here `my-jobs/agents/goal.toml` is a copy of `jobs/agents/goal.toml` with `"ring_bell"` among its tools.
+//!
+//! The tool appends a line to the file named by `BELL_LEDGER` and takes as long as its argument says. Fault tests use it as
+//! an effect outside of Houston.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ impl Default for RingBell {
                 },
                 "additionalProperties": false,
             }),
-            // It acts on the world, so a crash in the middle must not ring it again.
+            // It has an effect outside, so it must not be repeated after a crash.
             effect: EffectClass::Effect,
             timeout: Duration::from_secs(60),
         })
@@ -52,8 +53,11 @@ impl Tool for RingBell {
         let strokes = input["strokes"].as_u64().unwrap_or(1);
         let line = json!({"key": context.idempotency_key, "run": context.run}).to_string();
         Ok(Plan::Execute(Box::pin(async move {
-            if let Err(error) = note_down(&line) {
-                return ToolResponse::failure(ToolErrorCode::IoError, format!("the bell is broken: {error}"));
+            if let Err(error) = record(&line) {
+                return ToolResponse::failure(
+                    ToolErrorCode::IoError,
+                    format!("the ledger cannot be written: {error}"),
+                );
             }
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
             ToolResponse::success(report(strokes))
@@ -66,7 +70,7 @@ fn report(strokes: u64) -> String {
     if strokes == 1 { "The bell was rung.".to_owned() } else { (1..=strokes).map(each).collect() }
 }
 
-fn note_down(line: &str) -> std::io::Result<()> {
+fn record(line: &str) -> std::io::Result<()> {
     let Some(path) = std::env::var_os("BELL_LEDGER") else { return Ok(()) };
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
     writeln!(file, "{line}")?;

@@ -1,4 +1,4 @@
-//! `houston chat` for programs: one message, or lines from a pipe.
+//! `houston chat` with a message as arguments, or lines from a pipe.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -14,14 +14,14 @@ fn is_note(reply: &str) -> bool {
     id.is_some_and(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The goal `houston chat` of this folder talked in last.
+/// The last goal of `houston chat` in this folder.
 fn last_goal(folder: &std::path::Path) -> String {
     let kept: Value = serde_json::from_slice(&std::fs::read(folder.join("chat.json")).unwrap()).unwrap();
     kept["last_goals"].as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
 }
 
 #[test]
-fn messages_of_programs_are_answered() {
+fn chat_answers_arguments_and_piped_lines() {
     let dev = Dev::start();
 
     let once = dev.chat(&["Please create a note:", "buy milk"], "");
@@ -77,23 +77,23 @@ fn failures_have_exit_codes_and_say_what_to_do() {
         (output.status.code().unwrap(), text(&output.stderr).to_owned())
     };
     let unknown_goal = format!("goal_{:032x}", 1);
-    for (arguments, code, told) in [
+    for (arguments, code, words) in [
         (&["--url", "http://127.0.0.1:1", "--key", "hou_x", "hi"][..], 3, "start `houston dev`"),
-        (&["--url", &dev.url, "--key", "hou_wrong", "hi"], 4, "does not take the API key from --key"),
+        (&["--url", &dev.url, "--key", "hou_wrong", "hi"], 4, "rejects the API key from --key"),
         (&["--url", &dev.url, "hi"], 4, "HOUSTON_API_KEY"),
         (&["--url", &dev.url, "--key", &dev.key, "--goal", &unknown_goal, "hi"], 5, &unknown_goal),
         (&["--url", "example", "--key", "hou_x", "hi"], 2, "--url takes one like http://"),
-        (&["--url", &dev.url, "--key", &dev.key], 2, "nothing was said"),
+        (&["--url", &dev.url, "--key", &dev.key], 2, "no message"),
     ] {
         let (refusal, message) = refused(arguments);
         assert_eq!(refusal, code, "{arguments:?}: {message}");
-        assert!(message.starts_with("houston: ") && message.contains(told), "{arguments:?}: {message}");
+        assert!(message.starts_with("houston: ") && message.contains(words), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 
 #[test]
-fn a_folder_that_knows_no_goal_gets_one_and_keeps_it() {
+fn first_chat_in_a_folder_creates_a_goal_and_saves_it() {
     let dev = Dev::start();
     let place = || {
         let folder = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_folder_that_knows_no_goal_gets_one_and_keeps_it() {
         assert_eq!(chat("second"), goal);
         dev.get(&format!("/v1/goals/{goal}"))
     };
-    // The second folder finds the name of the user taken: by somebody else, for all it knows.
+    // In the second folder the user's name is taken, possibly by another person.
     let (first, second) = (place(), place());
     assert_eq!((&first["title"], &second["title"]), (&"Chat".into(), &"Chat".into()));
     assert_ne!(first["user_id"], second["user_id"]);
@@ -141,7 +141,7 @@ fn ctrl_c_cancels_the_run() {
 }
 
 #[test]
-fn a_server_that_dies_in_mid_answer_costs_no_text() {
+fn server_crash_during_an_answer_loses_no_text() {
     let mut dev = Dev::start();
     let mut command = houston(dev.folder.path());
     command.args(["chat", "--json", "/sim chunks=300 delay_ms=10"]);
@@ -161,7 +161,7 @@ fn a_server_that_dies_in_mid_answer_costs_no_text() {
         |event: &&Value| event["type"] == "TEXT_MESSAGE_CONTENT" && event["messageId"] == answer["id"];
     let said: String = events.iter().filter(deltas).filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(said, answer["content"].as_str().unwrap());
-    // What the dead worker had begun was never kept, and is taken back.
+    // The answer that the dead worker had begun was never stored, and is taken back.
     let begun = events.iter().filter(|event| event["type"] == "TEXT_MESSAGE_START").count();
     let taken_back = events.iter().filter(|event| event["type"] == "MESSAGES_SNAPSHOT").count();
     assert_eq!((begun, taken_back), (2, 1), "{log}");

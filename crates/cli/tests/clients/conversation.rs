@@ -1,4 +1,4 @@
-//! `houston chat` at a terminal, which `script` of util-linux plays.
+//! `houston chat` at a pseudo-terminal (`script` of util-linux).
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -14,13 +14,13 @@ struct Terminal {
     child: Child,
     keyboard: ChildStdin,
     shown: Arc<(Mutex<String>, Condvar)>,
-    /// Up to where the text was waited for.
+    /// The end of the output that was matched so far.
     seen: usize,
 }
 
 impl Terminal {
     fn open(folder: &Path) -> Self {
-        // Without `exec` some shells stay, and die of the Ctrl-C that is meant for Houston.
+        // Without `exec` some shells stay, and are killed by the Ctrl-C that is meant for Houston.
         let houston = format!("exec {} --folder {} chat", env!("CARGO_BIN_EXE_houston"), folder.display());
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command", &houston, "/dev/null"]);
@@ -51,7 +51,7 @@ impl Terminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits until `text` is shown after what was waited for before.
+    /// Waits until `text` appears after the output matched so far.
     fn wait_for(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         let (lock, grown) = &*self.shown;
@@ -62,7 +62,7 @@ impl Terminal {
                 return;
             }
             let left = end.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "waited in vain for {text:?} in {:?}", &shown[self.seen..]);
+            assert!(!left.is_zero(), "timed out waiting for {text:?} in {:?}", &shown[self.seen..]);
             shown = grown.wait_timeout(shown, left).unwrap().0;
         }
     }
@@ -76,7 +76,7 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn a_person_talks_types_cancels_and_leaves() {
+fn interactive_chat_sends_cancels_and_quits() {
     let dev = Dev::start();
     let mut terminal = Terminal::open(dev.folder.path());
     terminal.wait_for("Get to know Houston · goal_");
@@ -109,16 +109,16 @@ fn a_person_talks_types_cancels_and_leaves() {
     terminal.type_in("/sim fail=authentication_error\n");
     terminal.wait_for("✗ ordered by /sim fail (AUTHENTICATION_ERROR)");
     terminal.type_in("/new\n");
-    terminal.wait_for("a new conversation: goal_");
+    terminal.wait_for("new conversation: goal_");
     terminal.type_in("hello\n");
-    // Where the row is full, the answer goes on in the next.
+    // A full row is continued in the next one.
     terminal.wait_for(" hello\r\n");
     terminal.type_in("\u{4}");
     assert!(terminal.child.wait().unwrap().success());
     let typed = std::fs::read_to_string(dev.folder.path().join("chat_history")).unwrap();
     assert!(typed.contains("Please create a note: buy milk\n"), "{typed}");
 
-    // What is going on is shown to whoever comes back.
+    // A chat that is started again shows the open run.
     let mut terminal = Terminal::open(dev.folder.path());
     terminal.wait_for("Chat · goal_");
     terminal.type_in("/sim chunks=1000 delay_ms=100\n");

@@ -1,4 +1,4 @@
-//! `houston dev` with the simulated model, on a database and a Redis of its own.
+//! A `houston dev` for tests, with the simulated model, a database and a Redis.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Settings with which waiting is short.
+/// Settings with short intervals.
 const QUICK: &[(&str, &str)] = &[
     ("HOUSTON_MODEL", "simulated"),
     ("HOUSTON_LOG", "warn"),
@@ -39,12 +39,12 @@ impl Dev {
         Self { process, servers, url, key, folder }
     }
 
-    /// `houston chat …` in the folder of `houston dev`, to its end.
+    /// Runs `houston chat …` in the folder of `houston dev`.
     pub(crate) fn chat(&self, arguments: &[&str], stdin: &str) -> Output {
         run(houston(self.folder.path()).arg("chat").args(arguments), stdin)
     }
 
-    /// What the API says.
+    /// Gets a resource of the API.
     pub(crate) fn get(&self, path: &str) -> Value {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -67,17 +67,17 @@ impl Dev {
             if run["ended_at"].is_string() {
                 return;
             }
-            assert!(std::time::Instant::now() < end, "it never ended: {run}");
+            assert!(std::time::Instant::now() < end, "the run never ended: {run}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Kills it in the middle of whatever it does.
+    /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
     }
 
-    /// Starts it again, where it was.
+    /// Starts it again at the same address.
     pub(crate) fn start_again(&mut self) {
         (self.process, self.url) = start(&self.servers, self.folder.path(), &self.url["http://".len()..]);
     }
@@ -104,7 +104,7 @@ async fn migrate(url: String) {
     store.close().await;
 }
 
-/// The agent of a user that may not send messages answers in plain text.
+/// Writes a user agent without `send_message`, which therefore answers in plain text.
 fn jobs(folder: &Path) {
     let shipped = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap())
         .join("../../jobs/agents/user_agent.toml");
@@ -114,7 +114,7 @@ fn jobs(folder: &Path) {
     std::fs::write(folder.join("jobs/agents/user_agent.toml"), kind).unwrap();
 }
 
-/// The binary, with this folder and nothing else from outside.
+/// The binary with this folder, without any other setting of the environment.
 pub(crate) fn houston(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_houston"));
     command.arg("--folder").arg(folder).env("LOGNAME", "ann").env("TERM", "xterm");
@@ -130,7 +130,7 @@ pub(crate) fn run(command: &mut Command, stdin: &str) -> Output {
     use std::io::Write as _;
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A child that does not read its input may have closed it.
+    // The child may have closed its input without reading it.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     child.wait_with_output().unwrap()
 }

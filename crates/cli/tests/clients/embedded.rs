@@ -1,4 +1,4 @@
-//! `houston dev` on servers of its own, and the commands beside it.
+//! `houston dev` with embedded servers, and commands beside it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::dev::{houston, run, text};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Starts it, and waits until it is up; where it serves.
+/// Starts `houston dev` and waits until it is up; returns the process and its address.
 fn start(folder: &Path) -> (Process, String) {
     let mut command = houston(folder);
     command.args(["dev", "--address", "127.0.0.1:0"]).env("HOUSTON_MODEL", "simulated");
-    // Whoever runs the tests called cargo, not this.
+    // The tests may run under cargo, but this program is started directly.
     command.env_remove("CARGO").env_remove("CARGO_MANIFEST_DIR");
     let process = Process::spawn(&mut command).unwrap();
     let line = process.wait_for_line(PATIENCE, |line| line.starts_with("Houston is up at ")).unwrap();
@@ -42,16 +42,16 @@ fn demo(folder: &Path) -> String {
 }
 
 #[test]
-fn commands_find_the_database_of_dev_while_it_runs_and_after() {
+fn commands_find_the_database_of_dev_running_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let (dev, url) = start(folder.path());
     let goal = demo(folder.path());
     assert_eq!(listed(folder.path()), [goal.as_str()]);
     let state = run(houston(folder.path()).args(["state", &goal]), "");
     assert_eq!(state.status.code(), Some(0), "{state:?}");
-    assert_eq!(text(&state.stderr), "", "it says nothing of whose servers these are");
+    assert_eq!(text(&state.stderr), "", "attaching to running servers prints nothing");
 
-    // What dev prints can be pasted, and holds no key.
+    // The printed commands can be pasted, and contain no key.
     let key = std::fs::read_to_string(folder.path().join("key")).unwrap().trim().to_owned();
     assert_eq!(std::fs::metadata(folder.path().join("key")).unwrap().permissions().mode() & 0o777, 0o600);
     let log = dev.log();
@@ -64,7 +64,7 @@ fn commands_find_the_database_of_dev_while_it_runs_and_after() {
     let pasted = shell.args(["-c", &format!("{export}\n{post}")]).env("no_proxy", "*").output().unwrap();
     assert!(text(&pasted.stdout).contains("\"run_id\""), "{pasted:?}");
 
-    // Another goal of the demo's user does not take the demo's place.
+    // A newer goal of the demo's user does not become the demo's goal.
     let user = lines.iter().find_map(|line| line.strip_prefix("user")).unwrap().trim();
     let other = run(
         std::process::Command::new("curl")
@@ -83,7 +83,7 @@ fn commands_find_the_database_of_dev_while_it_runs_and_after() {
     assert!(text(&other.stdout).contains("Another"), "{other:?}");
     stop(dev);
 
-    assert_eq!(listed(folder.path()).len(), 2, "the data of a dev that has ended is found, too");
+    assert_eq!(listed(folder.path()).len(), 2, "the data of a stopped dev is found, too");
     let (dev, _) = start(folder.path());
     assert_eq!(demo(folder.path()), goal);
     stop(dev);

@@ -1,7 +1,7 @@
-//! Houston as its clients meet it: `houston chat`, and the real stream clients from npm.
+//! Tests of clients: `houston chat`, and stream clients from npm.
 //!
 //! The scripts (`*.test.mjs`) run against any Houston with the simulated model: set `HOUSTON_URL` and
-//! `HOUSTON_API_KEY`, then `npm ci && npm test` here. `resumable_fetch.mjs` is for anybody's AG-UI client.
+//! `HOUSTON_API_KEY`, then `npm ci && npm test` here. `resumable_fetch.mjs` may be used in any AG-UI client.
 
 houston_testkit::shared_postgres!();
 

@@ -1,11 +1,11 @@
-//! Runs the scripts of this folder.
+//! Runs the `*.test.mjs` scripts of this folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::dev::Dev;
 
-/// The folder with the packages: the one `cargo xtask test` has prepared, or a copy under `target`.
+/// The folder with the installed packages: that of `cargo xtask test`, or a copy under `target`.
 fn prepared() -> PathBuf {
     if let Some(folder) = std::env::var_os("XTASK_CLIENTS").map(PathBuf::from)
         && folder.join("node_modules").is_dir()
@@ -68,7 +68,7 @@ fn npm_clients_agree_with_the_thread() {
     let output = node.output().unwrap_or_else(|error| missing("node", &error));
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "node --test:\n{report}{}", String::from_utf8_lossy(&output.stderr));
-    // A runner that finds no tests is content.
+    // `node --test` succeeds when it finds no tests.
     for file in ["AG-UI", "EventSource", "resumable fetch"] {
         assert!(report.contains(&format!("✔ {file}: ")), "no test of {file} ran:\n{report}");
     }

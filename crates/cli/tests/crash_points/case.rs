@@ -2,96 +2,99 @@
 
 use std::time::Duration;
 
-/// Where a process is struck: the places of the design's table.
+/// A crash point: where in the code the fault is injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Request read, before the insert is committed.
+pub(crate) enum CrashPoint {
+    /// The request is read, the insert not committed.
     C1,
-    /// Inserted, before the answer.
+    /// The message is inserted, the response not sent.
     C2,
-    /// Inserted, before the hint.
+    /// The message is inserted, the hint not sent.
     C3,
-    /// The hint is in Redis, before a worker fetches it.
+    /// The hint is in Redis, no worker has fetched it.
     C4,
-    /// Fetched, before the claim.
+    /// The hint is fetched, the run not claimed.
     C5,
-    /// Claimed, before the model is called.
+    /// The run is claimed, the model not called.
     C6,
     /// In the middle of the model's stream.
     C7,
-    /// The model is done, before anything is committed.
+    /// The model has answered, nothing is committed.
     C8,
-    /// Assistant entry and intents committed, before the tools execute.
+    /// The assistant entry and the intents are committed, no tool has started.
     C9,
-    /// A tool executed, before its result is committed.
+    /// A tool has executed, its result is not committed.
     C10,
-    /// One of several tools committed, the others running.
+    /// The result of one tool is committed, the others run.
     C11,
-    /// All results committed, before the next model call.
+    /// All results are committed, the model is not called again.
     C12,
-    /// A step committed, before its events reach a stream.
+    /// A step is committed, its events have not reached a stream.
     C13,
-    /// The final answer committed, before the worker knows.
+    /// The final answer is committed, the worker has no confirmation.
     C14,
-    /// Released, before the hint is done with.
+    /// The lock is released, the hint not acknowledged.
     C15,
     /// In the middle of reaping a dead worker.
     C16,
-    /// A feed's agent was told, before that is committed.
+    /// The message that starts a feed is written, not committed.
     C17,
-    /// The same, committed, before anybody knows.
+    /// It is committed, the caller has no confirmation.
     C18,
-    /// The rows of a task are written, before the step of its creator commits.
+    /// The rows of a task are written, the step of its creator is not committed.
     C19,
-    /// The same, committed, before anybody knows.
+    /// It is committed, the caller has no confirmation.
     C20,
 }
 
-/// What happens there.
+/// The fault that is injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Kill,
     Pause,
     Error,
     Delay,
 }
 
-pub(crate) const PLACES: [Place; 20] = {
-    use Place::*;
+pub(crate) const CRASH_POINTS: [CrashPoint; 20] = {
+    use CrashPoint::*;
     [C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20]
 };
-pub(crate) const DEEDS: [Deed; 4] = [Deed::Kill, Deed::Pause, Deed::Error, Deed::Delay];
+pub(crate) const ACTIONS: [Action; 4] = [Action::Kill, Action::Pause, Action::Error, Action::Delay];
 
-/// One of the 80.
+/// One of the 80 cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
-    pub(crate) place: Place,
-    pub(crate) deed: Deed,
+    pub(crate) point: CrashPoint,
+    pub(crate) action: Action,
 }
 
-/// How long things last in a case.
+/// The durations of a case.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// The lease, its renewals, and how long it is trusted, in seconds.
+    /// The lease, the interval of its renewals, and how long the worker trusts it, in seconds.
     pub(crate) lease: [u64; 3],
-    /// Longer than the lease.
+    /// How long a paused process sleeps: longer than the lease.
     pub(crate) pause: Duration,
     pub(crate) delay: Duration,
 }
 
 impl Case {
     pub(crate) fn all() -> Vec<Self> {
-        PLACES.into_iter().flat_map(|place| DEEDS.map(|deed| Self { place, deed })).collect()
+        CRASH_POINTS.into_iter().flat_map(|point| ACTIONS.map(|action| Self { point, action })).collect()
     }
 
     pub(crate) fn name(self) -> String {
-        format!("{:?}-{:?}", self.place, self.deed).to_lowercase().replacen('c', "C", 1)
+        format!("{:?}-{:?}", self.point, self.action).to_lowercase().replacen('c', "C", 1)
     }
 
-    /// Cases that take as long as they would outside of a test.
+    /// Whether the case takes the times of production.
     pub(crate) fn is_in_real_time(self) -> bool {
-        use Place::{C6, C7, C10, C14};
-        matches!((self.place, self.deed), (C6 | C7 | C10 | C14, Deed::Pause) | (C7 | C10 | C14, Deed::Delay))
+        use CrashPoint::{C6, C7, C10, C14};
+        matches!(
+            (self.point, self.action),
+            (C6 | C7 | C10 | C14, Action::Pause) | (C7 | C10 | C14, Action::Delay)
+        )
     }
 
     pub(crate) fn times(self) -> Times {
@@ -103,21 +106,21 @@ impl Case {
         }
     }
 
-    /// What `FAILPOINTS` says to the process that is struck.
+    /// The value of `FAILPOINTS` for the faulty process.
     pub(crate) fn failpoints(self) -> String {
-        let deed = match self.deed {
-            Deed::Kill => "kill".to_owned(),
-            Deed::Pause => "pause".to_owned(),
-            Deed::Error => "error".to_owned(),
-            Deed::Delay => format!("delay:{}", self.times().delay.as_millis()),
+        let action = match self.action {
+            Action::Kill => "kill".to_owned(),
+            Action::Pause => "pause".to_owned(),
+            Action::Error => "error".to_owned(),
+            Action::Delay => format!("delay:{}", self.times().delay.as_millis()),
         };
-        // In the middle of a stream, not at its first piece.
-        let before = if self.place == Place::C7 { "4*off->" } else { "" };
-        format!("{:?}={before}1*return({deed})", self.place)
+        // At the fifth piece of the stream.
+        let before = if self.point == CrashPoint::C7 { "4*off->" } else { "" };
+        format!("{:?}={before}1*return({action})", self.point)
     }
 
-    /// Whether the run is cut off where the process is struck: it has to be taken up again.
+    /// Whether the fault interrupts the run, so that it must be taken over.
     pub(crate) fn cuts_off(self) -> bool {
-        self.deed != Deed::Delay
+        self.action != Action::Delay
     }
 }

@@ -1,14 +1,14 @@
-//! A client as the documentation wants it: a key with each post, tried again; streams resumed by `Last-Event-ID`.
+//! A client as documented: it retries posts with an idempotency key, and resumes streams with `Last-Event-ID`.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::house::PATIENCE;
+use crate::crash_server::PATIENCE;
 
-/// How long a client waits for an answer, or for a sign of life of a stream, before it tries elsewhere.
-const PATIENT_FOR: Duration = Duration::from_secs(4);
+/// How long a client waits for a response, or for data of a stream, before it retries.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -17,7 +17,7 @@ pub(crate) struct Client {
     http: reqwest::Client,
 }
 
-/// What was answered to a post.
+/// The response to a post.
 #[derive(Debug, Clone)]
 pub(crate) struct Posted {
     pub(crate) body: Value,
@@ -40,7 +40,7 @@ impl Client {
         format!("http://{}{path}", self.address)
     }
 
-    /// One try. `None`: no answer, or one that says to try again.
+    /// Posts once. `None` when there is no response or a server error.
     pub(crate) async fn post_once(&self, path: &str, key: &str, body: &Value) -> Option<Posted> {
         let request = self.http.post(self.url(path)).bearer_auth(&self.key);
         let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
@@ -55,11 +55,11 @@ impl Client {
         Some(Posted { body: serde_json::from_str(&text).unwrap(), replayed })
     }
 
-    /// Tries until it is answered.
+    /// Posts until there is a response.
     pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Posted {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let sent = tokio::time::timeout(PATIENT_FOR, self.post_once(path, key, body)).await;
+            let sent = tokio::time::timeout(RESPONSE_TIMEOUT, self.post_once(path, key, body)).await;
             if let Ok(Some(posted)) = sent {
                 return posted;
             }
@@ -69,7 +69,7 @@ impl Client {
     }
 
     pub(crate) async fn goal(&self) -> String {
-        let user = self.post("/v1/users", "user", &json!({"name": "somebody"})).await;
+        let user = self.post("/v1/users", "user", &json!({"name": "Ada"})).await;
         let goal = self.post("/v1/goals", "goal", &json!({"user_id": user.id(), "title": "a goal"})).await;
         goal.id().to_owned()
     }
@@ -79,7 +79,7 @@ impl Client {
         serde_json::from_slice(&response.bytes().await.ok()?).ok()
     }
 
-    /// Waits until a resource says what is wanted.
+    /// Polls a resource until the predicate holds.
     pub(crate) async fn until(&self, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -87,12 +87,12 @@ impl Client {
             if is_it(&found) {
                 return found;
             }
-            assert!(Instant::now() < deadline, "{path} stays {found}");
+            assert!(Instant::now() < deadline, "timed out: {path} is {found}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Reads a stream until its clean end, until it breaks or goes silent (both `false`), or until `enough`.
+    /// Reads a stream until its clean end or until `enough` (`true`), or until it breaks or goes silent (`false`).
     pub(crate) async fn watch(
         &self,
         path: &str,
@@ -103,7 +103,7 @@ impl Client {
         if !watched.last_id.is_empty() {
             request = request.header("Last-Event-ID", &watched.last_id);
         }
-        let Ok(Ok(mut response)) = tokio::time::timeout(PATIENT_FOR, request.send()).await else {
+        let Ok(Ok(mut response)) = tokio::time::timeout(RESPONSE_TIMEOUT, request.send()).await else {
             return false;
         };
         if response.status().as_u16() == 204 {
@@ -112,7 +112,7 @@ impl Client {
         assert!(response.status().is_success(), "{path}: {}", response.status());
         let mut pending = String::new();
         loop {
-            match tokio::time::timeout(PATIENT_FOR, response.chunk()).await {
+            match tokio::time::timeout(RESPONSE_TIMEOUT, response.chunk()).await {
                 Ok(Ok(Some(bytes))) => pending.push_str(std::str::from_utf8(&bytes).unwrap()),
                 Ok(Ok(None)) => {
                     assert!(watched.is_over(), "the stream ended cleanly before its run: {watched:?}");
@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Reads a stream to its clean end, however often it breaks.
+    /// Reads a stream to its clean end, with reconnections.
     pub(crate) async fn watch_to_the_end(&self, path: &str, mut watched: Watched) -> Watched {
         let deadline = Instant::now() + PATIENCE;
         while !self.watch(path, &mut watched, |_| false).await {
@@ -141,7 +141,7 @@ impl Client {
     }
 }
 
-/// What a client of a stream has seen.
+/// What a client has received from a stream.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Watched {
     /// The agent's messages as the client has them now, by id.
@@ -193,7 +193,8 @@ impl Watched {
     }
 }
 
-/// `seq[:place in the open iteration][f<frames of the next event>]`, in an order that only grows.
+/// Parses an event id, `seq[:position in the open iteration][f<frames of the next event>]`, into a value that must only
+/// grow.
 fn position(id: &str) -> (u64, u8, u64, u64) {
     let number = |text: &str| text.parse().unwrap_or(0);
     let (seq, rest) = id.split_once(':').unwrap_or((id, ""));

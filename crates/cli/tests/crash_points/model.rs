@@ -1,4 +1,4 @@
-//! The model: what it answers in each case, by the name of the case in the user's message.
+//! The scripted model: its answer depends on the name of the case in the user's message.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -7,26 +7,26 @@ use std::time::Duration;
 use houston_testkit::model_server::{Call, Fault, Reply};
 use serde_json::json;
 
-use crate::begun;
-use crate::case::Place;
+use crate::case::CrashPoint;
+use crate::tasks_and_feeds;
 use crate::tools::{LOOK_UP, SEND_LETTER, SET_LABEL};
 
-/// What the user says in a case; the model knows the case by it.
+/// The user's message in a case; it contains the name of the case.
 pub(crate) fn question(case: &str) -> String {
     format!("This is case {case}, please.")
 }
 
-/// What the agent says in the end.
+/// The agent's final message.
 pub(crate) fn answer(case: &str) -> String {
     format!("Here is the answer of case {case}: ") + &"all of it was done, word after word. ".repeat(8)
 }
 
-/// Whether the case is about a stream alone: no tools.
-pub(crate) fn is_plain(place: Place) -> bool {
-    matches!(place, Place::C7 | Place::C16)
+/// Whether the case calls no tools.
+pub(crate) fn is_plain(point: CrashPoint) -> bool {
+    matches!(point, CrashPoint::C7 | CrashPoint::C16)
 }
 
-/// The calls of the first turn, by the name of each: one that is soon done, three that are not.
+/// The names of the calls of the first turn: one is quick, three are slow.
 pub(crate) const QUICK_LETTER: &str = "quick letter";
 pub(crate) const SLOW_LETTER: &str = "slow letter";
 pub(crate) const LABEL: &str = "label";
@@ -36,7 +36,7 @@ pub(crate) fn script() -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let stalled: Mutex<HashSet<String>> = Mutex::default();
     move |call| {
         let said = call.last_user_text();
-        if let Some(reply) = begun::reply(call, &said) {
+        if let Some(reply) = tasks_and_feeds::reply(call, &said) {
             return reply;
         }
         let case = said.trim_start_matches("This is case ").trim_end_matches(", please.").to_owned();
@@ -45,7 +45,7 @@ pub(crate) fn script() -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
             return answer.every(Duration::from_millis(30));
         }
         if case.starts_with("C16-") {
-            // The worker that asked first is about to be killed in the middle of this.
+            // The worker of the first call is killed in the middle of the answer.
             let is_first = stalled.lock().unwrap().insert(case);
             return if is_first { answer.fault(Fault::Stall(10)) } else { answer };
         }

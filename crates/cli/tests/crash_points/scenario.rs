@@ -1,47 +1,47 @@
-//! What happens in a case: a message is posted, a fault strikes, others go on.
+//! Runs a case: a message is posted, a fault is injected, other processes go on.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::begun;
-use crate::case::{Case, Deed, Place};
+use crate::case::{Action, Case, CrashPoint};
 use crate::client::{Client, Posted, Watched};
-use crate::ground::Plot;
-use crate::house::{House, PATIENCE};
+use crate::crash_server::{CrashServer, PATIENCE};
+use crate::environment::CaseEnvironment;
+use crate::guarantees;
 use crate::model::{is_plain, question};
-use crate::promises;
+use crate::tasks_and_feeds;
 
-/// The key of the one message.
+/// The idempotency key of the message.
 const KEY: &str = "the message";
 
-/// A case that has come to its quiet end.
+/// The result of a case whose processes are idle.
 pub(crate) struct Outcome {
     pub(crate) goal: String,
     pub(crate) posted: Posted,
     pub(crate) watched: Watched,
 }
 
-/// Plays a case and asks for its promises; panics when one is broken.
-pub(crate) async fn play(case: Case, plot: Plot) {
-    let mut house = House::build(case, plot);
-    let (_, client) = house.serve(false);
+/// Runs a case and checks its guarantees; panics when one is violated.
+pub(crate) async fn run(case: Case, environment: CaseEnvironment) {
+    let mut server = CrashServer::build(case, environment);
+    let (_, client) = server.serve(false);
     let goal = client.goal().await;
-    if matches!(case.place, Place::C17 | Place::C18 | Place::C19 | Place::C20) {
-        return begun::play(&mut house, &client, &goal).await;
+    if matches!(case.point, CrashPoint::C17 | CrashPoint::C18 | CrashPoint::C19 | CrashPoint::C20) {
+        return tasks_and_feeds::run(&mut server, &client, &goal).await;
     }
-    let outcome = match case.place {
-        Place::C1 | Place::C2 | Place::C3 => strike_post(&mut house, &client, goal).await,
-        Place::C4 => strike_before_fetch(&mut house, &client, goal).await,
-        Place::C13 => strike_stream(&mut house, &client, goal).await,
-        Place::C16 => strike_reaper(&mut house, &client, goal).await,
-        _ => strike_worker(&mut house, &client, goal).await,
+    let outcome = match case.point {
+        CrashPoint::C1 | CrashPoint::C2 | CrashPoint::C3 => fault_in_post(&mut server, &client, goal).await,
+        CrashPoint::C4 => fault_before_fetch(&mut server, &client, goal).await,
+        CrashPoint::C13 => fault_in_stream(&mut server, &client, goal).await,
+        CrashPoint::C16 => fault_in_reaper(&mut server, &client, goal).await,
+        _ => fault_in_worker(&mut server, &client, goal).await,
     };
-    assert_eq!(house.struck(), 1, "a case strikes once");
+    assert_eq!(server.faults(), 1, "a case injects one fault");
     let again = client.post(&messages(&outcome.goal), KEY, &message(case)).await;
-    assert_eq!(again.id(), outcome.posted.id(), "the same post is the same message");
-    assert!(again.replayed, "a repeated post says so");
-    promises::check(&house, &client, &outcome).await;
+    assert_eq!(again.id(), outcome.posted.id(), "a repeated post returns the same message");
+    assert!(again.replayed, "a repeated post has Idempotent-Replayed");
+    guarantees::check(&server, &client, &outcome).await;
 }
 
 pub(crate) fn messages(goal: &str) -> String {
@@ -58,102 +58,102 @@ async fn follow(client: &Client, goal: &str, posted: &Posted) -> Watched {
     client.watch_to_the_end(&path, Watched::default()).await
 }
 
-/// Waits until the message is answered, or visibly failed.
+/// Waits until the message is answered or failed.
 async fn answered(client: &Client, posted: &Posted) {
     let path = format!("/v1/messages/{}", posted.id());
     client.until(&path, |found| found["status"] == "answered" || found["status"] == "failed").await;
 }
 
-/// Wakes a process that was stopped, when it has slept past its lease, and waits until it has found out.
-pub(crate) async fn wake(house: &mut House, name: &str, since: Instant) {
-    let left = house.case.times().pause.saturating_sub(since.elapsed());
+/// Resumes a paused process after its lease has expired, and waits until it has noticed.
+pub(crate) async fn wake(server: &mut CrashServer, name: &str, since: Instant) {
+    let left = server.case.times().pause.saturating_sub(since.elapsed());
     tokio::time::sleep(left).await;
-    house.process(name).resume().unwrap();
-    if name.starts_with("work") && house.case.place != Place::C4 {
-        house.wait_for_line(name, |line| line.contains("beginning anew"));
+    server.process(name).resume().unwrap();
+    if name.starts_with("work") && server.case.point != CrashPoint::C4 {
+        server.wait_for_line(name, |line| line.contains("beginning anew"));
     }
 }
 
-/// A worker is struck while it drives the run; another one goes on.
-async fn strike_worker(house: &mut House, client: &Client, goal: String) -> Outcome {
-    let doomed = house.work(true);
-    let posted = client.post(&messages(&goal), KEY, &message(house.case)).await;
+/// The worker that drives the run fails; another one takes over.
+async fn fault_in_worker(server: &mut CrashServer, client: &Client, goal: String) -> Outcome {
+    let faulty = server.work(true);
+    let posted = client.post(&messages(&goal), KEY, &message(server.case)).await;
     let rescue = async {
-        house.wait_for_strike(&doomed);
+        server.wait_for_fault(&faulty);
         let since = Instant::now();
-        house.work(false);
+        server.work(false);
         answered(client, &posted).await;
-        if house.case.deed == Deed::Pause {
-            wake(house, &doomed, since).await;
+        if server.case.action == Action::Pause {
+            wake(server, &faulty, since).await;
         }
     };
     let (watched, ()) = tokio::join!(follow(client, &goal, &posted), rescue);
     Outcome { goal, posted, watched }
 }
 
-/// The hint lies in Redis; the worker that comes up for it is struck before it fetches.
-async fn strike_before_fetch(house: &mut House, client: &Client, goal: String) -> Outcome {
-    let posted = client.post(&messages(&goal), KEY, &message(house.case)).await;
+/// A worker fails at its start, before it fetches the hint.
+async fn fault_before_fetch(server: &mut CrashServer, client: &Client, goal: String) -> Outcome {
+    let posted = client.post(&messages(&goal), KEY, &message(server.case)).await;
     let rescue = async {
-        let doomed = house.work_in_vain();
-        house.wait_for_strike(&doomed);
+        let faulty = server.spawn_faulty_worker();
+        server.wait_for_fault(&faulty);
         let since = Instant::now();
-        house.work(false);
+        server.work(false);
         answered(client, &posted).await;
-        match house.case.deed {
-            Deed::Pause => {
-                wake(house, &doomed, since).await;
-                house.wait_for_line(&doomed, |line| line == "working");
+        match server.case.action {
+            Action::Pause => {
+                wake(server, &faulty, since).await;
+                server.wait_for_line(&faulty, |line| line == "working");
             }
-            Deed::Delay => house.wait_for_line(&doomed, |line| line == "working"),
-            Deed::Error => {
-                let process = house.process(&doomed);
+            Action::Delay => server.wait_for_line(&faulty, |line| line == "working"),
+            Action::Error => {
+                let process = server.process(&faulty);
                 let status = tokio::task::block_in_place(|| process.wait(PATIENCE)).unwrap();
-                assert!(!status.success(), "a worker that cannot start says so");
+                assert!(!status.success(), "a worker that cannot start exits with an error");
             }
-            Deed::Kill => {}
+            Action::Kill => {}
         }
     };
     let (watched, ()) = tokio::join!(follow(client, &goal, &posted), rescue);
     Outcome { goal, posted, watched }
 }
 
-/// The API that reads the post is struck; the client posts again, with its key, to another.
-async fn strike_post(house: &mut House, client: &Client, goal: String) -> Outcome {
-    let (doomed, first) = house.serve(true);
-    house.work(false);
-    let (path, body) = (messages(&goal), message(house.case));
+/// The API server that reads the post fails; the client repeats the post, with its key, at another server.
+async fn fault_in_post(server: &mut CrashServer, client: &Client, goal: String) -> Outcome {
+    let (faulty, first) = server.serve(true);
+    server.work(false);
+    let (path, body) = (messages(&goal), message(server.case));
     let mut trying = Box::pin(first.post_once(&path, KEY, &body));
-    let tried = tokio::time::timeout(house.case.times().delay * 2, &mut trying).await;
-    house.wait_for_strike(&doomed);
+    let tried = tokio::time::timeout(server.case.times().delay * 2, &mut trying).await;
+    server.wait_for_fault(&faulty);
     let since = Instant::now();
     let accepted = tried.as_ref().ok().and_then(Clone::clone);
-    assert_eq!(accepted.is_some(), house.case.deed == Deed::Delay, "{accepted:?}");
+    assert_eq!(accepted.is_some(), server.case.action == Action::Delay, "{accepted:?}");
     let posted = match accepted {
         Some(posted) => posted,
         None => client.post(&path, KEY, &body).await,
     };
-    let was_stored = house.case.cuts_off() && house.case.place != Place::C1;
-    assert_eq!(posted.replayed, was_stored, "stored before, or not");
+    let was_stored = server.case.cuts_off() && server.case.point != CrashPoint::C1;
+    assert_eq!(posted.replayed, was_stored, "replayed exactly if it was stored before");
     let watched = follow(client, &goal, &posted).await;
     answered(client, &posted).await;
-    if house.case.deed == Deed::Pause {
-        wake(house, &doomed, since).await;
-        // The client may have given up on it; the request has not.
+    if server.case.action == Action::Pause {
+        wake(server, &faulty, since).await;
+        // The first request may finish after the client has given up on it.
         let late = tokio::time::timeout(PATIENCE, trying).await.expect("an answer, or none");
         if let Some(late) = late {
-            assert_eq!(late.id(), posted.id(), "the late answer is about the same message");
+            assert_eq!(late.id(), posted.id(), "the late response has the same message");
         }
         first.until("/readyz", |found| found["status"] == "ready").await;
     }
     Outcome { goal, posted, watched }
 }
 
-/// A client that has seen the tools resumes at an API that is struck while it reads what came since.
-async fn strike_stream(house: &mut House, client: &Client, goal: String) -> Outcome {
-    let (doomed, struck) = house.serve(true);
-    house.work(false);
-    let posted = client.post(&messages(&goal), KEY, &message(house.case)).await;
+/// A client that has seen the tools resumes at a server that fails while it reads the later events.
+async fn fault_in_stream(server: &mut CrashServer, client: &Client, goal: String) -> Outcome {
+    let (faulty, faulty_api) = server.serve(true);
+    server.work(false);
+    let posted = client.post(&messages(&goal), KEY, &message(server.case)).await;
     let path = format!("/v1/goals/{goal}/events?after={}", posted.body["seq"].as_i64().unwrap() - 2);
     let mut watched = Watched::default();
     let deadline = Instant::now() + PATIENCE;
@@ -164,53 +164,53 @@ async fn strike_stream(house: &mut House, client: &Client, goal: String) -> Outc
     }
     assert!(!watched.is_over(), "the client must leave in the middle");
     answered(client, &posted).await;
-    let whole = struck.watch(&path, &mut watched, |_| false).await;
-    house.wait_for_strike(&doomed);
+    let whole = faulty_api.watch(&path, &mut watched, |_| false).await;
+    server.wait_for_fault(&faulty);
     let since = Instant::now();
-    assert_eq!(whole, house.case.deed == Deed::Delay, "what breaks is not taken for the end");
+    assert_eq!(whole, server.case.action == Action::Delay, "a broken stream is no clean end");
     let watched = client.watch_to_the_end(&path, watched).await;
-    if house.case.deed == Deed::Pause {
-        wake(house, &doomed, since).await;
-        struck.until("/readyz", |found| found["status"] == "ready").await;
+    if server.case.action == Action::Pause {
+        wake(server, &faulty, since).await;
+        faulty_api.until("/readyz", |found| found["status"] == "ready").await;
     }
     Outcome { goal, posted, watched }
 }
 
-/// A worker is killed in the middle of a stream; the one that reaps it is struck; a third one goes on.
-async fn strike_reaper(house: &mut House, client: &Client, goal: String) -> Outcome {
-    let victim = house.work(false);
-    let posted = client.post(&messages(&goal), KEY, &message(house.case)).await;
+/// A worker is killed in the middle of a stream; the one that reaps it fails; a third one takes over.
+async fn fault_in_reaper(server: &mut CrashServer, client: &Client, goal: String) -> Outcome {
+    let victim = server.work(false);
+    let posted = client.post(&messages(&goal), KEY, &message(server.case)).await;
     let run = format!("/v1/runs/{}", posted.body["run_id"].as_str().unwrap());
     let rescue = async {
         client.until(&run, |run| run["status"] == "running").await;
-        let asked = question(&house.case.name());
+        let asked = question(&server.case.name());
         let deadline = Instant::now() + PATIENCE;
-        while house.plot.model_calls(&asked) == 0 {
+        while server.environment.model_calls(&asked) == 0 {
             assert!(Instant::now() < deadline, "the model was never asked");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let doomed = house.work(true);
-        let process = house.process(&victim);
+        let faulty = server.work(true);
+        let process = server.process(&victim);
         tokio::task::block_in_place(|| process.kill()).unwrap();
-        house.wait_for_strike(&doomed);
+        server.wait_for_fault(&faulty);
         let since = Instant::now();
-        house.work(false);
+        server.work(false);
         answered(client, &posted).await;
-        if house.case.deed == Deed::Pause {
-            wake(house, &doomed, since).await;
+        if server.case.action == Action::Pause {
+            wake(server, &faulty, since).await;
         }
     };
     let (watched, ()) = tokio::join!(follow(client, &goal, &posted), rescue);
     Outcome { goal, posted, watched }
 }
 
-/// How often the model is asked in a case: at most, and exactly unless something was cut off there.
+/// How often the model is called in a case.
 pub(crate) fn model_calls(case: Case) -> usize {
-    let usual = if is_plain(case.place) { 1 } else { 2 };
-    let repeated = match case.place {
-        Place::C7 | Place::C8 => case.cuts_off(),
+    let usual = if is_plain(case.point) { 1 } else { 2 };
+    let repeated = match case.point {
+        CrashPoint::C7 | CrashPoint::C8 => case.cuts_off(),
         // Its worker is killed in every case.
-        Place::C16 => true,
+        CrashPoint::C16 => true,
         _ => false,
     };
     usual + usize::from(repeated)

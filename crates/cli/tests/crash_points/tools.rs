@@ -1,4 +1,4 @@
-//! Tools that act on a world outside: lines in a ledger.
+//! Tools with an effect outside of Houston: lines in a ledger.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,17 +13,17 @@ use houston_cli::tool::{
 use houston_testkit::tool_ledger::{Execution, ToolLedger};
 use serde_json::{Value, json};
 
-/// Where the ledger is.
+/// The variable with the path of the ledger.
 pub(crate) const LEDGER: &str = "CRASH_LEDGER";
-/// An `effect`.
+/// A tool of the class `effect`.
 pub(crate) const SEND_LETTER: &str = "send_letter";
-/// `idempotent`.
+/// A tool of the class `idempotent`.
 pub(crate) const SET_LABEL: &str = "set_label";
-/// A `read`.
+/// A tool of the class `read`.
 pub(crate) const LOOK_UP: &str = "look_up";
 
-/// Writes down that it was executed, then takes its time.
-struct Act {
+/// Records its execution in the ledger, then waits.
+struct LedgerTool {
     definition: ToolDefinition,
     ledger: PathBuf,
 }
@@ -32,7 +32,7 @@ struct Act {
 pub(crate) fn houston() -> ExitCode {
     let ledger = PathBuf::from(std::env::var_os(LEDGER).unwrap_or_default());
     let act = |name: &str, effect| -> SharedTool {
-        Arc::new(Act {
+        Arc::new(LedgerTool {
             definition: ToolDefinition {
                 name: name.to_owned(),
                 description: "Writes a line into a ledger.".to_owned(),
@@ -51,7 +51,7 @@ pub(crate) fn houston() -> ExitCode {
         .main()
 }
 
-impl Tool for Act {
+impl Tool for LedgerTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }

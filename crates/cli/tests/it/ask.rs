@@ -1,4 +1,4 @@
-//! `houston ask`: one question, no servers.
+//! `houston ask`: one question to a model, without Postgres and Redis.
 
 use std::process::Output;
 
@@ -6,10 +6,10 @@ use houston_testkit::model_server::script::in_turn;
 use houston_testkit::model_server::{ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::house::houston;
+use crate::test_houston::houston_command;
 
 async fn ask(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = houston();
+    let mut command = houston_command();
     command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL").arg("ask").args(arguments);
     command.envs(variables.iter().copied());
     tokio::process::Command::from(command).output().await.unwrap()
@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[tokio::test]
-async fn a_model_is_asked_without_servers_and_its_answer_may_be_bound_to_a_form() {
+async fn ask_needs_no_servers_and_takes_a_schema() {
     let paris = json!({"city": "Paris"}).to_string();
     let replies = [Reply::text("It is Paris.").in_pieces(3), Reply::text("Paris"), Reply::text(&paris)];
     let model = ModelServer::start(in_turn(replies)).await.unwrap();
@@ -44,11 +44,11 @@ async fn a_model_is_asked_without_servers_and_its_answer_may_be_bound_to_a_form(
     std::fs::write(&schema, "[").unwrap();
     let output = ask(&["--schema", schema.to_str().unwrap(), "The capital?"], &variables).await;
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("city.json is no JSON"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("city.json is not valid JSON"), "{}", text(&output.stderr));
 }
 
 #[tokio::test]
-async fn a_missing_key_says_where_it_was_looked_for() {
+async fn missing_key_error_lists_the_sources() {
     let variables = [("HOUSTON_MODEL", "google"), ("GEMINI_API_KEY", ""), ("GOOGLE_API_KEY", "")];
     let output = ask(&["Hello?"], &variables).await;
     assert_eq!(output.status.code(), Some(1));

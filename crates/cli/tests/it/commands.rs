@@ -1,11 +1,11 @@
-//! Wrong usage and wrong settings are told what is wrong, where, and what to do; exit code 2.
+//! Wrong usage and invalid settings: exit code 2, and an error that says what is wrong, where, and what to do.
 
 use std::process::{Command, Output};
 
-use crate::house::houston;
+use crate::test_houston::houston_command;
 
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command: Command = houston();
+    let mut command: Command = houston_command();
     command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL").args(arguments);
     command.envs(variables.iter().copied()).output().unwrap()
 }
@@ -15,18 +15,18 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)], words: &[&str]) {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{told}");
     for word in words {
-        assert!(told.contains(word), "`{told}` does not say `{word}`");
+        assert!(told.contains(word), "`{told}` does not contain `{word}`");
     }
 }
 
 #[test]
-fn serve_and_work_do_not_embed_unless_told_to() {
+fn serve_and_work_embed_only_on_request() {
     refused(&["serve"], &[], &["DATABASE_URL", "--embedded"]);
     refused(&["work"], &[("DATABASE_URL", "postgres://x@localhost/x")], &["HOUSTON_REDIS_URL", "--embedded"]);
 }
 
 #[test]
-fn a_wrong_setting_names_its_key_its_origin_and_what_is_allowed() {
+fn invalid_setting_names_key_origin_and_allowed_values() {
     let show = ["config", "show"];
     let variable = "HOUSTON_ORCHESTRATOR__LIMITS__MAX_ITERATIONS";
     refused(&show, &[(variable, "many")], &["orchestrator.limits.max_iterations", variable, "many"]);
@@ -40,13 +40,13 @@ fn a_wrong_setting_names_its_key_its_origin_and_what_is_allowed() {
 }
 
 #[test]
-fn a_redirected_log_of_dev_is_for_its_owner_alone() {
+fn redirected_log_of_dev_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let log = std::fs::File::create(&path).unwrap();
     log.set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
-    let mut command = houston();
+    let mut command = houston_command();
     command
         .arg("dev")
         .env("DATABASE_URL", "none")
@@ -57,7 +57,7 @@ fn a_redirected_log_of_dev_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_wrong_folder_of_settings_is_refused() {
+fn invalid_settings_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     refused(&["config", "show", "--jobs", "/nope"], &[], &["/nope", "No such file", "--jobs"]);
@@ -72,7 +72,7 @@ fn a_wrong_folder_of_settings_is_refused() {
 }
 
 #[test]
-fn the_settings_of_a_user_are_read_from_their_folder() {
+fn user_settings_are_read_from_the_user_folder() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("houston");
     std::fs::create_dir(&folder).unwrap();
@@ -87,7 +87,7 @@ fn the_settings_of_a_user_are_read_from_their_folder() {
 }
 
 #[test]
-fn settings_are_shown_with_where_they_come_from() {
+fn settings_are_printed_with_their_origin() {
     let variables = [("HOUSTON_SERVER__HEARTBEAT_S", "3"), ("HOUSTON_MODELS__TITLES", "groq, openai")];
     let output = run(&["config", "show", "--origin"], &variables);
     let shown = String::from_utf8(output.stdout).unwrap();

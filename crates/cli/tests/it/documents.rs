@@ -1,17 +1,17 @@
-//! Conversations as documents: exported, imported, forked, emptied.
+//! Export, import, fork and reset of conversations.
 
 use serde_json::{Value, json};
 
 use crate::people::People;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_is_exported_imported_and_goes_on_and_exports_are_equal() {
+async fn imported_conversation_continues_and_exports_equal() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     people.talk(&goal, "note").await;
     people.talk(&goal, "hello").await;
     let learning = json!({"content": "likes trains"});
-    people.house.create(&format!("/v1/goals/{goal}/learnings"), "l", &learning).await;
+    people.houston.create(&format!("/v1/goals/{goal}/learnings"), "l", &learning).await;
 
     let exported = people.of(&goal, "export").await;
     assert_eq!((&exported["format"], &exported["version"]), (&json!("houston.conversation"), &json!(2)));
@@ -26,15 +26,15 @@ async fn a_conversation_is_exported_imported_and_goes_on_and_exports_are_equal()
     let copy = made["id"].as_str().unwrap().to_owned();
     assert_ne!(copy, goal);
     assert_eq!(people.of(&copy, "export").await, exported);
-    assert_eq!(people.house.said(&copy).await, people.house.said(&goal).await);
+    assert_eq!(people.houston.agent_texts(&copy).await, people.houston.agent_texts(&goal).await);
     let thread = people.of(&copy, "messages?limit=100").await;
     let users = thread["data"].as_array().unwrap().iter().filter(|message| message["source"] == "user");
     assert!(users.clone().count() == 2 && users.clone().all(|message| message["status"] == "answered"));
 
-    let watched = people.house.watch(&format!("/v1/goals/{copy}/events")).await;
-    let texts: Vec<&str> = watched.texts.iter().map(|(_, text)| text.as_str()).collect();
+    let received = people.houston.watch(&format!("/v1/goals/{copy}/events")).await;
+    let texts: Vec<&str> = received.texts.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(texts, ["Noted.", "You said: hello"], "the stream tells the thread");
-    let types: Vec<&str> = watched.types.iter().map(String::as_str).collect();
+    let types: Vec<&str> = received.types.iter().map(String::as_str).collect();
     assert!(types.contains(&"TOOL_CALL_RESULT") && types.last() == Some(&"RUN_FINISHED"), "{types:?}");
 
     people.talk(&copy, "and now?").await;
@@ -45,19 +45,19 @@ async fn a_conversation_is_exported_imported_and_goes_on_and_exports_are_equal()
     }
     assert_eq!(people.of(&goal, "export").await, exported, "the original is as it was");
 
-    let file = people.house.folder.path().join("tokyo.json");
+    let file = people.houston.folder.path().join("tokyo.json");
     let file = file.to_str().unwrap();
-    people.told(&["export", &goal, "--output", file]);
+    people.output(&["export", &goal, "--output", file]);
     let user = people.user(&goal).await;
-    let third = people.told(&["import", file, "--user", user.as_str().unwrap()]).0.trim().to_owned();
+    let third = people.output(&["import", file, "--user", user.as_str().unwrap()]).0.trim().to_owned();
     assert_eq!(people.of(&third, "export").await, exported);
     people.talk(&third, "still there?").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_goes_its_own_way_from_where_it_was_made() {
+async fn fork_is_independent_of_the_original() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     people.talk(&goal, "note").await;
     people.talk(&goal, "hello").await;
     let whole = people.of(&goal, "export").await;
@@ -68,7 +68,7 @@ async fn a_fork_goes_its_own_way_from_where_it_was_made() {
     let state = people.of(&everything, "state").await;
     assert_eq!((&state["forked_from"], &state["status"]), (&json!(goal), &json!("waiting")));
 
-    // The note's turn: what was asked, the call, its result, the message, its result.
+    // The turn with the note: user message, call, result, `send_message`, result.
     let (status, refused) = people.post(&path, None, &json!({"position": 2})).await;
     assert_eq!((status, &refused["errors"][0]["pointer"]), (422, &json!("/position")), "{refused}");
     let told = refused["errors"][0]["detail"].as_str().unwrap();
@@ -81,12 +81,12 @@ async fn a_fork_goes_its_own_way_from_where_it_was_made() {
     let copied = people.of(&early, "export").await;
     assert_eq!((&copied["title"], &copied["notes"]), (&json!("Kyoto"), &whole["notes"]));
     assert_eq!(copied["history"].as_array().unwrap()[..], whole["history"].as_array().unwrap()[..5]);
-    assert_eq!(people.house.said(&early).await, ["Noted."], "the thread of that time");
+    assert_eq!(people.houston.agent_texts(&early).await, ["Noted."], "the thread of that time");
     let bare = people.made(&path, &json!({"position": 5, "knowledge": false})).await;
     assert_eq!(people.of(&bare, "export").await["notes"], json!([]));
 
     people.talk(&early, "where to?").await;
-    assert_eq!(people.house.said(&early).await.last().unwrap(), "You said: where to?");
+    assert_eq!(people.houston.agent_texts(&early).await.last().unwrap(), "You said: where to?");
     assert_eq!(people.of(&goal, "export").await, whole, "the original is as it was");
 
     let forked = people.json(&["fork", &goal, "--position", "5", "--json"]);
@@ -97,20 +97,20 @@ async fn a_fork_goes_its_own_way_from_where_it_was_made() {
     );
     let refused = people.run(&["fork", &goal, "--position", "4"]);
     assert_eq!(refused.status.code(), Some(2));
-    let own = people.house.sql("select id from houston.agentables where kind = 'user_agent' limit 1");
+    let own = people.houston.sql("select id from houston.agentables where kind = 'user_agent' limit 1");
     let own = format!("user_agent_{}", own.replace('-', ""));
     let (status, refused) = people.post(&format!("/v1/user_agents/{own}/fork"), None, &json!({})).await;
     assert_eq!((status, &refused["code"]), (409, &json!("not_creatable")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_run_that_is_open_what_is_complete_is_copied_and_a_reset_waits() {
+async fn fork_of_an_open_run_copies_complete_turns_and_reset_waits() {
     let (people, gate) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     people.talk(&goal, "note").await;
-    let message = people.house.post(&goal, "wait", "wait").await;
+    let message = people.houston.post(&goal, "wait", "wait").await;
     let run = message["run_id"].as_str().unwrap().to_owned();
-    people.house.until(&format!("/v1/runs/{run}"), "a worker", |run| run["status"] == "running").await;
+    people.houston.wait_until(&format!("/v1/runs/{run}"), "a worker", |run| run["status"] == "running").await;
 
     let (status, refused) = people.post(&format!("/v1/goals/{goal}/reset"), None, &json!({})).await;
     assert_eq!((status, &refused["code"]), (409, &json!("run_in_progress")), "{refused}");
@@ -121,13 +121,13 @@ async fn of_a_run_that_is_open_what_is_complete_is_copied_and_a_reset_waits() {
     assert_eq!((&state["run"]["id"], &state["run"]["open"]), (&json!(run), &json!(true)), "{state}");
     assert_eq!(state["diagnosis"], json!(["A worker drives it."]));
     assert_eq!(state["holder"]["name"], Value::Null, "machines are nobody's business but the operator's");
-    let (shown, _) = people.told(&["state", &goal]);
+    let (shown, _) = people.output(&["state", &goal]);
     assert!(shown.contains("A worker drives it.") && shown.contains("alive"), "{shown}");
 
     let copy = people.made(&format!("/v1/goals/{goal}/fork"), &json!({})).await;
     people.talk(&copy, "hello").await;
     gate.open();
-    assert_eq!(people.house.answered(&message).await["status"], "answered");
+    assert_eq!(people.houston.wait_until_answered(&message).await["status"], "answered");
 
     let before = people.of(&goal, "export").await;
     let (status, done) = people.post(&format!("/v1/goals/{goal}/reset"), None, &json!({})).await;
@@ -151,7 +151,7 @@ async fn of_a_run_that_is_open_what_is_complete_is_copied_and_a_reset_waits() {
     assert_eq!(people.of(&goal, "export").await["notes"], json!([]));
 }
 
-/// A conversation with all that a provider may leave in one.
+/// A conversation with every kind of block that a provider may return.
 fn foreign() -> Value {
     let at = "2026-11-20T10:00:00.123456Z";
     let raw = |json: &str| json!({"wire": "anthropic", "provider": "anthropic", "json": json});
@@ -188,16 +188,16 @@ fn foreign() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_wrong_with_a_document_is_named_and_changes_nothing() {
+async fn invalid_document_is_refused_and_changes_nothing() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("any").await;
+    let goal = people.houston.goal("any").await;
     let user = people.user(&goal).await;
     let body = |document: &Value| json!({"user_id": user, "conversation": document});
     let first = people.made("/v1/goals/import", &body(&foreign())).await;
     let exported = people.of(&first, "export").await;
     let mut unsealed = exported.clone();
     unsealed.as_object_mut().unwrap().remove("digests");
-    assert_eq!(unsealed, foreign(), "what was imported is exported, raw blocks byte for byte");
+    assert_eq!(unsealed, foreign(), "the export equals the import, raw blocks byte for byte");
     let second = people.made("/v1/goals/import", &body(&exported)).await;
     assert_eq!(people.of(&second, "export").await, exported);
 
@@ -208,11 +208,11 @@ async fn whatever_is_wrong_with_a_document_is_named_and_changes_nothing() {
         (|d| d["surprise"] = json!(1), "/surprise", "unknown field"),
         (|d| d["kind"] = json!("project"), "/kind", "/v1/projects/import"),
         (|d| drop(d["history"].as_array_mut().unwrap().remove(0)), "/history/0", "begins with the model"),
-        (|d| drop(d["history"].as_array_mut().unwrap().remove(2)), "/history/2", "twice in a row"),
+        (|d| drop(d["history"].as_array_mut().unwrap().remove(2)), "/history/2", "in a row"),
         (|d| drop(d["history"].as_array_mut().unwrap().pop()), "/history/3", "4 entries were exported"),
         (|d| d["history"].as_array_mut().unwrap().truncate(2), "/history/2", "has no result"),
         (|d| d["history"][2]["content"][0]["tool_use_id"] = json!("b"), "/history/2", "no open tool call"),
-        (|d| d["history"][2]["role"] = json!("assistant"), "/history/2", "twice in a row"),
+        (|d| d["history"][2]["role"] = json!("assistant"), "/history/2", "in a row"),
         (|d| d["history"][1]["content"][2]["type"] = json!("image"), "/history/1/content/2/type", "image"),
         (|d| d["history"][1]["content"][2]["input"] = json!([1]), "/history/1/content/2/input", "object"),
         (
@@ -246,12 +246,12 @@ async fn whatever_is_wrong_with_a_document_is_named_and_changes_nothing() {
     let nobody = "user_00000000000000000000000000000000";
     let document = json!({"user_id": nobody, "conversation": exported});
     assert_eq!(people.post("/v1/goals/import", None, &document).await.0, 404);
-    assert_eq!(people.rows(), before, "nothing was made of any of them");
+    assert_eq!(people.rows(), before, "no row was written");
 }
 
-/// What `houston import` says of a document that it does not take.
+/// The error of `houston import` for an invalid document.
 fn refusal(people: &People, user: &str, document: &Value) -> String {
-    let file = people.house.folder.path().join("broken.json");
+    let file = people.houston.folder.path().join("broken.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let refused = people.run(&["import", file.to_str().unwrap(), "--user", user]);
     let told = String::from_utf8(refused.stderr).unwrap();

@@ -1,17 +1,17 @@
-//! Conversations with a past, as documents: sessions that are closed, long results, what stands for a long beginning.
-//! Exported, imported, forked, over HTTP, with real processes and a scripted model.
+//! Export, import and fork of conversations with closed sessions, large results and compressions, over HTTP. Real
+//! processes, a scripted model.
 
 use houston_testkit::model_server::{Call, ModelServer, Reply};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
-use crate::house::House;
 use crate::people::rows;
 use crate::sessions::{Asked, Seen, an_hour_passes, exchange, says, summarised, worker};
+use crate::test_houston::TestHouston;
 
-/// A house whose model rings bells, reads on in what that answered, searches, and else says back what it was told.
+/// An installation whose model calls `ring_bell`, reads large results, searches the history, or repeats the message.
 struct Past {
-    house: House,
+    houston: TestHouston,
     client: reqwest::Client,
     asked: Asked,
     _worker: Process,
@@ -24,7 +24,7 @@ fn reply(call: &Call) -> Reply {
         let place = ["Tokyo", "Kyoto"].into_iter().find(|place| about.contains(place)).unwrap_or("nothing");
         return Reply::text(format!("They talked of {place}."));
     }
-    // What it sent before is no answer to what it asks now.
+    // Earlier results do not answer the current message.
     let results = call.tool_results();
     if let Some(result) = results.iter().rfind(|result| !result.content.starts_with("Message sent")) {
         return says(&format!("I found: {}", result.content.chars().take(400).collect::<String>()));
@@ -49,37 +49,37 @@ impl Past {
             }
             reply(call)
         });
-        let (house, model) = (House::start(), model.await.unwrap());
-        let worker = worker(&house, &model, &[]);
+        let (houston, model) = (TestHouston::start(), model.await.unwrap());
+        let worker = worker(&houston, &model, &[]);
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { house, client, asked, _worker: worker, _model: model }
+        Self { houston, client, asked, _worker: worker, _model: model }
     }
 
-    /// A goal with two closed sessions, and an open one in which a bell was rung very often.
+    /// Creates a goal with two closed sessions, and an open one with a large result.
     async fn travelled(&self) -> String {
-        let goal = self.house.goal("journey").await;
+        let goal = self.houston.goal("journey").await;
         for (nth, text) in ["Tokyo in spring", "Kyoto in autumn, by night train"].into_iter().enumerate() {
-            exchange(&self.house, &goal, text).await;
-            an_hour_passes(&self.house);
-            summarised(&self.house, &goal, nth + 1).await;
+            exchange(&self.houston, &goal, text).await;
+            an_hour_passes(&self.houston);
+            summarised(&self.houston, &goal, nth + 1).await;
         }
-        exchange(&self.house, &goal, "ring: very often").await;
+        exchange(&self.houston, &goal, "ring: very often").await;
         goal
     }
 
     async fn of(&self, goal: &str, what: &str) -> Value {
-        self.house.get(&format!("/v1/goals/{goal}/{what}")).await
+        self.houston.get(&format!("/v1/goals/{goal}/{what}")).await
     }
 
     async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let request = self.client.post(self.house.url(path)).bearer_auth(&self.house.key);
+        let request = self.client.post(self.houston.url(path)).bearer_auth(&self.houston.key);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         let response = request.send().await.unwrap();
         (response.status().as_u16(), serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
     }
 
     async fn imported(&self, goal: &str, document: &Value) -> (u16, Value) {
-        let user = self.house.get(&format!("/v1/goals/{goal}")).await["user_id"].clone();
+        let user = self.houston.get(&format!("/v1/goals/{goal}")).await["user_id"].clone();
         self.post("/v1/goals/import", &json!({"user_id": user, "conversation": document})).await
     }
 
@@ -89,13 +89,13 @@ impl Past {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    /// What the agent was asked by the latest call.
+    /// The latest call of the agent's model.
     fn last(&self) -> Seen {
         self.asked.lock().unwrap().last().unwrap().clone()
     }
 }
 
-/// Sessions without what is theirs alone.
+/// Sessions without their ids and times.
 fn told(sessions: &Value) -> Vec<Value> {
     let mut sessions = sessions["data"].as_array().unwrap().clone();
     for session in &mut sessions {
@@ -106,7 +106,7 @@ fn told(sessions: &Value) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closed_sessions_are_exported_imported_shown_found_and_exported_as_they_were() {
+async fn closed_sessions_survive_export_and_import() {
     let past = Past::start().await;
     let goal = past.travelled().await;
     let exported = past.of(&goal, "export").await;
@@ -126,7 +126,7 @@ async fn closed_sessions_are_exported_imported_shown_found_and_exported_as_they_
     );
 
     let copy = past.copied(&goal, &exported).await;
-    assert_eq!(past.of(&copy, "export").await, exported, "and the same once more");
+    assert_eq!(past.of(&copy, "export").await, exported, "a second export is equal");
     let again = past.copied(&goal, &past.of(&copy, "export").await).await;
     assert_eq!(past.of(&again, "export").await, exported);
     assert_eq!(told(&past.of(&copy, "sessions").await), told(&past.of(&goal, "sessions").await));
@@ -134,36 +134,36 @@ async fn closed_sessions_are_exported_imported_shown_found_and_exported_as_they_
     let prompt = past.of(&copy, "prompt").await["system"].to_string();
     assert!(prompt.contains(">They talked of Kyoto.</session>") && prompt.contains("of Tokyo."), "{prompt}");
 
-    // What was said word for word stands in no summary: the search looks at whole conversations.
-    exchange(&past.house, &copy, "search: night train").await;
-    let found = past.house.said(&copy).await.last().unwrap().clone();
+    // The words are in no summary: the search covers whole conversations.
+    exchange(&past.houston, &copy, "search: night train").await;
+    let found = past.houston.agent_texts(&copy).await.last().unwrap().clone();
     let own = past.of(&copy, "sessions").await["data"][0]["id"].as_str().unwrap().to_owned();
     assert!(found.contains(&own) && found.contains("They talked of Kyoto."), "{found}");
     let sent = past.last();
     let open = ["ring: very often", "search: night train"];
     assert_eq!(sent.texts, open, "the open session begins after the last one that is closed");
     assert!(sent.tools.contains(&"read_result".to_owned()));
-    exchange(&past.house, &copy, &format!("read: {}", result["id"].as_str().unwrap())).await;
-    let read = past.house.said(&copy).await.last().unwrap().clone();
+    exchange(&past.houston, &copy, &format!("read: {}", result["id"].as_str().unwrap())).await;
+    let read = past.houston.agent_texts(&copy).await.last().unwrap().clone();
     assert!(read.contains("stroke 5000: everybody heard it"), "{read}");
     let told_of = std::sync::Mutex::new(Vec::new());
     let path = format!("/v1/goals/{copy}/events?after=0");
-    let watched = past.house.watch_with(&path, |event| {
+    let received = past.houston.watch_with(&path, |event| {
         told_of.lock().unwrap().push(event["name"].clone());
     });
-    let texts = watched.await.texts.len();
+    let texts = received.await.texts.len();
     let archived = told_of.lock().unwrap().iter().filter(|name| **name == "houston.session.archived").count();
-    assert_eq!((texts, archived), (5, 0), "the copy's stream tells of no session that was closed elsewhere");
+    assert_eq!((texts, archived), (5, 0), "the copy's stream has no event for sessions closed elsewhere");
     assert_eq!(past.of(&goal, "export").await, exported, "the original is as it was");
 
-    // The next session of the copy goes on counting.
-    an_hour_passes(&past.house);
-    past.house.sql("update houston.session_states set look_at = now() where look_at is not null");
-    assert_eq!(summarised(&past.house, &copy, 3).await[0]["number"], 3);
+    // The next session of the copy has the next number.
+    an_hour_passes(&past.houston);
+    past.houston.sql("update houston.session_states set look_at = now() where look_at is not null");
+    assert_eq!(summarised(&past.houston, &copy, 3).await[0]["number"], 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_wrong_with_a_session_is_named_and_nothing_is_made() {
+async fn invalid_sessions_in_a_document_are_refused() {
     type Change = fn(&mut Value);
     let past = Past::start().await;
     let goal = past.travelled().await;
@@ -211,7 +211,7 @@ async fn whatever_is_wrong_with_a_session_is_named_and_nothing_is_made() {
         (|d| d["version"] = json!(1), "/sessions", "version 1"),
         (|d| d["closed_entries"] = json!(3), "/closed_entries", "version 1"),
     ];
-    let before = rows(&past.house);
+    let before = rows(&past.houston);
     for (nth, (change, pointer, words)) in cases.into_iter().enumerate() {
         let mut document = exported.clone();
         change(&mut document);
@@ -221,11 +221,11 @@ async fn whatever_is_wrong_with_a_session_is_named_and_nothing_is_made() {
         assert_eq!(error["pointer"], json!(format!("/conversation{pointer}")), "{nth}: {refused}");
         assert!(error["detail"].as_str().unwrap().contains(words), "{nth}: {refused}");
     }
-    assert_eq!(rows(&past.house), before, "nothing was made of any of them");
+    assert_eq!(rows(&past.houston), before, "no row was written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_of_before_there_were_sessions_is_imported_and_what_it_closed_is_summarised() {
+async fn import_of_older_format_summarises_closed_entries() {
     let past = Past::start().await;
     let goal = past.travelled().await;
     let mut old = past.of(&goal, "export").await;
@@ -234,17 +234,17 @@ async fn a_document_of_before_there_were_sessions_is_imported_and_what_it_closed
     fields.insert("version".to_owned(), json!(1));
     fields.insert("closed_entries".to_owned(), json!(3));
     let copy = past.copied(&goal, &old).await;
-    let [session] = &summarised(&past.house, &copy, 1).await[..] else { panic!("one session") };
+    let [session] = &summarised(&past.houston, &copy, 1).await[..] else { panic!("one session") };
     assert_eq!(
         (&session["last_position"], &session["summary"]),
         (&json!(3), &json!("They talked of Tokyo."))
     );
-    exchange(&past.house, &copy, "hello").await;
+    exchange(&past.houston, &copy, "hello").await;
     assert_eq!(past.last().texts[0], "Kyoto in autumn, by night train");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_is_what_the_conversation_was_when_its_last_entry_was_written() {
+async fn fork_reflects_the_state_at_its_last_entry() {
     let past = Past::start().await;
     let goal = past.travelled().await;
     let path = format!("/v1/goals/{goal}/fork");
@@ -253,21 +253,21 @@ async fn a_fork_is_what_the_conversation_was_when_its_last_entry_was_written() {
     let whole = fork(json!({})).await;
     assert_eq!(past.of(&whole, "export").await, past.of(&goal, "export").await);
 
-    // The entry at 6 ends the second session, which was open then; nobody had summarised it.
+    // The entry at 6 ends the second session, which was open then and had no summary.
     let early = fork(json!({"position": 6})).await;
     let exported = past.of(&early, "export").await;
     let sessions = exported["sessions"].as_array().unwrap();
     assert_eq!((sessions.len(), &sessions[0]["summary"]), (1, &json!("They talked of Tokyo.")), "{exported}");
-    assert_eq!(exported["results"], json!([]), "the bell was rung later");
-    exchange(&past.house, &early, "and now?").await;
-    // All of it is an hour old, and the copy has only just been made.
+    assert_eq!(exported["results"], json!([]), "the large result came later");
+    exchange(&past.houston, &early, "and now?").await;
+    // The entries are an hour old, but the copy is new.
     assert_eq!(past.last().texts, ["Kyoto in autumn, by night train", "and now?"]);
     assert!(past.last().system.contains(">They talked of Tokyo.</session>"));
 
     let first = fork(json!({"position": 3})).await;
     assert_eq!(past.of(&first, "sessions").await["data"], json!([]));
-    exchange(&past.house, &first, "and now?").await;
+    exchange(&past.houston, &first, "and now?").await;
     assert_eq!(past.last().texts, ["Tokyo in spring", "and now?"]);
-    let made = past.house.sql("select count(*) from houston.sessions where number > 2");
-    assert_eq!(made, "0", "and none was closed by its first message");
+    let made = past.houston.sql("select count(*) from houston.sessions where number > 2");
+    assert_eq!(made, "0", "its first message closed no session");
 }

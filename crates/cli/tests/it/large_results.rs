@@ -1,19 +1,19 @@
-//! Long results of tools: the model is shown the beginning and reads on; each is kept once, whatever dies.
+//! Large results of tools: the model gets the beginning and reads further pages; each is stored once, despite crashes.
 
 use std::sync::Mutex;
 
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_houston::{PATIENCE, TestHouston};
 
-/// The id that a shortened result names.
+/// The id in a shortened result.
 fn result_id(text: &str) -> Option<String> {
     let at = text.find("result_")?;
     Some(text[at..].chars().take("result_".len() + 32).collect())
 }
 
-/// Rings the bell 5,000 times, looks for one stroke in the report, reads the end of it, and tells.
+/// Calls `ring_bell` with 5,000 strokes, searches the result for one stroke, reads its end, and answers.
 fn ringer(call: &Call) -> Reply {
     let results = call.tool_results();
     let Some(last) = results.last() else { return Reply::tool("ring_bell", json!({"strokes": 5000})) };
@@ -22,15 +22,15 @@ fn ringer(call: &Call) -> Reply {
     };
     if last.content.contains("This is the beginning") {
         Reply::tool("read_result", json!({"result_id": id, "query": "STROKE 4321:"}))
-    } else if last.content.contains("places, shown") {
+    } else if last.content.contains("matches, shown") {
         Reply::tool("read_result", json!({"result_id": id, "line": 4999}))
     } else {
         Reply::tool("send_message", json!({"content": format!("It ends so: {}", last.content)}))
     }
 }
 
-fn worker(house: &House, url: &str) -> houston_testkit::process::Process {
-    house.worker_with(&[
+fn worker(houston: &TestHouston, url: &str) -> houston_testkit::process::Process {
+    houston.worker_with(&[
         ("HOUSTON_MODEL", "openai/scripted"),
         ("OPENAI_API_KEY", "sk-test"),
         ("OPENAI_BASE_URL", url),
@@ -47,21 +47,21 @@ fn tools(body: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_result_is_shown_in_part_kept_whole_and_read_on_in() {
-    let house = House::start();
+async fn large_result_is_stored_whole_and_read_in_pages() {
+    let houston = TestHouston::start();
     let model = ModelServer::start(ringer).await.unwrap();
-    let _worker = worker(&house, &model.url());
-    let goal = house.goal("bell").await;
-    let posted = house.post(&goal, "1", "Ring the bell very often").await;
+    let _worker = worker(&houston, &model.url());
+    let goal = houston.goal("bell").await;
+    let posted = houston.post(&goal, "1", "Ring the bell very often").await;
     let shown = Mutex::new(Vec::new());
-    house
+    houston
         .watch_with(posted["events_url"].as_str().unwrap(), |event| {
             if event["type"] == "TOOL_CALL_RESULT" {
                 shown.lock().unwrap().push(event["content"].as_str().unwrap().to_owned());
             }
         })
         .await;
-    assert_eq!(house.answered(&posted).await["status"], "answered");
+    assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered");
 
     let requests: Vec<_> = model.journal().exchanges().into_iter().map(|exchange| exchange.body).collect();
     assert_eq!(requests.len(), 4);
@@ -80,24 +80,24 @@ async fn a_long_result_is_shown_in_part_kept_whole_and_read_on_in() {
     assert!(found.contains("stroke 4321: everybody") && found.contains("1 places"), "{found}");
     assert!(found.len() < 1_000, "{found}");
     assert!(end.starts_with("stroke 4999: everybody heard it\nstroke 5000: everybody heard it"), "{end}");
-    assert!(house.said(&goal).await[0].contains("stroke 5000: everybody heard it"));
+    assert!(houston.agent_texts(&goal).await[0].contains("stroke 5000: everybody heard it"));
 
-    assert_eq!(house.rings(), 1);
-    let stored = house.sql("select count(*), max(length(content)), max(tool) from houston.tool_results");
+    assert_eq!(houston.rings(), 1);
+    let stored = houston.sql("select count(*), max(length(content)), max(tool) from houston.tool_results");
     let whole: usize = (1..=5000).map(|stroke| format!("stroke {stroke}: everybody heard it\n").len()).sum();
     assert_eq!(stored, format!("1|{whole}|ring_bell"));
 
-    // The next conversation of another goal knows nothing of it.
-    let other = house.goal("other").await;
-    let posted = house.post(&other, "2", "Ring the bell very often").await;
-    assert_eq!(house.answered(&posted).await["status"], "answered");
+    // Another goal cannot read the result.
+    let other = houston.goal("other").await;
+    let posted = houston.post(&other, "2", "Ring the bell very often").await;
+    assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered");
     let first_of_other = &model.journal().exchanges()[4].body;
     assert!(!tools(first_of_other).contains(&"read_result".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_reads_a_result_of_another() {
-    let house = House::start();
+async fn results_are_readable_only_by_their_agentable() {
+    let houston = TestHouston::start();
     let theirs = Mutex::new(String::new());
     let id = std::sync::Arc::new(theirs);
     let known = std::sync::Arc::clone(&id);
@@ -117,19 +117,19 @@ async fn nobody_reads_a_result_of_another() {
     })
     .await
     .unwrap();
-    let _worker = worker(&house, &model.url());
-    let (first, second) = (house.goal("first").await, house.goal("second").await);
-    let posted = house.post(&first, "1", "ring").await;
-    house.answered(&posted).await;
-    *id.lock().unwrap() = result_id(&house.said(&first).await[0]).unwrap();
-    let posted = house.post(&second, "2", "ring").await;
-    assert_eq!(house.answered(&posted).await["status"], "answered");
-    assert!(house.said(&second).await[0].contains("there is no result_"));
+    let _worker = worker(&houston, &model.url());
+    let (first, second) = (houston.goal("first").await, houston.goal("second").await);
+    let posted = houston.post(&first, "1", "ring").await;
+    houston.wait_until_answered(&posted).await;
+    *id.lock().unwrap() = result_id(&houston.agent_texts(&first).await[0]).unwrap();
+    let posted = houston.post(&second, "2", "ring").await;
+    assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered");
+    assert!(houston.agent_texts(&second).await[0].contains("there is no result_"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_after_a_long_result_neither_repeats_the_tool_nor_keeps_it_twice() {
-    let house = House::start();
+async fn crash_after_a_large_result_stores_it_once() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let held = gate.clone();
     let model = ModelServer::start(move |call: &Call| {
@@ -139,18 +139,18 @@ async fn a_crash_after_a_long_result_neither_repeats_the_tool_nor_keeps_it_twice
     })
     .await
     .unwrap();
-    let mut first = worker(&house, &model.url());
-    let goal = house.goal("crash").await;
-    let posted = house.post(&goal, "1", "Ring the bell very often").await;
+    let mut first = worker(&houston, &model.url());
+    let goal = houston.goal("crash").await;
+    let posted = houston.post(&goal, "1", "Ring the bell very often").await;
     assert!(model.journal().wait_until(PATIENCE, |journal| journal.calls() == 2).await);
     first.kill().unwrap();
-    let _second = worker(&house, &model.url());
+    let _second = worker(&houston, &model.url());
     gate.open();
-    assert_eq!(house.answered(&posted).await["status"], "answered");
-    assert_eq!(house.rings(), 1);
-    assert_eq!(house.sql("select count(*) from houston.tool_results"), "1");
+    assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered");
+    assert_eq!(houston.rings(), 1);
+    assert_eq!(houston.sql("select count(*) from houston.tool_results"), "1");
     let asked = model.journal().exchanges();
     assert_eq!(asked[1].body, asked[2].body, "the next worker is shown the same");
     assert!(tools(&asked[2].body).contains(&"read_result".to_owned()), "and offered to read on");
-    assert!(house.said(&goal).await[0].contains("stroke 5000"));
+    assert!(houston.agent_texts(&goal).await[0].contains("stroke 5000"));
 }

@@ -1,5 +1,5 @@
-//! Long conversations: what the model is sent when they outgrow their budget, or the model, and when a worker dies
-//! just then. What people read is all of it, always.
+//! Compression of long conversations: what the model is sent when a conversation exceeds the token budget or the model's
+//! context, and when a worker dies meanwhile. Users always see the whole thread.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston};
 
-/// What a summarising model is told, in short.
+/// The beginning of the system prompt for summaries.
 const SUMMARISES: &str = "You summarise";
 const MARK: &str = "<earlier_conversation mark=";
 
@@ -17,12 +17,12 @@ fn summarises(call: &Call) -> bool {
     call.system().contains(SUMMARISES)
 }
 
-/// What a provider would count, about.
+/// The reply with an estimate of the tokens that a provider would count.
 fn counted(call: &Call, reply: Reply) -> Reply {
     reply.usage(u64::try_from(call.body.len() / 4).unwrap(), 60)
 }
 
-/// Writes a note of what was said, then answers.
+/// Creates a note about the message, then answers.
 fn agent(call: &Call) -> Reply {
     let said = call.last_user_text();
     let last = call.json()["messages"].as_array().and_then(|messages| messages.last().cloned());
@@ -32,12 +32,12 @@ fn agent(call: &Call) -> Reply {
     Reply::tool("create_note", json!({"title": "Note", "content": "It was said. ".repeat(20)}))
 }
 
-/// What the user says in their nth message.
+/// The user's nth message.
 fn message(nth: usize) -> String {
     format!("Message {nth}: {}", "we sail around the island and look for whales. ".repeat(5))
 }
 
-/// A worker with this model and little room.
+/// The environment of a worker with this model and a small token budget.
 fn variables(url: &str, history: &'static str) -> Vec<(&'static str, String)> {
     let named = [
         ("HOUSTON_MODEL", "openai/scripted"),
@@ -59,7 +59,7 @@ fn worker(houston: &TestHouston, url: &str, history: &'static str) -> houston_te
     houston.worker_with(&variables)
 }
 
-/// The messages of each request that was no request for a summary, without system prompt and system context.
+/// The messages of each request except those for summaries, without system prompt and system context.
 fn sent(model: &ModelServer) -> Vec<Vec<Value>> {
     let bodies = model.journal().exchanges().into_iter().map(|exchange| exchange.body);
     let requests = bodies.map(|body| serde_json::from_slice::<Value>(&body).unwrap());
@@ -77,7 +77,7 @@ fn sent(model: &ModelServer) -> Vec<Vec<Value>> {
     messages.map(talk).collect()
 }
 
-/// Judges a request as OpenAI does: after an answer with calls come their results, all of them and nothing else.
+/// Checks a request as OpenAI does: a message with calls is followed by the results of all of them and nothing else.
 fn assert_accepted(messages: &[Value]) {
     assert_eq!(messages[0]["role"], "user", "{messages:?}");
     let mut open: Vec<&str> = Vec::new();
@@ -149,7 +149,7 @@ async fn conversation_over_budget_is_compressed_and_stays_valid() {
     told_and_counted(&houston, &goal, &made).await;
 }
 
-/// What is sent stays about as long as it was, is accepted, and changes only when it is compressed.
+/// Checks that requests keep their size, are accepted, and change their beginning only at a compression.
 fn judge_requests(requests: &[Vec<Value>], compressions: usize) {
     let size = |request: &Vec<Value>| request.iter().map(|message| message.to_string().len()).sum::<usize>();
     let (first, second) = requests.split_at(requests.len() / 2);
@@ -165,17 +165,17 @@ fn judge_requests(requests: &[Vec<Value>], compressions: usize) {
         assert!(
             after[0].to_string().contains(MARK) && after[0].to_string().contains(&format!("SUMMARY {folds}"))
         );
-        // Word for word: what follows the summary is the end of what was sent before, and the new message.
+        // The entries after the summary are the end of the previous request, unchanged, and the new message.
         let shared = after[1..].iter().take_while(|message| before.contains(message)).count();
         assert!(shared >= after.len() - 3, "{before:?}\n{after:?}");
-        // The first of them is joined with the summary: one entry of the user follows another.
+        // The first entry is joined with the summary, since both have the role user.
         let says = |message: &&Value| message["role"] == "user" && message.to_string().contains("Message ");
         assert_eq!(after.iter().filter(says).count(), 4, "{after:?}");
     }
     assert_eq!(folds, compressions, "between two compressions, each request begins with the one before it");
 }
 
-/// Nothing of it is missing, and nothing of Houston's is in it.
+/// Checks that the thread is complete and contains no text of Houston's.
 async fn read_by_people(houston: &TestHouston, goal: &str, turns: usize) {
     let mut entries = Vec::new();
     let mut cursor = String::new();
@@ -191,7 +191,7 @@ async fn read_by_people(houston: &TestHouston, goal: &str, turns: usize) {
     assert_eq!(houston.agent_texts(goal).await.len(), turns);
 }
 
-/// Streams tell of each compression, and what it cost is counted with its run.
+/// Checks that the stream has an event for each compression, and that its cost is counted in the run.
 async fn told_and_counted(houston: &TestHouston, goal: &str, made: &[Value]) {
     let told = Mutex::new(Vec::new());
     houston
@@ -243,7 +243,9 @@ async fn compression_survives_the_crash_of_its_worker() {
         last = houston.post(&goal, &nth.to_string(), &message(nth)).await;
         let path = format!("/v1/messages/{}", last["id"].as_str().unwrap());
         let held = || model.journal().exchanges().iter().any(|exchange| is_short(&exchange.body));
-        houston.wait_until(&path, "answered, or held", |message| message["status"] == "answered" || held()).await;
+        houston
+            .wait_until(&path, "answered, or held", |message| message["status"] == "answered" || held())
+            .await;
         nth += 1;
     }
     first.kill().unwrap();
@@ -276,7 +278,7 @@ fn too_long() -> Reply {
 #[tokio::test(flavor = "multi_thread")]
 async fn context_overflow_is_compressed_and_retried_once() {
     let houston = TestHouston::start();
-    // Houston has room for far more than the model takes.
+    // Houston's token budget is larger than the model's context.
     let model = ModelServer::start(|call: &Call| {
         let texts = call.user_texts().concat();
         if summarises(call) {
@@ -298,7 +300,7 @@ async fn context_overflow_is_compressed_and_retried_once() {
     let made = compressions(&houston, &goal).await;
     assert_eq!(made.len(), 1, "{made:?}");
     assert_eq!(made[0]["reason"], "context_length");
-    // Six messages of two calls; refused, summarised, and the two calls of the seventh.
+    // Two calls for each of six messages, one that is refused, one summary, and two calls for the seventh message.
     assert_eq!(model.journal().calls(), 12 + 2 + 2);
     sent(&model).iter().for_each(|messages| assert_accepted(messages));
 
@@ -345,7 +347,7 @@ async fn long_run_is_compressed_between_steps_and_keeps_its_task() {
         if summarises(call) {
             return Reply::text("SUMMARY: notes were written.");
         }
-        // The answer of a model that is at it; each turn another tool, so that it is not thought to be stuck.
+        // A long run: each turn calls another tool, so that the same-tool limit does not apply.
         let rounds = call.json()["messages"].as_array().unwrap().iter();
         let rounds = rounds.filter(|message| message["role"] == "assistant").count();
         let texts = call.user_texts().concat();

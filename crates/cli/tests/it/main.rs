@@ -1,4 +1,4 @@
-//! Houston as its users meet it: real processes, real servers, real faults.
+//! End-to-end tests of Houston: real processes, real servers, injected faults.
 
 houston_testkit::shared_postgres!();
 
@@ -19,8 +19,6 @@ mod failure;
 mod faults;
 #[cfg(test)]
 mod goal_tools;
-#[cfg(test)]
-mod house;
 #[cfg(test)]
 mod imported_sessions;
 #[cfg(test)]
@@ -59,5 +57,7 @@ mod tasks;
 mod teams;
 #[cfg(test)]
 mod terminal;
+#[cfg(test)]
+mod test_houston;
 #[cfg(test)]
 mod titles;

@@ -1,4 +1,4 @@
-//! `houston monitor` and `GET /v1/health`: the same health, from outside and from inside.
+//! `houston monitor` and `GET /v1/health` report the same health.
 
 use std::process::Output;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use houston_testkit::process::Process;
 use serde_json::Value;
 
-use crate::house::{House, environment, houston};
+use crate::test_houston::{TestHouston, environment, houston_command};
 
-fn monitor(house: &House, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = environment(houston(), &house.servers.lock().unwrap(), house.folder.path());
+fn monitor(houston: &TestHouston, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = environment(houston_command(), &houston.servers.lock().unwrap(), houston.folder.path());
     command.arg("monitor").args(arguments).envs(variables.iter().copied()).output().unwrap()
 }
 
@@ -24,37 +24,37 @@ fn status_of<'h>(health: &'h Value, id: &str) -> &'h str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_monitor_outside_the_workers_tells_that_nobody_works() {
-    let house = House::start();
-    let never = house.get("/v1/health").await;
+async fn monitor_reports_missing_workers() {
+    let houston = TestHouston::start();
+    let never = houston.get("/v1/health").await;
     assert_eq!((&never["status"], &never["checks"][0]["id"]), (&"red".into(), &"monitor".into()), "{never}");
 
-    let idle = monitor(&house, &["--json"], &[]);
-    assert_eq!(idle.status.code(), Some(0), "nothing to do, nobody to do it: {}", found(&idle));
+    let idle = monitor(&houston, &["--json"], &[]);
+    assert_eq!(idle.status.code(), Some(0), "no work and no workers: {}", found(&idle));
     assert_eq!(status_of(&found(&idle), "workers"), "warn");
 
-    let goal = house.goal("health").await;
-    let message = house.post(&goal, "1", "hello").await;
-    let due = monitor(&house, &["--json"], &[]);
+    let goal = houston.goal("health").await;
+    let message = houston.post(&goal, "1", "hello").await;
+    let due = monitor(&houston, &["--json"], &[]);
     assert_eq!(due.status.code(), Some(1));
     assert_eq!(status_of(&found(&due), "workers"), "red");
-    let shown = house.get("/v1/health").await;
+    let shown = houston.get("/v1/health").await;
     assert_eq!((&shown["status"], shown["checks"].as_array().unwrap().len()), (&"red".into(), 18), "{shown}");
     assert_eq!(shown["checks"], {
         let mut checks = found(&due)["checks"].as_array().unwrap().clone();
         checks.sort_by_key(|check| check["id"].as_str().unwrap().to_owned());
         for (check, api) in checks.iter_mut().zip(shown["checks"].as_array().unwrap()) {
             check["since"] = api["since"].clone();
-            // Counts of all tenants are not for the key of one.
+            // The details count all tenants, and the key belongs to one.
             let detail = check.as_object_mut().unwrap().remove("detail").unwrap();
             assert!(!detail.as_str().unwrap().is_empty(), "{check}");
         }
         Value::from(checks)
     });
 
-    let _worker = house.worker();
-    assert_eq!(house.answered(&message).await["status"], "answered");
-    let fine = monitor(&house, &[], &[]);
+    let _worker = houston.worker();
+    assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
+    let fine = monitor(&houston, &[], &[]);
     let table = String::from_utf8(fine.stdout).unwrap();
     assert_eq!(fine.status.code(), Some(0), "{table}");
     assert!(table.starts_with("STATUS  CHECK"), "{table}");
@@ -62,29 +62,30 @@ async fn a_monitor_outside_the_workers_tells_that_nobody_works() {
         table.lines().any(|line| line.starts_with("ok      workers ") && line.ends_with("1 alive")),
         "{table}"
     );
-    let shown = house.get("/v1/health").await;
+    let shown = houston.get("/v1/health").await;
     assert_ne!(shown["status"], "red", "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_for_who_has_a_key() {
-    let house = House::start();
+async fn health_requires_a_key() {
+    let houston = TestHouston::start();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let response = client.get(house.url("/v1/health")).send().await.unwrap();
+    let response = client.get(houston.url("/v1/health")).send().await.unwrap();
     assert_eq!(response.status().as_u16(), 401);
 }
 
 #[test]
-fn a_monitor_that_cannot_look_says_so_at_once_with_a_code_of_its_own() {
-    let unset = houston().arg("monitor").env_remove("DATABASE_URL").output().unwrap();
+fn monitor_without_postgres_fails_at_once_with_exit_code_2() {
+    let unset = houston_command().arg("monitor").env_remove("DATABASE_URL").output().unwrap();
     assert_eq!(unset.status.code(), Some(2));
     assert!(String::from_utf8(unset.stderr).unwrap().contains("DATABASE_URL"));
     let nowhere = "postgres://nobody@127.0.0.1:1/nothing";
-    let away = houston().arg("monitor").env("DATABASE_URL", nowhere).output().unwrap();
+    let away = houston_command().arg("monitor").env("DATABASE_URL", nowhere).output().unwrap();
     let told = String::from_utf8(away.stderr).unwrap();
     assert_eq!(away.status.code(), Some(2), "{told}");
     assert!(told.contains("127.0.0.1:1/nothing") && told.contains("refused"), "{told}");
-    let wrong = houston().args(["monitor"]).env("HOUSTON_HEALTH_MONITOR__TICK__EVERY_S", "420").output();
+    let wrong =
+        houston_command().args(["monitor"]).env("HOUSTON_HEALTH_MONITOR__TICK__EVERY_S", "420").output();
     let wrong = wrong.unwrap();
     let told = String::from_utf8(wrong.stderr).unwrap();
     assert_eq!(wrong.status.code(), Some(2), "{told}");
@@ -92,21 +93,21 @@ fn a_monitor_that_cannot_look_says_so_at_once_with_a_code_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn monitors_killed_in_the_middle_leave_nothing_half_done() {
-    let house = House::start();
-    let goal = house.goal("stuck").await;
-    let _worker = house.worker();
-    let message = house.post(&goal, "1", "/sim tool=ring_bell args={\"seconds\":50}").await;
+async fn killed_monitors_leave_nothing_half_done() {
+    let houston = TestHouston::start();
+    let goal = houston.goal("stuck").await;
+    let _worker = houston.worker();
+    let message = houston.post(&goal, "1", "/sim tool=ring_bell args={\"seconds\":50}").await;
     let run = message["run_id"].as_str().unwrap().to_owned();
-    house
-        .until(&format!("/v1/runs/{run}"), "a call", |run| {
+    houston
+        .wait_until(&format!("/v1/runs/{run}"), "a call", |run| {
             run["iterations"] == 0 && run["status"] == "running"
         })
         .await;
-    while house.rings() == 0 {
+    while houston.rings() == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    house
+    houston
         .servers
         .lock()
         .unwrap()
@@ -117,46 +118,48 @@ async fn monitors_killed_in_the_middle_leave_nothing_half_done() {
         )
         .unwrap();
     for nth in 0..12 {
-        let mut command = environment(houston(), &house.servers.lock().unwrap(), house.folder.path());
-        let mut doomed = Process::spawn(command.arg("monitor")).unwrap();
+        let mut command =
+            environment(houston_command(), &houston.servers.lock().unwrap(), houston.folder.path());
+        let mut victim = Process::spawn(command.arg("monitor")).unwrap();
         tokio::time::sleep(Duration::from_millis(nth * 15)).await;
-        doomed.kill().unwrap();
+        victim.kill().unwrap();
     }
-    monitor(&house, &[], &[]);
-    let ended = house.until(&format!("/v1/runs/{run}"), "its end", |run| run["ended_at"].is_string()).await;
+    monitor(&houston, &[], &[]);
+    let ended =
+        houston.wait_until(&format!("/v1/runs/{run}"), "its end", |run| run["ended_at"].is_string()).await;
     assert_eq!(ended["error"]["code"], "HEALTH_MONITOR_STUCK", "{ended}");
-    assert_eq!(house.rings(), 1, "an effect is never repeated");
-    let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
+    assert_eq!(houston.rings(), 1, "an effect is never repeated");
+    let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
     assert!(history.to_string().contains("outcome unknown"), "{history}");
-    let next = house.post(&goal, "2", "hello").await;
-    assert_eq!(house.answered(&next).await["status"], "answered");
+    let next = houston.post(&goal, "2", "hello").await;
+    assert_eq!(houston.wait_until_answered(&next).await["status"], "answered");
 }
 
-/// What is known of the closed sessions of a goal.
-async fn session(house: &House, goal: &str) -> Value {
-    house.get(&format!("/v1/goals/{goal}/sessions")).await["data"][0].clone()
+/// The latest closed session of a goal.
+async fn session(houston: &TestHouston, goal: &str) -> Value {
+    houston.get(&format!("/v1/goals/{goal}/sessions")).await["data"][0].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn summaries_that_nobody_writes_are_told_of_and_put_right() {
-    let house = House::start();
-    let worker = house.worker();
+async fn monitor_reports_and_repairs_overdue_summaries() {
+    let houston = TestHouston::start();
+    let worker = houston.worker();
     let goals = [
-        house.goal("young").await,
-        house.goal("held").await,
-        house.goal("late").await,
-        house.goal("bad").await,
+        houston.goal("young").await,
+        houston.goal("held").await,
+        houston.goal("late").await,
+        houston.goal("bad").await,
     ];
     for goal in &goals {
-        let message = house.post(goal, goal, "Where is Tokyo?").await;
-        assert_eq!(house.answered(&message).await["status"], "answered");
+        let message = houston.post(goal, goal, "Where is Tokyo?").await;
+        assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     }
     drop(worker);
-    house.sql(
+    houston.sql(
         "select houston.close_session(agentable_id, 'reset', gen_random_uuid()) from houston.session_states",
     );
-    // Of those closed 20 minutes ago one is in somebody's hands, one in nobody's, and one in nobody's any more.
-    house.sql(
+    // Three sessions closed 20 minutes ago: one claimed by a worker, one unclaimed, one with an expired claim.
+    houston.sql(
         "update houston.sessions s
             set closed_at = now() - interval '20 minutes',
                 summary_due_at = now() + case a.title when 'held' then 1 else -1 end * interval '5 minutes',
@@ -168,37 +171,37 @@ async fn summaries_that_nobody_writes_are_told_of_and_put_right() {
         let check = checks.into_iter().find(|check| check["id"] == "session_summaries").unwrap();
         (check["status"].as_str().unwrap().to_owned(), check["detail"].as_str().unwrap().to_owned())
     };
-    let (status, detail) = of(&monitor(&house, &["--json"], &[]));
+    let (status, detail) = of(&monitor(&houston, &["--json"], &[]));
     assert_eq!(status, "warn", "{detail}");
     assert!(
         detail.starts_with("1 closed sessions have waited for their summary for more than 15 min"),
         "{detail}"
     );
     let pending: Vec<bool> = [
-        session(&house, &goals[0]).await,
-        session(&house, &goals[1]).await,
-        session(&house, &goals[2]).await,
-        session(&house, &goals[3]).await,
+        session(&houston, &goals[0]).await,
+        session(&houston, &goals[1]).await,
+        session(&houston, &goals[2]).await,
+        session(&houston, &goals[3]).await,
     ]
     .map(|session| session["pending"] == true)
     .to_vec();
     assert_eq!(pending, [true, true, true, false], "what nobody could write keeps its extract");
-    let bad = session(&house, &goals[3]).await;
+    let bad = session(&houston, &goals[3]).await;
     assert_eq!(bad["summary_source"], "extract", "{bad}");
     assert!(bad["summary"].as_str().unwrap().contains("Where is Tokyo?"), "{bad}");
     let found = "select count(*) from houston.sessions where search @@ 'tokyo'::tsquery";
-    assert_eq!(house.sql(found), "1", "and is found by it");
+    assert_eq!(houston.sql(found), "1", "and is found by it");
 
-    house.sql("update houston.sessions set closed_at = closed_at - interval '1 hour'");
-    let (status, detail) = of(&monitor(&house, &["--json"], &[]));
+    houston.sql("update houston.sessions set closed_at = closed_at - interval '1 hour'");
+    let (status, detail) = of(&monitor(&houston, &["--json"], &[]));
     assert_eq!(status, "red", "{detail}");
     assert!(detail.contains("do workers run"), "{detail}");
 
-    let _worker = house.worker_with(&[("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "100")]);
+    let _worker = houston.worker_with(&[("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "100")]);
     for goal in [&goals[0], &goals[2]] {
         let is_written = |found: &Value| found["data"][0]["pending"] == false;
-        house.until(&format!("/v1/goals/{goal}/sessions"), "its summary", is_written).await;
+        houston.wait_until(&format!("/v1/goals/{goal}/sessions"), "its summary", is_written).await;
     }
-    let (status, detail) = of(&monitor(&house, &["--json"], &[]));
+    let (status, detail) = of(&monitor(&houston, &["--json"], &[]));
     assert_eq!((status.as_str(), detail.as_str()), ("ok", "no closed session waits for its summary"));
 }

@@ -1,18 +1,18 @@
-//! Commands of whoever operates an installation: what there is, how it stands, and stopping it.
+//! Commands for operators: list, state, cancel, doctor, keys, help and completions.
 
 use std::process::Output;
 
 use serde_json::Value;
 
-use crate::house::{House, houston};
 use crate::people::People;
+use crate::test_houston::{TestHouston, houston_command};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
 fn in_folder(folder: &std::path::Path, arguments: &[&str]) -> Output {
-    let mut command = houston();
+    let mut command = houston_command();
     command.arg("--folder").arg(folder).args(arguments);
     for name in ["DATABASE_URL", "HOUSTON_REDIS_URL", "HOUSTON_JOBS"] {
         command.env_remove(name);
@@ -23,9 +23,9 @@ fn in_folder(folder: &std::path::Path, arguments: &[&str]) -> Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn list_shows_the_ids_that_other_commands_take() {
     let (people, _) = People::start().await;
-    let (one, other) = (people.house.goal("Tokyo").await, people.house.goal("Lima").await);
+    let (one, other) = (people.houston.goal("Tokyo").await, people.houston.goal("Lima").await);
     people.talk(&one, "hello").await;
-    let (shown, _) = people.told(&["list", "goals"]);
+    let (shown, _) = people.output(&["list", "goals"]);
     assert!(shown.starts_with("ID") && shown.contains(&one) && shown.contains("Tokyo"), "{shown}");
     let ids = |listed: &Value| -> Vec<String> {
         let rows = listed["data"].as_array().unwrap();
@@ -53,15 +53,21 @@ async fn list_shows_the_ids_that_other_commands_take() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_stops_a_goal_and_a_run() {
     let (people, gate) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
-    assert_eq!(people.told(&["cancel", &goal]).0, "nothing is going on\n");
+    let goal = people.houston.goal("Tokyo").await;
+    assert_eq!(people.output(&["cancel", &goal]).0, "no run is open\n");
     for by_run in [false, true] {
-        let message = people.house.post(&goal, &format!("wait {by_run}"), "wait").await;
+        let message = people.houston.post(&goal, &format!("wait {by_run}"), "wait").await;
         let run = message["run_id"].as_str().unwrap().to_owned();
-        people.house.until(&format!("/v1/runs/{run}"), "running", |run| run["status"] == "running").await;
+        people
+            .houston
+            .wait_until(&format!("/v1/runs/{run}"), "running", |run| run["status"] == "running")
+            .await;
         let id = if by_run { &run } else { &goal };
         assert_eq!(people.json(&["cancel", id, "--json"])["cancelled_runs"][0], run.as_str());
-        people.house.until(&format!("/v1/runs/{run}"), "cancelled", |run| run["status"] == "cancelled").await;
+        people
+            .houston
+            .wait_until(&format!("/v1/runs/{run}"), "cancelled", |run| run["status"] == "cancelled")
+            .await;
     }
     gate.open();
     let unknown = people.run(&["cancel", &format!("run_{}", "0".repeat(32))]);
@@ -70,7 +76,7 @@ async fn cancel_stops_a_goal_and_a_run() {
 }
 
 #[test]
-fn doctor_says_what_is_missing_and_what_to_do() {
+fn doctor_reports_what_is_missing_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let output = in_folder(folder.path(), &["doctor", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -82,26 +88,27 @@ fn doctor_says_what_is_missing_and_what_to_do() {
     assert!(check("postgres")["todo"].as_str().unwrap().contains("houston dev"), "{found}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it makes nothing");
 
-    let house = House::start();
-    let servers = house.servers.lock().unwrap();
-    let mut command = crate::house::environment(houston(), &servers, house.folder.path());
+    let houston = TestHouston::start();
+    let servers = houston.servers.lock().unwrap();
+    let mut command = crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
     let output = command.arg("doctor").output().unwrap();
     let shown = text(&output.stdout);
     for line in ["ok      postgres", "ok      schema", "ok      api_keys", "ok      redis"] {
-        assert!(shown.contains(line), "`{shown}` does not say `{line}`");
+        assert!(shown.contains(line), "`{shown}` does not contain `{line}`");
     }
-    let mut command = crate::house::environment(houston(), &servers, house.folder.path());
+    let mut command = crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
     let output = command.arg("doctor").env("DATABASE_URL", "postgres://x@127.0.0.1:1/x").output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text(&output.stdout).contains("postgres: start it, or correct DATABASE_URL"), "{output:?}");
 }
 
 #[test]
-fn keys_are_listed_with_a_header_or_as_json() {
-    let house = House::start();
+fn keys_are_listed_as_a_table_or_as_json() {
+    let houston = TestHouston::start();
     let run = |arguments: &[&str]| {
-        let servers = house.servers.lock().unwrap();
-        let mut command = crate::house::environment(houston(), &servers, house.folder.path());
+        let servers = houston.servers.lock().unwrap();
+        let mut command =
+            crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
         let output = command.args(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         text(&output.stdout).to_owned()
@@ -118,7 +125,7 @@ fn keys_are_listed_with_a_header_or_as_json() {
 }
 
 #[test]
-fn a_command_that_reads_makes_no_database() {
+fn reading_commands_create_no_database() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("none");
     let goal = format!("goal_{}", "0".repeat(32));
@@ -143,7 +150,7 @@ fn a_command_that_reads_makes_no_database() {
 #[test]
 fn every_help_ends_with_the_options_of_every_command() {
     let help = |arguments: &[&str]| {
-        let output = houston().args(arguments).arg("--help").output().unwrap();
+        let output = houston_command().args(arguments).arg("--help").output().unwrap();
         assert!(output.status.success(), "{arguments:?}");
         text(&output.stdout).to_owned()
     };
@@ -169,12 +176,12 @@ fn every_help_ends_with_the_options_of_every_command() {
 #[test]
 fn shells_complete_every_command() {
     for shell in ["bash", "zsh", "fish"] {
-        let output = houston().args(["completions", shell]).output().unwrap();
+        let output = houston_command().args(["completions", shell]).output().unwrap();
         let script = text(&output.stdout);
         assert!(
             output.status.success() && script.contains("doctor") && script.contains("history"),
             "{shell}"
         );
     }
-    assert_eq!(houston().args(["completions", "dos"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(houston_command().args(["completions", "dos"]).output().unwrap().status.code(), Some(2));
 }

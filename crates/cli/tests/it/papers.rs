@@ -1,4 +1,4 @@
-//! What the Markdown files tell a reader to type exists in this binary.
+//! Commands in the Markdown files exist in this binary.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What people can do with a conversation as a whole, and how they find out why an agent does what it does: over HTTP
-//! and by commands, with real processes and a scripted model.
+//! Inspection of agents over HTTP and by commands: prompt, history, tools, statistics, and the prompt cache. Real
+//! processes, a scripted model.
 
 use std::process::Output;
 
@@ -7,17 +7,17 @@ use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE, environment, houston};
+use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
-/// A house with a worker whose model is scripted.
+/// A test installation with a worker and a scripted model.
 pub(crate) struct People {
-    pub(crate) house: House,
+    pub(crate) houston: TestHouston,
     pub(crate) model: ModelServer,
     pub(crate) client: reqwest::Client,
     _worker: Process,
 }
 
-/// Makes a note when it is asked to, then says so; else says back what it was told. `wait` is held.
+/// Creates a note on the message `note`, else repeats the message. Its answer to `wait` is held by the gate.
 fn script(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let gate = gate.clone();
     move |call| {
@@ -36,9 +36,10 @@ fn script(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
 impl People {
     pub(crate) async fn start() -> (Self, Gate) {
         let gate = Gate::new();
-        let house = House::start();
+        let houston = TestHouston::start();
         let model = ModelServer::start(script(&gate)).await.unwrap();
-        let mut worker = environment(houston(), &house.servers.lock().unwrap(), house.folder.path());
+        let mut worker =
+            environment(houston_command(), &houston.servers.lock().unwrap(), houston.folder.path());
         worker.arg("work").envs([
             ("HOUSTON_MODEL", "anthropic/scripted"),
             ("ANTHROPIC_BASE_URL", &model.url()),
@@ -47,20 +48,20 @@ impl People {
         let worker = Process::spawn(&mut worker).unwrap();
         worker.wait_for_line(PATIENCE, |line| line == "working").unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        (Self { house, model, client, _worker: worker }, gate)
+        (Self { houston, model, client, _worker: worker }, gate)
     }
 
-    /// Says something and waits for the answer.
+    /// Posts a message and waits for the answer.
     pub(crate) async fn talk(&self, goal: &str, text: &str) {
         let key = format!("{goal} {text} {}", self.model.journal().calls());
-        let message = self.house.post(goal, &key, text).await;
-        let answered = self.house.answered(&message).await;
+        let message = self.houston.post(goal, &key, text).await;
+        let answered = self.houston.wait_until_answered(&message).await;
         assert_eq!(answered["status"], "answered", "{answered}");
     }
 
-    /// Sends a request as it is: status and body.
+    /// Posts a body; returns the status and the response.
     pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> (u16, Value) {
-        let request = self.client.post(self.house.url(path)).bearer_auth(&self.house.key);
+        let request = self.client.post(self.houston.url(path)).bearer_auth(&self.houston.key);
         let request = key.into_iter().fold(request, |request, key| request.header("Idempotency-Key", key));
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         let response = request.send().await.unwrap();
@@ -75,17 +76,17 @@ impl People {
     }
 
     pub(crate) async fn of(&self, goal: &str, what: &str) -> Value {
-        self.house.get(&format!("/v1/goals/{goal}/{what}")).await
+        self.houston.get(&format!("/v1/goals/{goal}/{what}")).await
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        let servers = self.house.servers.lock().unwrap();
-        let mut command = environment(houston(), &servers, self.house.folder.path());
+        let servers = self.houston.servers.lock().unwrap();
+        let mut command = environment(houston_command(), &servers, self.houston.folder.path());
         command.args(arguments).output().unwrap()
     }
 
-    /// What a command printed, and what it told beside it.
-    pub(crate) fn told(&self, arguments: &[&str]) -> (String, String) {
+    /// Runs a command that must succeed; returns stdout and stderr.
+    pub(crate) fn output(&self, arguments: &[&str]) -> (String, String) {
         let output = self.run(arguments);
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{arguments:?}: {told}");
@@ -93,20 +94,20 @@ impl People {
     }
 
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.told(arguments).0).unwrap()
+        serde_json::from_str(&self.output(arguments).0).unwrap()
     }
 
     pub(crate) fn rows(&self) -> String {
-        rows(&self.house)
+        rows(&self.houston)
     }
 
     pub(crate) async fn user(&self, goal: &str) -> Value {
-        self.house.get(&format!("/v1/goals/{goal}")).await["user_id"].clone()
+        self.houston.get(&format!("/v1/goals/{goal}")).await["user_id"].clone()
     }
 }
 
-/// How many rows there are in all that an import could touch.
-pub(crate) fn rows(house: &House) -> String {
+/// The row counts of all tables that an import may write.
+pub(crate) fn rows(houston: &TestHouston) -> String {
     let tables = [
         "agentables",
         "run_locks",
@@ -123,14 +124,15 @@ pub(crate) fn rows(house: &House) -> String {
         "idempotency_keys",
     ];
     let counts = tables.map(|table| format!("(select count(*) from houston.{table})"));
-    house.sql(&format!("select concat_ws(' ', {})", counts.join(", ")))
+    houston.sql(&format!("select concat_ws(' ', {})", counts.join(", ")))
 }
 
-/// The bytes up to the end of each mark of the cache, without the marks; a provider finds again what one of them ended.
+/// The prefixes of a request up to each cache mark, without the marks. A provider finds a prefix in its cache only if it is
+/// equal byte for byte.
 fn marked_prefixes(body: &[u8]) -> Vec<String> {
     const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
     let body = std::str::from_utf8(body).unwrap();
-    // Tools stand behind them in the body, and before them for the provider.
+    // In the body tools come last, but for the provider's cache they come first.
     let tools = serde_json::from_str::<Value>(body).unwrap()["tools"].to_string();
     let mut prefix = tools;
     let mut pieces: Vec<&str> = body.split(MARK).collect();
@@ -143,9 +145,9 @@ fn marked_prefixes(body: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_note_and_the_time_leave_the_providers_cache_of_the_history_as_it_is() {
+async fn notes_and_time_do_not_invalidate_the_prompt_cache() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     for text in ["note", "hello", "note", "and now?"] {
         people.talk(&goal, text).await;
     }
@@ -155,20 +157,20 @@ async fn a_note_and_the_time_leave_the_providers_cache_of_the_history_as_it_is()
     for (before, after) in bodies.iter().zip(&bodies[1..]) {
         let (written, found) = (marked_prefixes(before), marked_prefixes(after));
         assert_eq!((&written[..2], found.len()), (&found[..2], 4), "the system prompt");
-        assert!(found.contains(written.last().unwrap()), "all that the call before has left in the cache");
+        assert!(found.contains(written.last().unwrap()), "everything that the previous call has cached");
         let body: Value = serde_json::from_slice(after).unwrap();
         let last =
             body["messages"].as_array().unwrap().last().unwrap()["content"].as_array().unwrap().clone();
         contexts.push(last.last().unwrap()["text"].as_str().unwrap().matches(">Milk</item>").count());
     }
-    assert_eq!(contexts, [0, 1, 1, 1, 2], "what is told last is what is true then");
+    assert_eq!(contexts, [0, 1, 1, 1, 2], "the system context is current");
 }
 
 fn strings(value: &Value, field: &str) -> Vec<String> {
     value.as_array().unwrap().iter().map(|item| item[field].as_str().unwrap().to_owned()).collect()
 }
 
-/// The system prompt and the system context of a request, with the mark of frames as people are shown it.
+/// The system prompt and the system context of a request, with the frame marks as the API displays them.
 fn without_mark(sent: &Value) -> (Vec<String>, String) {
     let system = strings(&sent["system"], "text");
     let all = system.concat();
@@ -181,12 +183,12 @@ fn without_mark(sent: &Value) -> (Vec<String>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_prompt_that_is_shown_is_the_one_the_model_was_sent() {
+async fn printed_prompt_equals_the_one_sent_to_the_model() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     let user = people.user(&goal).await;
     let instructions = format!("/v1/users/{}/custom-instructions", user.as_str().unwrap());
-    people.house.create(&instructions, "ci", &json!({"content": "Answer in <German>."})).await;
+    people.houston.create(&instructions, "ci", &json!({"content": "Answer in <German>."})).await;
     people.talk(&goal, "note").await;
     let shown = people.of(&goal, "prompt").await;
     people.talk(&goal, "hello").await;
@@ -194,7 +196,7 @@ async fn the_prompt_that_is_shown_is_the_one_the_model_was_sent() {
     let sent = people.model.journal().last().unwrap();
     let sent: Value = serde_json::from_slice(&sent.body).unwrap();
     let (system, sent_context) = without_mark(&sent);
-    assert_eq!(strings(&shown["system"], "text"), system, "byte for byte, but for the mark");
+    assert_eq!(strings(&shown["system"], "text"), system, "equal byte for byte, except the mark");
     let cached: Vec<bool> =
         sent["system"].as_array().unwrap().iter().map(|part| part["cache_control"].is_object()).collect();
     let said: Vec<bool> =
@@ -205,7 +207,7 @@ async fn the_prompt_that_is_shown_is_the_one_the_model_was_sent() {
         "Anthropic takes four marks, of which two are the history's: what others share, and all that is stable"
     );
     let context = shown["system_context"].as_str().unwrap();
-    assert_eq!(sent_context, context, "byte for byte, at the very end, but for the mark");
+    assert_eq!(sent_context, context, "equal byte for byte, at the end, except the mark");
     assert!(context.contains("Today is ") && context.contains(">Milk</item>"), "{context}");
     assert_eq!(strings(&shown["tools"], "name"), strings(&sent["tools"], "name"));
     assert_eq!(
@@ -234,38 +236,38 @@ async fn the_prompt_that_is_shown_is_the_one_the_model_was_sent() {
     assert!(shown["tokens"]["history"].as_u64().unwrap() > 0);
 
     let whole: String = strings(&shown["system"], "text").concat() + context;
-    let (text, counts) = people.told(&["prompt", &goal]);
+    let (text, counts) = people.output(&["prompt", &goal]);
     assert_eq!(text, whole, "stdout is the prompt and nothing else");
     for word in ["SECTION", "custom_instructions  agentable", "after the history", "of 16000", "tokens"] {
-        assert!(counts.contains(word), "`{counts}` does not say `{word}`");
+        assert!(counts.contains(word), "`{counts}` does not contain `{word}`");
     }
     assert_eq!(people.json(&["prompt", "show", &goal, "--json"])["system"], shown["system"]);
-    let (text, _) = people.told(&["prompt", "show", &goal, "--tools"]);
+    let (text, _) = people.output(&["prompt", "show", &goal, "--tools"]);
     let tools = text.strip_prefix(&whole).unwrap();
     assert_eq!(tools.lines().count(), shown["tools"].as_array().unwrap().len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_prompt_says_what_the_cap_left_out() {
+async fn long_prompt_reports_what_was_left_out() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     for nth in 0..20 {
         let long = json!({"content": format!("{nth} {}", "x".repeat(900))});
-        people.house.create(&format!("/v1/goals/{goal}/learnings"), &format!("l{nth}"), &long).await;
+        people.houston.create(&format!("/v1/goals/{goal}/learnings"), &format!("l{nth}"), &long).await;
         let note = json!({"title": format!("{nth} {}", "t".repeat(190)), "content": "x"});
-        people.house.create(&format!("/v1/goals/{goal}/notes"), &format!("n{nth}"), &note).await;
+        people.houston.create(&format!("/v1/goals/{goal}/notes"), &format!("n{nth}"), &note).await;
     }
     let user = people.user(&goal).await;
     let user = user.as_str().unwrap();
     for nth in 0..8 {
         let long = json!({"content": format!("{nth} {}", "x".repeat(900))});
         let path = format!("/v1/users/{user}/custom-instructions");
-        people.house.create(&path, &format!("c{nth}"), &long).await;
+        people.houston.create(&path, &format!("c{nth}"), &long).await;
     }
     let shown = people.of(&goal, "prompt").await;
     assert!(shown["chars"].as_u64().unwrap() <= 16_000, "{}", shown["chars"]);
     assert_eq!(shown["left_out"][0]["section"], "conversation");
-    let told = people.told(&["prompt", "show", &goal]).1;
+    let told = people.output(&["prompt", "show", &goal]).1;
     assert!(told.contains("left out of conversation: "), "{told}");
     people.talk(&goal, "hello").await;
     let sent: Value = serde_json::from_slice(&people.model.journal().last().unwrap().body).unwrap();
@@ -273,9 +275,9 @@ async fn a_long_prompt_says_what_the_cap_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statistics_history_and_tools_say_what_happened_and_wrong_ids_what_an_id_is() {
+async fn stats_history_and_tools_report_and_bad_ids_are_refused() {
     let (people, _) = People::start().await;
-    let goal = people.house.goal("Tokyo").await;
+    let goal = people.houston.goal("Tokyo").await;
     people.talk(&goal, "note").await;
     people.talk(&goal, "hello").await;
 
@@ -289,10 +291,10 @@ async fn statistics_history_and_tools_say_what_happened_and_wrong_ids_what_an_id
     assert!(stats["runs"]["duration_ms"]["max"].as_i64() >= stats["runs"]["duration_ms"]["p50"].as_i64());
     assert!(stats["runs"]["usage"]["input_tokens"].as_u64().unwrap() > 0);
     assert_eq!(people.json(&["stats", &goal, "--json"]), stats);
-    let (shown, _) = people.told(&["stats", &goal]);
+    let (shown, _) = people.output(&["stats", &goal]);
     assert!(shown.contains("2 message_sent") && shown.contains("1 create_note"), "{shown}");
 
-    let (shown, told) = people.told(&["history", &goal]);
+    let (shown, told) = people.output(&["history", &goal]);
     assert!(shown.starts_with("POSITION  ROLE") && shown.contains("tool_use create_note"), "{shown}");
     assert!(told.contains("8 entries in the open session, 0 in closed ones"), "{told}");
     let history = people.json(&["history", &goal, "--json", "--limit", "2", "--after", "1"]);
@@ -311,12 +313,12 @@ async fn statistics_history_and_tools_say_what_happened_and_wrong_ids_what_an_id
     );
     assert!(of("create_feed_item")["reason"].as_str().unwrap().contains("agents/goal.toml"));
     assert_eq!(people.json(&["tools", &goal, "--json"]), tools);
-    let (shown, _) = people.told(&["tools", &goal]);
+    let (shown, _) = people.output(&["tools", &goal]);
     assert!(shown.starts_with("TOOL") && shown.contains("not named under `tools`"), "{shown}");
 
     let hex = &goal["goal_".len()..];
     for (id, code, words) in [
-        (format!("run_{hex}"), 2, "the kinds are: goal, task, user_agent"),
+        (format!("run_{hex}"), 2, "kinds are: goal, task, user_agent"),
         ("goal_12".to_owned(), 2, "goal_<32 hex digits>"),
         (format!("task_{hex}"), 1, "there is no task_"),
         (format!("goal_{}", "0".repeat(32)), 1, "there is no goal_0"),
@@ -325,12 +327,12 @@ async fn statistics_history_and_tools_say_what_happened_and_wrong_ids_what_an_id
             let output = people.run(&[command, &id]);
             let told = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(code), "{command} {id}: {told}");
-            assert!(told.contains(words), "{command} {id}: `{told}` does not say `{words}`");
+            assert!(told.contains(words), "{command} {id}: `{told}` does not contain `{words}`");
         }
         assert_eq!(people.run(&["prompt", "show", &id]).status.code(), Some(code));
     }
     let monitor = people.json(&["monitor", "--now", "--json"]);
     assert_ne!(monitor["status"], "red", "{monitor}");
-    let closed = houston().args(["state", &goal]).env_remove("DATABASE_URL").output().unwrap();
+    let closed = houston_command().args(["state", &goal]).env_remove("DATABASE_URL").output().unwrap();
     assert_eq!(closed.status.code(), Some(2));
 }

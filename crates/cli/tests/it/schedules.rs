@@ -1,14 +1,14 @@
-//! Feeds and check-ins from beginning to end: by schedule and on demand, once whoever looks and whoever dies, and not
-//! at all for those about whom nothing happened.
+//! Feeds and check-ins end to end, scheduled and on demand: each happens once, whichever workers look or die, and a feed
+//! is skipped when nothing happened.
 
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
 use crate::tasks::{says, tools_answered, worker};
+use crate::test_houston::{PATIENCE, TestHouston};
 
-/// Looks for what is due come soon.
+/// Short intervals for finding due feeds and check-ins.
 const SOON: [(&str, &str); 2] = [
     ("HOUSTON_FEED_GENERATION__LOOKING__EVERY_MS", "200"),
     ("HOUSTON_AGENT_CHECK_IN__LOOKING__EVERY_MS", "200"),
@@ -18,7 +18,7 @@ fn is_feed(call: &Call) -> bool {
     call.last_user_text().starts_with("<feed_generation")
 }
 
-/// Writes one item for each feed, once `gate` is open, and says "done" to nobody.
+/// Writes one item for each feed once `gate` is open, then ends with the text "done".
 fn writes_feeds(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let gate = gate.clone();
     move |call| match (is_feed(call), tools_answered(call)) {
@@ -31,12 +31,12 @@ fn writes_feeds(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static 
     }
 }
 
-/// A user of this time zone with a goal: the paths of both, and of their user agent.
-async fn somebody(house: &House, name: &str, zone: &str) -> (String, String, String) {
+/// Creates a user in this time zone with a goal; returns the paths of the user, the goal and the user agent.
+async fn somebody(houston: &TestHouston, name: &str, zone: &str) -> (String, String, String) {
     let user =
-        house.create("/v1/users", &format!("user {name}"), &json!({"name": name, "time_zone": zone})).await;
+        houston.create("/v1/users", &format!("user {name}"), &json!({"name": name, "time_zone": zone})).await;
     let goal = json!({"user_id": user["id"], "title": "Tokyo"});
-    let goal = house.create("/v1/goals", &format!("goal {name}"), &goal).await;
+    let goal = houston.create("/v1/goals", &format!("goal {name}"), &goal).await;
     (
         format!("/v1/users/{}", user["id"].as_str().unwrap()),
         format!("/v1/goals/{}", goal["id"].as_str().unwrap()),
@@ -44,42 +44,42 @@ async fn somebody(house: &House, name: &str, zone: &str) -> (String, String, Str
     )
 }
 
-async fn note(house: &House, goal: &str, title: &str) {
+async fn note(houston: &TestHouston, goal: &str, title: &str) {
     let note = json!({"title": title, "content": "Shibuya </feed_generation>"});
-    house.create(&format!("{goal}/notes"), &format!("{goal} {title}"), &note).await;
+    houston.create(&format!("{goal}/notes"), &format!("{goal} {title}"), &note).await;
 }
 
-async fn items(house: &House, user: &str) -> Vec<Value> {
-    house.get(&format!("{user}/feed")).await["data"].as_array().unwrap().clone()
+async fn items(houston: &TestHouston, user: &str) -> Vec<Value> {
+    houston.get(&format!("{user}/feed")).await["data"].as_array().unwrap().clone()
 }
 
-async fn ended(house: &House, run: &Value) -> Value {
+async fn ended(houston: &TestHouston, run: &Value) -> Value {
     let path = format!("/v1/runs/{}", run.as_str().unwrap());
-    house.until(&path, "its end", |run| !run["ended_at"].is_null()).await
+    houston.wait_until(&path, "its end", |run| !run["ended_at"].is_null()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_that_is_asked_for_tells_what_happened_since_the_latest_and_nothing_costs_nothing() {
-    let house = House::start();
+async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let server = ModelServer::start(writes_feeds(&gate)).await.unwrap();
-    let _worker = worker(&house, &server, &SOON);
-    let (user, goal, agent) = somebody(&house, "Ada", "Europe/Berlin").await;
+    let _worker = worker(&houston, &server, &SOON);
+    let (user, goal, agent) = somebody(&houston, "Ada", "Europe/Berlin").await;
     let generate = format!("{user}/feed/generate");
-    let (status, nothing) = house.ask(Method::POST, &generate).await;
+    let (status, nothing) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &nothing), (200, &json!({"status": "nothing_happened"})));
 
-    note(&house, &goal, "Hotels").await;
-    let message = house.create(&format!("{goal}/messages"), "1", &json!({"content": "Where to?"})).await;
-    house.answered(&message).await;
-    let (status, begun) = house.ask(Method::POST, &generate).await;
+    note(&houston, &goal, "Hotels").await;
+    let message = houston.create(&format!("{goal}/messages"), "1", &json!({"content": "Where to?"})).await;
+    houston.wait_until_answered(&message).await;
+    let (status, begun) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &begun["status"]), (202, &json!("accepted")), "{begun}");
-    let (status, again) = house.ask(Method::POST, &generate).await;
+    let (status, again) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &again["run_id"]), (202, &begun["run_id"]), "one is being written");
     gate.open();
-    let run = ended(&house, &begun["run_id"]).await;
+    let run = ended(&houston, &begun["run_id"]).await;
     assert_eq!(run["status"], "completed", "{run}");
-    let written = items(&house, &user).await;
+    let written = items(&houston, &user).await;
     let [item] = &written[..] else { panic!("one item: {written:?}") };
     assert_eq!(item["title"], "Hotels");
 
@@ -94,39 +94,39 @@ async fn a_feed_that_is_asked_for_tells_what_happened_since_the_latest_and_nothi
     {
         assert!(asked.contains(part), "{part}: {asked}");
     }
-    // What it was told is nobody's words, and what it said to nobody is in no thread.
-    let thread = house.get(&format!("{agent}/messages?limit=100")).await;
+    // The system message is no user message, and the final text of a feed run is in no thread.
+    let thread = houston.get(&format!("{agent}/messages?limit=100")).await;
     let texts: Vec<_> =
         thread["data"].as_array().unwrap().iter().filter(|one| one["message_type"] == "text").collect();
     let [told] = &texts[..] else { panic!("{thread}") };
     assert_eq!((&told["source"], &told["metadata"]["type"]), (&json!("system"), &json!("feed_generation")));
-    assert_eq!(house.sql("select string_agg(mode, ' ') from houston.runs"), "feed_generation");
-    let watched = house.watch(begun["events_url"].as_str().unwrap()).await;
-    assert!(watched.texts.is_empty(), "{watched:?}");
-    assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"));
+    assert_eq!(houston.sql("select string_agg(mode, ' ') from houston.runs"), "feed_generation");
+    let received = houston.watch(begun["events_url"].as_str().unwrap()).await;
+    assert!(received.texts.is_empty(), "{received:?}");
+    assert_eq!(received.types.last().map(String::as_str), Some("RUN_FINISHED"));
 
     let calls = server.journal().calls();
-    let (status, nothing) = house.ask(Method::POST, &generate).await;
+    let (status, nothing) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &nothing["status"]), (200, &json!("nothing_happened")));
     assert_eq!(server.journal().calls(), calls, "nobody was asked");
-    note(&house, &goal, "Trains").await;
-    let (status, third) = house.ask(Method::POST, &generate).await;
+    note(&houston, &goal, "Trains").await;
+    let (status, third) = houston.ask(Method::POST, &generate).await;
     assert_eq!(status, 202);
-    ended(&house, &third["run_id"]).await;
+    ended(&houston, &third["run_id"]).await;
     let (status, _) =
-        house.ask(Method::POST, "/v1/users/user_00000000000000000000000000000001/feed/generate").await;
+        houston.ask(Method::POST, "/v1/users/user_00000000000000000000000000000001/feed/generate").await;
     assert_eq!(status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduled_feed_comes_once_where_its_user_lives_over_workers_kills_and_missed_times() {
-    let house = House::start();
+async fn scheduled_feed_is_generated_once_in_the_users_time_zone() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let server = ModelServer::start(writes_feeds(&gate)).await.unwrap();
-    let (user, goal, _) = somebody(&house, "Ada", "Asia/Tokyo").await;
-    let (idle, ..) = somebody(&house, "Ben", "America/New_York").await;
-    note(&house, &goal, "Hotels").await;
-    let mut doomed = worker(&house, &server, &SOON);
+    let (user, goal, _) = somebody(&houston, "Ada", "Asia/Tokyo").await;
+    let (idle, ..) = somebody(&houston, "Ben", "America/New_York").await;
+    note(&houston, &goal, "Hotels").await;
+    let mut victim = worker(&houston, &server, &SOON);
     let due = |user: &str| {
         let id = user.rsplit('_').next().unwrap().to_owned();
         let zone = "(select time_zone from houston.users u where u.id = f.user_id)";
@@ -134,7 +134,7 @@ async fn a_scheduled_feed_comes_once_where_its_user_lives_over_workers_kills_and
             "select coalesce(to_char(nullif(due_at, '-infinity') at time zone {zone}, 'HH24:MI:SS'), '') from houston.feeds f
               where user_id = '{id}' and due_at > now()"
         );
-        house.sql(&sql)
+        houston.sql(&sql)
     };
     let until_due = async |user: &str| {
         let deadline = std::time::Instant::now() + PATIENCE;
@@ -147,15 +147,15 @@ async fn a_scheduled_feed_comes_once_where_its_user_lives_over_workers_kills_and
     until_due(&idle).await;
     assert_eq!(server.journal().calls(), 0, "a new user has no feed before its time");
 
-    // Nobody looked for three days.
-    house.sql("update houston.feeds set due_at = now() - interval '3 days'");
-    let others = [worker(&house, &server, &SOON), worker(&house, &server, &SOON)];
+    // No worker has looked for three days.
+    houston.sql("update houston.feeds set due_at = now() - interval '3 days'");
+    let others = [worker(&houston, &server, &SOON), worker(&houston, &server, &SOON)];
     assert!(server.journal().wait_until(PATIENCE, |journal| journal.calls() == 1).await);
-    // Whoever writes it dies in the middle.
-    let holder = house.sql(
+    // The worker that generates the feed dies.
+    let holder = houston.sql(
         "select name from houston.workers w join houston.run_locks l on l.holder = w.id where l.run_open",
     );
-    let mut all: Vec<_> = std::iter::once(&mut doomed).collect();
+    let mut all: Vec<_> = std::iter::once(&mut victim).collect();
     let [second, third] = others;
     let (mut second, mut third) = (second, third);
     all.extend([&mut second, &mut third]);
@@ -164,22 +164,22 @@ async fn a_scheduled_feed_comes_once_where_its_user_lives_over_workers_kills_and
     assert!(server.journal().wait_until(PATIENCE, |journal| journal.calls() == 2).await);
     gate.open();
     let deadline = std::time::Instant::now() + PATIENCE;
-    while items(&house, &user).await.is_empty() {
+    while items(&houston, &user).await.is_empty() {
         assert!(std::time::Instant::now() < deadline, "no feed was written");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     until_due(&user).await;
     until_due(&idle).await;
-    let runs = house.sql(
+    let runs = houston.sql(
         "select string_agg(status || ' ' || attempt, ', ') from houston.runs where mode = 'feed_generation'",
     );
-    until_none(&house, "select count(*) from houston.runs where ended_at is null", &runs).await;
-    assert_eq!(house.sql("select count(*) from houston.runs where mode = 'feed_generation'"), "1", "once");
-    assert_eq!(items(&house, &user).await.len(), 1);
-    assert!(items(&house, &idle).await.is_empty(), "nothing happened there");
+    until_none(&houston, "select count(*) from houston.runs where ended_at is null", &runs).await;
+    assert_eq!(houston.sql("select count(*) from houston.runs where mode = 'feed_generation'"), "1", "once");
+    assert_eq!(items(&houston, &user).await.len(), 1);
+    assert!(items(&houston, &idle).await.is_empty(), "nothing happened there");
 }
 
-/// An agent that sets times for itself when it is told to `wake`, and is held up when it is told to `stay`.
+/// Schedules check-ins on the message `wake`; its answer to `stay` is held by the gate.
 fn wakes_itself(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let held = gate.clone();
     move |call: &Call| {
@@ -204,9 +204,9 @@ fn wakes_itself(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static 
     }
 }
 
-/// Twice the reason, and the time where the user lives.
-async fn check_what_it_was_told(house: &House, goal: &str) {
-    let thread = house.get(&format!("{goal}/messages?limit=100")).await;
+/// Checks that both check-ins have the reason and the time in the user's time zone.
+async fn check_what_it_was_told(houston: &TestHouston, goal: &str) {
+    let thread = houston.get(&format!("{goal}/messages?limit=100")).await;
     let told: Vec<_> =
         thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "system").collect();
     assert_eq!(told.len(), 2);
@@ -217,65 +217,65 @@ async fn check_what_it_was_told(house: &House, goal: &str) {
     );
 }
 
-/// Waits until the query counts nothing.
-async fn until_none(house: &House, count: &str, what: &str) {
+/// Waits until the query returns 0.
+async fn until_none(houston: &TestHouston, count: &str, what: &str) {
     let deadline = std::time::Instant::now() + PATIENCE;
-    while house.sql(count) != "0" {
+    while houston.sql(count) != "0" {
         assert!(std::time::Instant::now() < deadline, "{what} never ended");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_wakes_itself_at_the_time_it_chose_and_once() {
-    let house = House::start();
+async fn check_in_wakes_its_agent_once_at_the_chosen_time() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let server = ModelServer::start(wakes_itself(&gate)).await.unwrap();
-    let workers = [worker(&house, &server, &SOON), worker(&house, &server, &SOON)];
-    let (_, goal, _) = somebody(&house, "Ada", "Asia/Tokyo").await;
+    let workers = [worker(&houston, &server, &SOON), worker(&houston, &server, &SOON)];
+    let (_, goal, _) = somebody(&houston, "Ada", "Asia/Tokyo").await;
     let post = async |key: &str, text: &str| {
-        let message = house.create(&format!("{goal}/messages"), key, &json!({"content": text})).await;
+        let message = houston.create(&format!("{goal}/messages"), key, &json!({"content": text})).await;
         if text != "stay" {
-            house.answered(&message).await;
+            houston.wait_until_answered(&message).await;
         }
     };
     post("1", "wake").await;
     let goal_id = goal.rsplit('/').next().unwrap();
-    let said = house.said(goal_id).await.pop().unwrap();
+    let said = houston.agent_texts(goal_id).await.pop().unwrap();
     assert_eq!(said.matches("Set check_in_").count(), 3, "{said}");
-    assert!(said.contains("3 check-ins are set, and 3 may be: cancel one"), "{said}");
-    let waiting = house.get(&format!("{goal}/check-ins")).await;
+    assert!(said.contains("3 check-ins are set, and at most 3 are allowed: cancel one"), "{said}");
+    let waiting = houston.get(&format!("{goal}/check-ins")).await;
     let waiting = waiting["data"].as_array().unwrap();
     assert_eq!((waiting.len(), &waiting[0]["reason"]), (3, &json!("Ask about <Rome>")));
     post("2", "list").await;
-    assert_eq!(house.said(goal_id).await.pop().unwrap().matches("Ask about <Rome>").count(), 3);
+    assert_eq!(houston.agent_texts(goal_id).await.pop().unwrap().matches("Ask about <Rome>").count(), 3);
     let one = format!("/v1/check-ins/{}", waiting[0]["id"].as_str().unwrap());
-    assert_eq!(house.ask(Method::DELETE, &one).await.0, 204);
-    let (status, gone) = house.ask(Method::DELETE, &one).await;
+    assert_eq!(houston.ask(Method::DELETE, &one).await.0, 204);
+    let (status, gone) = houston.ask(Method::DELETE, &one).await;
     assert_eq!((status, &gone["code"]), (404, &json!("not_found")));
 
-    // While somebody talks with it, it is not woken; then both times come, one after the other, each once.
+    // During a run no check-in starts; afterwards both happen, one after the other, once each.
     post("3", "stay").await;
-    let talking = house.get(&goal).await["run_id"].clone();
-    house.sql("update houston.check_ins set due_at = now() - interval '1 hour'");
+    let talking = houston.get(&goal).await["run_id"].clone();
+    houston.sql("update houston.check_ins set due_at = now() - interval '1 hour'");
     let deadline = std::time::Instant::now() + PATIENCE;
-    while house.sql("select count(*) from houston.check_ins where due_at > now()") != "2" {
+    while houston.sql("select count(*) from houston.check_ins where due_at > now()") != "2" {
         assert!(std::time::Instant::now() < deadline, "they were not put off");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    assert_eq!(house.get(&goal).await["run_id"], talking);
+    assert_eq!(houston.get(&goal).await["run_id"], talking);
     gate.open();
-    ended(&house, &talking).await;
-    let before = house.said(goal_id).await.len();
-    while house.sql("select count(*) from houston.check_ins") != "0" {
+    ended(&houston, &talking).await;
+    let before = houston.agent_texts(goal_id).await.len();
+    while houston.sql("select count(*) from houston.check_ins") != "0" {
         assert!(std::time::Instant::now() < deadline, "they never came");
-        house.sql("update houston.check_ins set due_at = now() where due_at > now()");
+        houston.sql("update houston.check_ins set due_at = now() where due_at > now()");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    until_none(&house, "select count(*) from houston.runs where ended_at is null", "the runs").await;
-    let said = house.said(goal_id).await;
+    until_none(&houston, "select count(*) from houston.runs where ended_at is null", "the runs").await;
+    let said = houston.agent_texts(goal_id).await;
     assert_eq!(said[before..], ["How was Rome?", "How was Rome?"]);
-    assert_eq!(house.sql("select count(*) from houston.runs where mode = 'agent_check_in'"), "2");
-    check_what_it_was_told(&house, &goal).await;
+    assert_eq!(houston.sql("select count(*) from houston.runs where mode = 'agent_check_in'"), "2");
+    check_what_it_was_told(&houston, &goal).await;
     drop(workers);
 }

@@ -1,4 +1,4 @@
-//! A house whose workers ask a model that answers as told and keeps what it was asked.
+//! A test installation with a scripted model that records its calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,9 +6,9 @@ use houston_testkit::model_server::{Call, ModelServer, Reply};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::test_houston::TestHouston;
 
-/// What the model was asked.
+/// One recorded call of the model.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) model: String,
@@ -18,26 +18,26 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether it was to pick an agent of a team.
+    /// Whether the call is for routing: it picks an agent of a team.
     pub(crate) fn routes(&self) -> bool {
         self.system.starts_with("You pick which agent")
     }
 }
 
 pub(crate) struct Scripted {
-    pub(crate) house: House,
+    pub(crate) houston: TestHouston,
     pub(crate) model: ModelServer,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// An answer that says who gives it: the first line of the role, and the model.
+/// An answer that contains the first line of the role and the name of the model.
 pub(crate) fn answer(asked: &Asked) -> Reply {
     let role = asked.system.split("<role>\n").nth(1).and_then(|role| role.lines().next()).unwrap_or("nobody");
     Reply::tool("send_message", json!({"content": format!("{role} by {}", asked.model)}))
 }
 
 impl Scripted {
-    /// Without workers.
+    /// Starts the installation, without workers.
     pub(crate) async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&asked);
@@ -52,49 +52,49 @@ impl Scripted {
             heard.lock().unwrap().push(asked);
             reply
         });
-        Self { house: House::start(), model: model.await.unwrap(), asked }
+        Self { houston: TestHouston::start(), model: model.await.unwrap(), asked }
     }
 
-    /// A worker for whom `default` is this model.
+    /// Starts a worker with this default model.
     pub(crate) fn worker(&self, model: &str) -> Process {
-        self.house.worker_with(&[("HOUSTON_MODEL", model), ("HOUSTON_LOCAL_URL", &self.model.url())])
+        self.houston.worker_with(&[("HOUSTON_MODEL", model), ("HOUSTON_LOCAL_URL", &self.model.url())])
     }
 
-    /// All it was asked so far.
+    /// All calls so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Any request: status and body.
+    /// Sends a request; returns the status and the body.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
-        self.send_to(&self.house.url(path), method, body).await
+        self.send_to(&self.houston.url(path), method, body).await
     }
 
-    /// The same to any server of the house.
+    /// Sends a request to an API server of the installation.
     pub(crate) async fn send_to(&self, url: &str, method: &str, body: Value) -> (u16, Value) {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let request = client.request(method.parse().unwrap(), url).bearer_auth(&self.house.key);
+        let request = client.request(method.parse().unwrap(), url).bearer_auth(&self.houston.key);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
     }
 
-    /// The same, which must be accepted.
+    /// Sends a request that must succeed; returns the body.
     pub(crate) async fn ok(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.send(method, path, body).await;
         assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
         answer
     }
 
-    /// The same, which must be refused: the status, and what the refusal says.
+    /// Sends a request that must be refused; returns the status and the body as text.
     pub(crate) async fn refused(&self, method: &str, path: &str, body: Value) -> (u16, String) {
         let (status, answer) = self.send(method, path, body).await;
         assert!(status >= 400, "{method} {path}: {status} {answer}");
         (status, answer.to_string())
     }
 
-    /// Makes an agent of the kind goal with this role, and returns its id.
+    /// Creates an agent of kind goal, whose role is its name; returns its id.
     pub(crate) async fn agent(&self, name: &str, mut more: Value) -> String {
         let fields = more.as_object_mut().unwrap();
         fields.insert("name".to_owned(), json!(name));
@@ -104,7 +104,7 @@ impl Scripted {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    /// A user with a goal that `served_by` answers.
+    /// Creates a user with a goal that the agent or team of `served_by` answers.
     pub(crate) async fn goal(&self, served_by: Value) -> String {
         let user = self.ok("POST", "/v1/users", json!({"name": "Ada"})).await;
         let mut body = served_by;
@@ -113,12 +113,12 @@ impl Scripted {
         self.ok("POST", "/v1/goals", body).await["id"].as_str().unwrap().to_owned()
     }
 
-    /// Posts and waits: the last thing the agent said.
+    /// Posts a message, waits, and returns the agent's last text.
     pub(crate) async fn ask(&self, goal: &str, content: &str) -> String {
         let posted =
             self.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": content})).await;
-        let answered = self.house.answered(&posted).await;
+        let answered = self.houston.wait_until_answered(&posted).await;
         assert_eq!(answered["status"], "answered", "{answered}");
-        self.house.said(goal).await.pop().unwrap()
+        self.houston.agent_texts(goal).await.pop().unwrap()
     }
 }

@@ -1,5 +1,5 @@
-//! A conversation that is left and taken up again: its session is closed, summarised, shown in the prompt and found
-//! again, whatever fails meanwhile. Real processes, a scripted model.
+//! Sessions of a conversation that is paused and continued: closed, summarised, listed in the prompt and found by search,
+//! despite failures. Real processes, a scripted model.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_houston::{PATIENCE, TestHouston};
 
-/// What the model that writes summaries is told first.
+/// The beginning of the system prompt for summaries.
 const SUMMARISER: &str = "You write the summary";
 
-/// What a model was asked, in order.
+/// The recorded calls of the model, in order.
 pub(crate) type Asked = std::sync::Arc<Mutex<Vec<Seen>>>;
 
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(crate) fn says(text: &str) -> Reply {
     Reply::tool("send_message", json!({"content": text})).usage(100, 10)
 }
 
-/// A model that answers each message with `Re: `, searches when it is asked to, and of whose summaries `summary` decides.
+/// A model that answers `Re: ` and the message, or searches when asked to; `summary` makes its summaries.
 pub(crate) async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> (ModelServer, Asked) {
     let asked = Asked::default();
     let heard = std::sync::Arc::clone(&asked);
@@ -54,8 +54,8 @@ pub(crate) async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'stat
     (server.await.unwrap(), asked)
 }
 
-/// A worker that asks `server` and looks for what is over ten times a second.
-pub(crate) fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process {
+/// Starts a worker with the model `server` that looks for sessions to close ten times a second.
+pub(crate) fn worker(houston: &TestHouston, server: &ModelServer, more: &[(&str, &str)]) -> Process {
     let url = server.url();
     let mut variables = vec![
         ("HOUSTON_MODEL", "openai/scripted"),
@@ -65,45 +65,45 @@ pub(crate) fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)])
         ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "100"),
     ];
     variables.extend(more);
-    house.worker_with(&variables)
+    houston.worker_with(&variables)
 }
 
-/// Lets an hour pass since all that happened.
-pub(crate) fn an_hour_passes(house: &House) {
-    house.sql(
+/// Moves all timestamps an hour into the past.
+pub(crate) fn an_hour_passes(houston: &TestHouston) {
+    houston.sql(
         "update houston.history set created_at = created_at - interval '1 hour';
          update houston.session_states set look_at = look_at - interval '1 hour'",
     );
 }
 
-pub(crate) async fn exchange(house: &House, goal: &str, text: &str) -> Value {
-    let message = house.post(goal, &format!("{goal} {text}"), text).await;
-    let answered = house.answered(&message).await;
+pub(crate) async fn exchange(houston: &TestHouston, goal: &str, text: &str) -> Value {
+    let message = houston.post(goal, &format!("{goal} {text}"), text).await;
+    let answered = houston.wait_until_answered(&message).await;
     assert_eq!(answered["status"], "answered", "{answered}");
     message
 }
 
-/// Closed sessions, newest first, once there are so many and none is pending.
-pub(crate) async fn summarised(house: &House, goal: &str, count: usize) -> Vec<Value> {
+/// Waits until there are `count` closed sessions and all have summaries; returns them, newest first.
+pub(crate) async fn summarised(houston: &TestHouston, goal: &str, count: usize) -> Vec<Value> {
     let is_it = |found: &Value| {
         let data = found["data"].as_array();
         data.is_some_and(|data| data.len() == count && data.iter().all(|one| one["pending"] == false))
     };
     let path = format!("/v1/goals/{goal}/sessions?limit=100");
-    house.until(&path, "summaries", is_it).await["data"].as_array().unwrap().clone()
+    houston.wait_until(&path, "summaries", is_it).await["data"].as_array().unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_is_folded_told_of_and_found_again() {
-    let house = House::start();
+async fn closed_session_is_summarised_and_searchable() {
+    let houston = TestHouston::start();
     let (server, asked) =
         model(|_| Reply::text("They planned a journey to Tokyo in spring.").usage(50, 20)).await;
-    let _worker = worker(&house, &server, &[]);
-    let goal = house.goal("journey").await;
-    exchange(&house, &goal, "Tokyo in spring, by night train?").await;
-    an_hour_passes(&house);
+    let _worker = worker(&houston, &server, &[]);
+    let goal = houston.goal("journey").await;
+    exchange(&houston, &goal, "Tokyo in spring, by night train?").await;
+    an_hour_passes(&houston);
 
-    let [session] = &summarised(&house, &goal, 1).await[..] else { panic!("one session") };
+    let [session] = &summarised(&houston, &goal, 1).await[..] else { panic!("one session") };
     assert_eq!(session["summary"], "They planned a journey to Tokyo in spring.");
     assert_eq!(
         (&session["summary_source"], &session["completion_reason"]),
@@ -113,18 +113,18 @@ async fn a_conversation_is_folded_told_of_and_found_again() {
     assert!(session["token_count"].as_i64().unwrap() > 10, "{session}");
     assert_eq!(session["goal_id"], goal.as_str());
     let id = session["id"].as_str().unwrap();
-    assert_eq!(&house.get(&format!("/v1/sessions/{id}")).await, session);
-    let page = house.get(&format!("/v1/sessions/{id}/history?limit=2")).await;
+    assert_eq!(&houston.get(&format!("/v1/sessions/{id}")).await, session);
+    let page = houston.get(&format!("/v1/sessions/{id}/history?limit=2")).await;
     assert_eq!((page["data"].as_array().unwrap().len(), &page["has_more"]), (2, &json!(true)));
     let rest = format!("/v1/sessions/{id}/history?cursor={}", page["next_cursor"].as_str().unwrap());
-    assert_eq!(house.get(&rest).await["data"].as_array().unwrap().len(), 1, "the result of send_message");
-    let nobody = house.get("/v1/sessions/session_00000000000000000000000000000000").await;
+    assert_eq!(houston.get(&rest).await["data"].as_array().unwrap().len(), 1, "the result of send_message");
+    let nobody = houston.get("/v1/sessions/session_00000000000000000000000000000000").await;
     assert_eq!(nobody["status"], 404);
 
-    // The stream says nothing between two runs; the next one begins with it.
-    let message = house.post(&goal, "2", "search: night train").await;
+    // Between two runs the stream has no event: the next run begins with that of the closed session.
+    let message = houston.post(&goal, "2", "search: night train").await;
     let told = Mutex::new(Vec::new());
-    let watched = house
+    let received = houston
         .watch_with(message["events_url"].as_str().unwrap(), |event| {
             if event["name"] == "houston.session.archived" {
                 told.lock().unwrap().push(event["value"].clone());
@@ -137,12 +137,12 @@ async fn a_conversation_is_folded_told_of_and_found_again() {
         (&archived["session_id"], &archived["completion_reason"]),
         (&session["id"], &json!("session_timeout"))
     );
-    assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"));
-    let said = house.said(&goal).await;
+    assert_eq!(received.types.last().map(String::as_str), Some("RUN_FINISHED"));
+    let said = houston.agent_texts(&goal).await;
     assert!(said[1].contains(id) && said[1].contains("They planned a journey to Tokyo"), "{said:?}");
-    let again = house.watch(&format!("/v1/goals/{goal}/events?after=0")).await;
+    let again = houston.watch(&format!("/v1/goals/{goal}/events?after=0")).await;
     let archived = again.types.iter().filter(|kind| *kind == "RUN_STARTED").count();
-    assert_eq!(archived, 2, "and whoever reads it all reads the same");
+    assert_eq!(archived, 2, "reading the whole stream gives the same");
 
     let asked = asked.lock().unwrap().clone();
     let [first, second, _] = &asked[..] else { panic!("three calls of the agent: {asked:?}") };
@@ -151,34 +151,34 @@ async fn a_conversation_is_folded_told_of_and_found_again() {
     assert!(second.tools.contains(&"search_agent_history".to_owned()));
     let told = "\">They planned a journey to Tokyo in spring.</session>\n";
     assert!(second.system.contains(told), "{}", second.system);
-    assert_eq!(second.texts, ["search: night train"], "the old conversation is not sent once more");
-    // Nobody knows the price of the model: what it was asked is counted, the summary too.
-    let shown = house.get(&format!("/v1/goals/{goal}")).await;
+    assert_eq!(second.texts, ["search: night train"], "the closed session is not sent again");
+    // The model has no known price: its calls are counted as unpriced, including the summary.
+    let shown = houston.get(&format!("/v1/goals/{goal}")).await;
     assert_eq!(shown["unpriced_calls"], 4, "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_five_summaries_stand_in_the_prompt_and_stay_the_same_for_a_session() {
-    let house = House::start();
+async fn prompt_has_the_last_five_summaries_during_a_session() {
+    let houston = TestHouston::start();
     let (server, asked) = model(|call| {
         let about = call.last_user_text();
         let nth = about.split("number ").nth(1).and_then(|rest| rest.chars().next()).unwrap();
         Reply::text(format!("Summary {nth} <done>."))
     })
     .await;
-    let _worker = worker(&house, &server, &[]);
-    let goal = house.goal("many").await;
+    let _worker = worker(&houston, &server, &[]);
+    let goal = houston.goal("many").await;
     for nth in 1..=6 {
-        exchange(&house, &goal, &format!("number {nth}")).await;
-        an_hour_passes(&house);
-        summarised(&house, &goal, nth).await;
+        exchange(&houston, &goal, &format!("number {nth}")).await;
+        an_hour_passes(&houston);
+        summarised(&houston, &goal, nth).await;
     }
     asked.lock().unwrap().clear();
-    exchange(&house, &goal, "one").await;
-    exchange(&house, &goal, "two").await;
+    exchange(&houston, &goal, "one").await;
+    exchange(&houston, &goal, "two").await;
     let asked = asked.lock().unwrap().clone();
     let [one, two] = &asked[..] else { panic!("two calls: {asked:?}") };
-    assert_eq!(one.system, two.system, "byte for byte");
+    assert_eq!(one.system, two.system, "equal byte for byte");
     let told: Vec<&str> = one.system.lines().filter(|line| line.starts_with("<session ")).collect();
     let ends: Vec<String> =
         (2..=6).rev().map(|nth| format!(">Summary {nth} &lt;done&gt;.</session>")).collect();
@@ -190,27 +190,27 @@ async fn the_last_five_summaries_stand_in_the_prompt_and_stay_the_same_for_a_ses
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_fails_leaves_the_beginning_of_what_the_user_wrote() {
-    let house = House::start();
+async fn failed_summary_falls_back_to_an_extract() {
+    let houston = TestHouston::start();
     let (server, asked) = model(|_| Reply::status(401)).await;
-    let _worker = worker(&house, &server, &[]);
-    let goal = house.goal("extract").await;
-    exchange(&house, &goal, "Find me a boat").await;
-    exchange(&house, &goal, "A small one").await;
-    an_hour_passes(&house);
-    let [session] = &summarised(&house, &goal, 1).await[..] else { panic!("one session") };
+    let _worker = worker(&houston, &server, &[]);
+    let goal = houston.goal("extract").await;
+    exchange(&houston, &goal, "Find me a boat").await;
+    exchange(&houston, &goal, "A small one").await;
+    an_hour_passes(&houston);
+    let [session] = &summarised(&houston, &goal, 1).await[..] else { panic!("one session") };
     assert_eq!(session["summary_source"], "extract");
     assert_eq!(session["summary"], "The user wrote: Find me a boat / A small one");
     assert_eq!(session["message_count"], 4);
-    exchange(&house, &goal, "search: boat").await;
-    assert!(house.said(&goal).await[2].contains("Find me a boat"), "and it is found");
+    exchange(&houston, &goal, "search: boat").await;
+    assert!(houston.agent_texts(&goal).await[2].contains("Find me a boat"), "and it is found");
     let asked = asked.lock().unwrap();
     assert!(asked[2].system.contains(">The user wrote: Find me a boat / A small one</session>"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_killed_while_it_writes_a_summary_leaves_it_to_another() {
-    let house = House::start();
+async fn summary_of_a_killed_worker_is_taken_over() {
+    let houston = TestHouston::start();
     let (asked, gate) = (std::sync::Arc::new(Mutex::new(0)), Gate::new());
     let (counted, held) = (std::sync::Arc::clone(&asked), gate.clone());
     let (server, _) = model(move |_| {
@@ -221,64 +221,63 @@ async fn a_worker_killed_while_it_writes_a_summary_leaves_it_to_another() {
     })
     .await;
     let lease = ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "2");
-    let mut doomed = worker(&house, &server, &[lease]);
-    let goal = house.goal("killed").await;
-    exchange(&house, &goal, "boats").await;
-    an_hour_passes(&house);
+    let mut victim = worker(&houston, &server, &[lease]);
+    let goal = houston.goal("killed").await;
+    exchange(&houston, &goal, "boats").await;
+    an_hour_passes(&houston);
     let deadline = Instant::now() + PATIENCE;
     while *asked.lock().unwrap() == 0 {
-        assert!(Instant::now() < deadline, "no summary was ever asked for: {}", doomed.log());
+        assert!(Instant::now() < deadline, "no summary was ever asked for: {}", victim.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    doomed.kill().unwrap();
+    victim.kill().unwrap();
     let path = format!("/v1/goals/{goal}/sessions");
-    let waiting = house.get(&path).await;
+    let waiting = houston.get(&path).await;
     assert_eq!(waiting["data"][0]["pending"], true, "{waiting}");
     assert_eq!(waiting["data"][0]["summary"], "The user wrote: boats");
-    let _rescuer = worker(&house, &server, &[lease]);
-    exchange(&house, &goal, "are you there?").await;
-    let sessions = summarised(&house, &goal, 1).await;
+    let _successor = worker(&houston, &server, &[lease]);
+    exchange(&houston, &goal, "are you there?").await;
+    let sessions = summarised(&houston, &goal, 1).await;
     assert_eq!((&sessions[0]["summary"], sessions.len()), (&json!("They talked of boats."), 1));
     gate.open();
 }
 
-/// Sessions are over after the blink of an eye, two workers look for them all the time, and one is killed again and
-/// again, in the middle of whatever it does: each message is answered once, each entry belongs to one session, each
-/// session is summarised.
+/// Sessions end after milliseconds, two workers look for them permanently, and one is killed repeatedly: each message is
+/// answered once, each entry belongs to one session, each session is summarised.
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_that_come_while_sessions_are_closed_are_all_answered() {
-    let house = House::start();
+async fn messages_posted_during_session_close_are_answered() {
+    let houston = TestHouston::start();
     let (server, _) = model(|_| Reply::text("Summary.")).await;
     let restless = [
         ("HOUSTON_SESSION_ARCHIVE__QUIET_MS", "20"),
         ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "5"),
         ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "1"),
     ];
-    let mut doomed = worker(&house, &server, &restless);
-    let _other = worker(&house, &server, &restless);
+    let mut victim = worker(&houston, &server, &restless);
+    let _other = worker(&houston, &server, &restless);
     let mut goals = Vec::new();
     for nth in 0..4 {
-        goals.push(house.goal(&format!("restless {nth}")).await);
+        goals.push(houston.goal(&format!("restless {nth}")).await);
     }
     for round in 0..15 {
         let posting = goals.iter().map(|goal| {
-            let (house, text) = (&house, format!("message {round}"));
+            let (houston, text) = (&houston, format!("message {round}"));
             async move {
                 // Each at another moment of a session's short life.
                 tokio::time::sleep(Duration::from_millis(7 * (round % 5))).await;
-                exchange(house, goal, &text).await;
+                exchange(houston, goal, &text).await;
             }
         });
         futures_util::future::join_all(posting).await;
         if round % 4 == 3 {
-            doomed.kill().unwrap();
-            doomed = worker(&house, &server, &restless);
+            victim.kill().unwrap();
+            victim = worker(&houston, &server, &restless);
         }
     }
     for goal in &goals {
-        let said = house.said(goal).await;
+        let said = houston.agent_texts(goal).await;
         assert_eq!(said.len(), 15, "{said:?}");
-        let history = house.get(&format!("/v1/goals/{goal}/history?limit=100")).await.to_string();
+        let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await.to_string();
         for round in 0..15 {
             let text = format!("\"message {round}\"");
             assert_eq!(history.matches(&text).count(), 1, "{text} in {history}");
@@ -286,7 +285,7 @@ async fn messages_that_come_while_sessions_are_closed_are_all_answered() {
         let path = format!("/v1/goals/{goal}/sessions?limit=100");
         let written =
             |found: &Value| found["data"].as_array().unwrap().iter().all(|one| one["pending"] == false);
-        let sessions = house.until(&path, "summaries", written).await;
+        let sessions = houston.wait_until(&path, "summaries", written).await;
         let sessions = sessions["data"].as_array().unwrap();
         assert!(sessions.len() >= 5, "most pauses were longer than a blink: {}", sessions.len());
         let mut next = 1;

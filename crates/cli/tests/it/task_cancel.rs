@@ -1,15 +1,15 @@
-//! What is cancelled or put away goes with all tasks below it, once.
+//! Cancelling or archiving an agentable cancels all tasks below it, once.
 
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::house::House;
 use crate::tasks::{is_task, says, tasks, told, tools_answered, worker};
+use crate::test_houston::TestHouston;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelling_a_goal_cancels_all_below_it_once_and_wakes_nobody() {
-    let house = House::start();
+async fn cancelling_a_goal_cancels_its_tasks_once() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let held = gate.clone();
     let server = ModelServer::start(move |call: &Call| {
@@ -24,36 +24,36 @@ async fn cancelling_a_goal_cancels_all_below_it_once_and_wakes_nobody() {
     })
     .await
     .unwrap();
-    let _worker = worker(&house, &server, &[]);
-    let goal = house.goal("cancel").await;
+    let _worker = worker(&houston, &server, &[]);
+    let goal = houston.goal("cancel").await;
     let path = format!("/v1/goals/{goal}");
-    let message = house.post(&goal, "1", "go").await;
-    house.answered(&message).await;
-    assert_eq!(tasks(&house, &goal).await.len(), 2);
-    let (status, first) = house.ask(Method::POST, &format!("{path}/cancel")).await;
+    let message = houston.post(&goal, "1", "go").await;
+    houston.wait_until_answered(&message).await;
+    assert_eq!(tasks(&houston, &goal).await.len(), 2);
+    let (status, first) = houston.ask(Method::POST, &format!("{path}/cancel")).await;
     assert_eq!((status, first["data"].as_array().unwrap().len()), (202, 2), "{first}");
-    house.ask(Method::POST, &format!("{path}/cancel")).await;
+    houston.ask(Method::POST, &format!("{path}/cancel")).await;
     let are_cancelled =
         |page: &Value| page["data"].as_array().unwrap().iter().all(|task| task["status"] == "cancelled");
-    house.until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
-    assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
-    assert!(told(&house, &path).await.is_empty(), "nobody is woken");
-    assert_eq!(house.get(&path).await["run_id"], message["run_id"], "no run was opened");
+    houston.wait_until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
+    assert_eq!(houston.sql("select max(open_tasks) from houston.run_locks"), "0");
+    assert!(told(&houston, &path).await.is_empty(), "nobody is woken");
+    assert_eq!(houston.get(&path).await["run_id"], message["run_id"], "no run was opened");
 
-    // What it should know, it knows when it runs again.
-    let next = house.post(&goal, "2", "and now?").await;
-    house.answered(&next).await;
-    let history = house.get(&format!("{path}/history?limit=100")).await.to_string();
+    // The goal reads the system message in its next run.
+    let next = houston.post(&goal, "2", "and now?").await;
+    houston.wait_until_answered(&next).await;
+    let history = houston.get(&format!("{path}/history?limit=100")).await.to_string();
     assert_eq!(history.matches("<tasks_cancelled>").count(), 1, "{history}");
     assert!(history.contains("<item>one</item>") && history.contains("<item>two</item>"), "{history}");
 
-    // A task that is cancelled alone is told of.
-    house.answered(&house.post(&goal, "3", "go").await).await;
-    let one = tasks(&house, &goal).await[0]["id"].as_str().unwrap().to_owned();
-    let (status, _) = house.ask(Method::POST, &format!("/v1/tasks/{one}/cancel")).await;
+    // A task that is cancelled alone is reported to its goal.
+    houston.wait_until_answered(&houston.post(&goal, "3", "go").await).await;
+    let one = tasks(&houston, &goal).await[0]["id"].as_str().unwrap().to_owned();
+    let (status, _) = houston.ask(Method::POST, &format!("/v1/tasks/{one}/cancel")).await;
     assert_eq!(status, 202);
-    house
-        .until(&format!("{path}/messages?limit=100"), "told", |page| {
+    houston
+        .wait_until(&format!("{path}/messages?limit=100"), "told", |page| {
             page["data"]
                 .as_array()
                 .unwrap()
@@ -62,13 +62,13 @@ async fn cancelling_a_goal_cancels_all_below_it_once_and_wakes_nobody() {
         })
         .await;
 
-    // What is put away is cancelled too.
-    let (status, archived) = house.ask(Method::POST, &format!("{path}/archive")).await;
+    // Archiving cancels, too.
+    let (status, archived) = houston.ask(Method::POST, &format!("{path}/archive")).await;
     assert_eq!((status, &archived["status"]), (200, &json!("archived")), "{archived}");
-    house.until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
-    let (_, back) = house.ask(Method::POST, &format!("{path}/unarchive")).await;
+    houston.wait_until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
+    let (_, back) = houston.ask(Method::POST, &format!("{path}/unarchive")).await;
     assert_ne!(back["status"], "archived");
-    let (status, refused) = house.ask(Method::POST, &format!("/v1/tasks/{one}/archive")).await;
+    let (status, refused) = houston.ask(Method::POST, &format!("/v1/tasks/{one}/archive")).await;
     assert_eq!((status, &refused["code"]), (409, &json!("not_archivable")));
     gate.open();
 }

@@ -1,17 +1,17 @@
-//! How deep tasks go and how many there are: what is too much is refused with what to do instead.
+//! Limits on the depth and the number of tasks: further ones are refused with advice for the model.
 
 use std::sync::Mutex;
 
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
 use crate::tasks::{is_task, says, tasks, tools_answered, worker};
+use crate::test_houston::{PATIENCE, TestHouston};
 
-/// What the calls of all agents answered.
+/// The tool results of all agents.
 type Heard = std::sync::Arc<Mutex<Vec<String>>>;
 
-/// A goal that creates too many tasks, and a researcher that goes too deep.
+/// A goal that creates too many tasks, and a task that creates subtasks too deep.
 fn too_many(gate: &Gate, heard: &Heard) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let (held, heard) = (gate.clone(), Heard::clone(heard));
     move |call: &Call| {
@@ -46,15 +46,15 @@ fn too_many(gate: &Gate, heard: &Heard) -> impl Fn(&Call) -> Reply + Send + Sync
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() {
-    let house = House::start();
-    // A kind that may create tasks, and is one itself.
+async fn task_count_and_depth_limits_are_refused_with_advice() {
+    let houston = TestHouston::start();
+    // A kind of task that may create tasks.
     let researcher = include_str!("../../../../jobs/agents/task.toml")
         .replace("kind = \"task\"", "kind = \"researcher\"")
         .replace("tools = [", "creates = [\"task\"]\ntools = [\"create_task\", ")
         .replace("You carry out one task", "You research");
-    std::fs::write(house.folder.path().join("agents/researcher.toml"), researcher).unwrap();
-    let goal_file = house.folder.path().join("agents/goal.toml");
+    std::fs::write(houston.folder.path().join("agents/researcher.toml"), researcher).unwrap();
+    let goal_file = houston.folder.path().join("agents/goal.toml");
     let text = std::fs::read_to_string(&goal_file).unwrap();
     let text = text.replace("creates = [\"task\"]", "creates = [\"task\", \"researcher\"]");
     std::fs::write(&goal_file, text).unwrap();
@@ -62,10 +62,10 @@ async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() 
     let results = Heard::default();
     let gate = Gate::new();
     let server = ModelServer::start(too_many(&gate, &results)).await.unwrap();
-    let _worker = worker(&house, &server, &[("HOUSTON_ORCHESTRATOR__TASKS__MAX_OPEN", "2")]);
-    let goal = house.goal("limits").await;
-    let message = house.post(&goal, "1", "go").await;
-    house.answered(&message).await;
+    let _worker = worker(&houston, &server, &[("HOUSTON_ORCHESTRATOR__TASKS__MAX_OPEN", "2")]);
+    let goal = houston.goal("limits").await;
+    let message = houston.post(&goal, "1", "go").await;
+    houston.wait_until_answered(&message).await;
     let deadline = std::time::Instant::now() + PATIENCE;
     while results.lock().unwrap().len() < 6 {
         assert!(std::time::Instant::now() < deadline, "{:?}", results.lock().unwrap());
@@ -75,11 +75,15 @@ async fn too_many_tasks_and_too_deep_ones_are_refused_with_what_to_do_instead() 
     let has = |part: &str| results.iter().filter(|result| result.contains(part)).count();
     assert_eq!(has("Created researcher_"), 1, "{results:?}");
     assert_eq!(has("Created task_"), 1, "{results:?}");
-    assert_eq!(has("2 of your tasks are open, and 2 may be: wait until one has ended"), 1, "{results:?}");
+    assert_eq!(
+        has("2 of your tasks are open, and at most 2 may be: wait until one has ended"),
+        1,
+        "{results:?}"
+    );
     assert_eq!(has("you cannot create a `goal`; there are: task, researcher"), 1, "{results:?}");
     assert_eq!(has("a task cannot have `send_message`; there are:"), 1, "{results:?}");
     assert_eq!(has("tasks may go 1 deep, and you are 1 deep: do it yourself"), 1, "{results:?}");
-    assert_eq!(tasks(&house, &goal).await.len(), 2);
+    assert_eq!(tasks(&houston, &goal).await.len(), 2);
     let offered = server.journal().exchanges().into_iter().find_map(|exchange| {
         let body: Value = serde_json::from_slice(&exchange.body).ok()?;
         let is_two = body["messages"][0]["content"].to_string().contains("<title>two</title>");

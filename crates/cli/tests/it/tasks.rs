@@ -1,5 +1,5 @@
-//! Tasks from beginning to end: a goal creates one, it works, its note and its result reach the goal, which tells its
-//! user; no kill and no second attempt loses or doubles any of it.
+//! Tasks end to end: a goal creates one, its note and its result reach the goal, and the goal reports to its user. Kills
+//! and retries neither lose nor repeat any of it.
 
 use std::sync::Mutex;
 
@@ -7,24 +7,24 @@ use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_houston::{PATIENCE, TestHouston};
 
 pub(crate) fn says(text: &str) -> Reply {
     Reply::tool("send_message", json!({"content": text}))
 }
 
-/// Whether the model is asked for a task.
+/// Whether the call is made by a task.
 pub(crate) fn is_task(call: &Call) -> bool {
     call.system().contains("You carry out one task")
 }
 
-/// Whether the model is asked because tools have answered, and nobody has said anything since.
+/// Whether the last message is a tool result.
 pub(crate) fn tools_answered(call: &Call) -> bool {
     call.json()["messages"].as_array().and_then(|all| all.last()).is_some_and(|last| last["role"] == "tool")
 }
 
-/// A worker that asks `server`.
-pub(crate) fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)]) -> Process {
+/// Starts a worker with the model `server`.
+pub(crate) fn worker(houston: &TestHouston, server: &ModelServer, more: &[(&str, &str)]) -> Process {
     let url = server.url();
     let mut variables = vec![
         ("HOUSTON_MODEL", "openai/scripted"),
@@ -35,10 +35,10 @@ pub(crate) fn worker(house: &House, server: &ModelServer, more: &[(&str, &str)])
         ("HOUSTON_ORCHESTRATOR__SWEEP__EVERY_MS", "500"),
     ];
     variables.extend(more);
-    house.worker_with(&variables)
+    houston.worker_with(&variables)
 }
 
-/// A goal that creates one task for "go", and says what became of it; the task writes a note once `gate` is open.
+/// A goal that creates a task on the message "go" and reports its end; the task writes a note once `gate` is open.
 fn one_task(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     let gate = gate.clone();
     move |call| {
@@ -59,28 +59,28 @@ fn one_task(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     }
 }
 
-/// Its tasks, newest first.
-pub(crate) async fn tasks(house: &House, goal: &str) -> Vec<Value> {
-    let page = house.get(&format!("/v1/goals/{goal}/tasks")).await;
+/// The tasks of a goal, newest first.
+pub(crate) async fn tasks(houston: &TestHouston, goal: &str) -> Vec<Value> {
+    let page = houston.get(&format!("/v1/goals/{goal}/tasks")).await;
     page["data"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
 }
 
-async fn until_said(house: &House, goal: &str, text: &str) {
+async fn until_said(houston: &TestHouston, goal: &str, text: &str) {
     let path = format!("/v1/goals/{goal}/messages?limit=100");
-    house
-        .until(&path, text, |page| {
+    houston
+        .wait_until(&path, text, |page| {
             page["data"].as_array().is_some_and(|all| all.iter().any(|message| message["content"] == text))
         })
         .await;
 }
 
-/// Messages that Houston itself wrote into a thread.
-pub(crate) async fn told(house: &House, path: &str) -> Vec<Value> {
-    let page = house.get(&format!("{path}/messages?limit=100")).await;
+/// The system messages of a thread.
+pub(crate) async fn told(houston: &TestHouston, path: &str) -> Vec<Value> {
+    let page = houston.get(&format!("{path}/messages?limit=100")).await;
     page["data"].as_array().unwrap().iter().filter(|message| message["source"] == "system").cloned().collect()
 }
 
-/// What the goal is about and its instructions, and nothing else.
+/// Checks that a task's prompt has its goal and its instructions, and nothing else.
 fn check_what_a_task_is_told(server: &ModelServer) {
     let task_call = server.journal().exchanges().into_iter().find(|exchange| {
         let body = String::from_utf8_lossy(&exchange.body);
@@ -98,30 +98,30 @@ fn check_what_a_task_is_told(server: &ModelServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tells_its_user() {
-    let house = House::start();
+async fn task_note_and_result_reach_the_goal() {
+    let houston = TestHouston::start();
     let gate = Gate::new();
     let server = ModelServer::start(one_task(&gate)).await.unwrap();
-    let _worker = worker(&house, &server, &[]);
-    let user = house.create("/v1/users", "user", &json!({"name": "Ada"})).await;
+    let _worker = worker(&houston, &server, &[]);
+    let user = houston.create("/v1/users", "user", &json!({"name": "Ada"})).await;
     let body = json!({"user_id": user["id"], "title": "Tokyo", "description": "A week in spring."});
-    let goal = house.create("/v1/goals", "goal", &body).await["id"].as_str().unwrap().to_owned();
+    let goal = houston.create("/v1/goals", "goal", &body).await["id"].as_str().unwrap().to_owned();
     let noted = json!({"title": "Secret of the goal", "content": "not for tasks"});
-    house.create(&format!("/v1/goals/{goal}/notes"), "note", &noted).await;
+    houston.create(&format!("/v1/goals/{goal}/notes"), "note", &noted).await;
     let rules = json!({"content": "Answer in Latin."});
     let user_path = format!("/v1/users/{}", user["id"].as_str().unwrap());
-    house.create(&format!("{user_path}/custom-instructions"), "rule", &rules).await;
+    houston.create(&format!("{user_path}/custom-instructions"), "rule", &rules).await;
 
-    let message = house.post(&goal, "1", "go").await;
+    let message = houston.post(&goal, "1", "go").await;
     let events = Mutex::new(Vec::new());
     let keep = |event: &Value| {
         if event["type"].as_str().unwrap().starts_with("SUBAGENT") {
             events.lock().unwrap().push(event.clone());
         }
     };
-    let first = house.watch_with(message["events_url"].as_str().unwrap(), keep).await;
-    assert_eq!(house.said(&goal).await, ["I am on it."]);
-    let begun = tasks(&house, &goal).await;
+    let first = houston.watch_with(message["events_url"].as_str().unwrap(), keep).await;
+    assert_eq!(houston.agent_texts(&goal).await, ["I am on it."]);
+    let begun = tasks(&houston, &goal).await;
     let [task] = &begun[..] else { panic!("one call, one task: {begun:?}") };
     assert_eq!(
         (&task["parent_id"], &task["status"], &task["title"]),
@@ -129,28 +129,28 @@ async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tel
     );
     let task_path = format!("/v1/tasks/{}", task["id"].as_str().unwrap());
     gate.open();
-    until_said(&house, &goal, "Your task is done.").await;
+    until_said(&houston, &goal, "Your task is done.").await;
 
     check_what_a_task_is_told(&server);
-    let done = house.get(&task_path).await;
+    let done = houston.get(&task_path).await;
     assert_eq!((&done["status"], &done["parent_id"]), (&json!("completed"), &json!(goal)));
-    let notes = house.get(&format!("/v1/goals/{goal}/notes")).await;
+    let notes = houston.get(&format!("/v1/goals/{goal}/notes")).await;
     let notes = notes["data"].as_array().unwrap();
     let titles: Vec<&str> = notes.iter().map(|note| note["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["Hotels", "Secret of the goal"], "the note of the task is the goal's");
-    let reports = told(&house, &format!("/v1/goals/{goal}")).await;
+    let reports = told(&houston, &format!("/v1/goals/{goal}")).await;
     let [report] = &reports[..] else { panic!("told once: {reports:?}") };
     assert_eq!(report["metadata"]["type"], "task_ended");
     let content = report["content"].as_str().unwrap();
     for part in ["Find hotels", "status=\"completed\"", "Found two hotels.", ">Hotels</item>"] {
         assert!(content.contains(part), "{part}: {content}");
     }
-    assert_eq!(told(&house, &task_path).await[0]["content"], "Find hotels in Tokyo.");
+    assert_eq!(told(&houston, &task_path).await[0]["content"], "Find hotels in Tokyo.");
 
-    // The stream says when it began and when it ended, and closes what it opens.
+    // The stream has a start and an end event for the task.
     let run = report["run_id"].as_str().unwrap();
-    house.until(&format!("/v1/runs/{run}"), "its end", |run| !run["ended_at"].is_null()).await;
-    let last = house.watch_with(&format!("/v1/goals/{goal}/events"), keep).await;
+    houston.wait_until(&format!("/v1/runs/{run}"), "its end", |run| !run["ended_at"].is_null()).await;
+    let last = houston.watch_with(&format!("/v1/goals/{goal}/events"), keep).await;
     let events = events.into_inner().unwrap();
     let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["SUBAGENT_STARTED", "SUBAGENT_FINISHED", "SUBAGENT_STARTED", "SUBAGENT_FINISHED"]);
@@ -159,14 +159,14 @@ async fn a_task_works_on_its_own_and_its_note_and_result_reach_the_goal_that_tel
     assert!(events[0]["parentToolCallId"].is_string());
     let outcomes = [1, 3].map(|at: usize| events[at]["outcome"]["type"].as_str().unwrap());
     assert_eq!(outcomes, ["suspended", "success"]);
-    for watched in [first, last] {
-        assert_eq!(watched.types.last().map(String::as_str), Some("RUN_FINISHED"), "{watched:?}");
+    for received in [first, last] {
+        assert_eq!(received.types.last().map(String::as_str), Some("RUN_FINISHED"), "{received:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task() {
-    let house = House::start();
+async fn kills_neither_lose_nor_duplicate_a_task() {
+    let houston = TestHouston::start();
     let (asked, worked, told_of) = (Gate::new(), Gate::new(), Gate::new());
     let (call, work, tell) = (asked.clone(), worked.clone(), told_of.clone());
     let server = ModelServer::start(move |asked: &Call| {
@@ -187,49 +187,49 @@ async fn no_kill_between_the_call_and_the_goals_answer_loses_or_doubles_a_task()
     })
     .await
     .unwrap();
-    let goal = house.goal("kill").await;
-    house.post(&goal, "1", "go").await;
+    let goal = houston.goal("kill").await;
+    houston.post(&goal, "1", "go").await;
 
-    // In the middle of the call that creates it.
-    let mut doomed = worker(&house, &server, &[]);
+    // During the call that creates the task.
+    let mut victim = worker(&houston, &server, &[]);
     assert!(server.journal().wait_until(PATIENCE, |journal| journal.calls() == 1).await);
-    doomed.kill().unwrap();
+    victim.kill().unwrap();
     asked.open();
-    assert!(tasks(&house, &goal).await.is_empty(), "half a call creates nothing");
-    // While it works.
-    let mut doomed = worker(&house, &server, &[]);
+    assert!(tasks(&houston, &goal).await.is_empty(), "half a call creates nothing");
+    // While the task runs.
+    let mut victim = worker(&houston, &server, &[]);
     let path = format!("/v1/goals/{goal}/tasks");
     let is_running = |page: &Value| page["data"][0]["run_id"].as_str().is_some_and(|run| !run.is_empty());
-    house.until(&path, "a task", is_running).await;
-    let run = tasks(&house, &goal).await[0]["run_id"].as_str().unwrap().to_owned();
+    houston.wait_until(&path, "a task", is_running).await;
+    let run = tasks(&houston, &goal).await[0]["run_id"].as_str().unwrap().to_owned();
     let run = format!("/v1/runs/{run}");
-    house.until(&run, "running", |run| run["status"] == "running").await;
-    doomed.kill().unwrap();
-    // Once it has ended, and the goal is awake.
-    let mut doomed = worker(&house, &server, &[]);
-    house.until(&run, "its second attempt", |run| run["attempt"] == 2).await;
+    houston.wait_until(&run, "running", |run| run["status"] == "running").await;
+    victim.kill().unwrap();
+    // After the task has ended and the goal was woken.
+    let mut victim = worker(&houston, &server, &[]);
+    houston.wait_until(&run, "its second attempt", |run| run["attempt"] == 2).await;
     worked.open();
-    house.until(&run, "its end", |run| run["status"] == "completed").await;
+    houston.wait_until(&run, "its end", |run| run["status"] == "completed").await;
     let goal_path = format!("/v1/goals/{goal}");
-    let report = told(&house, &goal_path).await.pop().unwrap();
+    let report = told(&houston, &goal_path).await.pop().unwrap();
     let report_run = format!("/v1/runs/{}", report["run_id"].as_str().unwrap());
-    house.until(&report_run, "running", |run| run["status"] == "running").await;
-    doomed.kill().unwrap();
-    let _last = worker(&house, &server, &[]);
+    houston.wait_until(&report_run, "running", |run| run["status"] == "running").await;
+    victim.kill().unwrap();
+    let _last = worker(&houston, &server, &[]);
     told_of.open();
-    until_said(&house, &goal, "Your task is done.").await;
+    until_said(&houston, &goal, "Your task is done.").await;
 
-    assert_eq!(tasks(&house, &goal).await.len(), 1);
-    assert_eq!(told(&house, &goal_path).await.len(), 1, "told once");
-    assert_eq!(house.get(&format!("{goal_path}/notes")).await["data"].as_array().unwrap().len(), 1);
-    let said = house.said(&goal).await;
+    assert_eq!(tasks(&houston, &goal).await.len(), 1);
+    assert_eq!(told(&houston, &goal_path).await.len(), 1, "told once");
+    assert_eq!(houston.get(&format!("{goal_path}/notes")).await["data"].as_array().unwrap().len(), 1);
+    let said = houston.agent_texts(&goal).await;
     assert_eq!(said.iter().filter(|said| *said == "Your task is done.").count(), 1, "{said:?}");
-    assert_eq!(house.sql("select max(open_tasks) from houston.run_locks"), "0");
+    assert_eq!(houston.sql("select max(open_tasks) from houston.run_locks"), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_is_tried_again_is_told_of_once_and_one_that_fails_says_why() {
-    let house = House::start();
+async fn retried_task_is_reported_once_and_failed_one_with_reason() {
+    let houston = TestHouston::start();
     let tries = Mutex::new(0);
     let server = ModelServer::start(move |call: &Call| {
         let text = call.last_user_text();
@@ -253,26 +253,26 @@ async fn a_task_that_is_tried_again_is_told_of_once_and_one_that_fails_says_why(
     })
     .await
     .unwrap();
-    let _worker = worker(&house, &server, &[]);
-    let goal = house.goal("fail").await;
+    let _worker = worker(&houston, &server, &[]);
+    let goal = houston.goal("fail").await;
     let path = format!("/v1/goals/{goal}");
-    house.post(&goal, "1", "think").await;
-    until_said(&house, &goal, "good").await;
-    let reports = told(&house, &path).await;
+    houston.post(&goal, "1", "think").await;
+    until_said(&houston, &goal, "good").await;
+    let reports = told(&houston, &path).await;
     assert_eq!(reports.len(), 1, "paused is not ended: {reports:?}");
     assert!(reports[0]["content"].as_str().unwrap().contains("It is 42."));
-    let notes = house.get(&format!("{path}/notes")).await;
+    let notes = houston.get(&format!("{path}/notes")).await;
     assert_eq!(
         notes["data"][0]["title"], "Think",
         "what it found out is kept although it wrote nothing down"
     );
-    house.post(&goal, "2", "hopeless").await;
-    until_said(&house, &goal, "bad").await;
-    let reports = told(&house, &path).await;
+    houston.post(&goal, "2", "hopeless").await;
+    until_said(&houston, &goal, "bad").await;
+    let reports = told(&houston, &path).await;
     assert_eq!((reports.len(), &reports[0]["metadata"]["status"]), (2, &json!("failed")), "{reports:?}");
     assert!(reports[0]["content"].as_str().unwrap().contains("<error>"), "{reports:?}");
     let run = format!("/v1/runs/{}", reports[0]["run_id"].as_str().unwrap());
-    house.until(&run, "its end", |run| !run["ended_at"].is_null()).await;
-    let watched = house.watch(&format!("{path}/events?after=0")).await;
-    assert_eq!(watched.types.iter().filter(|kind| *kind == "SUBAGENT_ERROR").count(), 1);
+    houston.wait_until(&run, "its end", |run| !run["ended_at"].is_null()).await;
+    let received = houston.watch(&format!("{path}/events?after=0")).await;
+    assert_eq!(received.types.iter().filter(|kind| *kind == "SUBAGENT_ERROR").count(), 1);
 }

@@ -1,4 +1,4 @@
-//! Teams: a rule or a model picks who answers, once per run, and everybody can see who.
+//! Teams: a rule or a model picks the agent that answers, once per run, and every view names it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,18 +6,19 @@ use std::sync::{Arc, Mutex};
 use houston_testkit::model_server::{Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::house::PATIENCE;
 use crate::scripted::{Asked, Scripted, answer};
+use crate::test_houston::PATIENCE;
 
-/// Picks this agent, for this reason.
+/// A routing answer that picks this agent.
 fn picks(agent: &str) -> Reply {
     Reply::text(json!({"agent": agent, "reason": "it knows"}).to_string())
 }
 
-/// What the stream says of picks.
-async fn routed(rig: &Scripted, goal: &str) -> Vec<Value> {
+/// The routing events of a goal's stream.
+async fn routed(scripted: &Scripted, goal: &str) -> Vec<Value> {
     let events = Mutex::new(Vec::new());
-    rig.house
+    scripted
+        .houston
         .watch_with(&format!("/v1/goals/{goal}/events?after=0"), |event| {
             if event["name"] == "houston.team.routed" {
                 events.lock().unwrap().push(event["value"].clone());
@@ -27,200 +28,211 @@ async fn routed(rig: &Scripted, goal: &str) -> Vec<Value> {
     events.into_inner().unwrap()
 }
 
-/// A cook and a clerk.
-async fn two(rig: &Scripted) -> [String; 2] {
-    let cook = rig.agent("cook", json!({"description": "knows recipes", "tools": ["send_message"]})).await;
-    let clerk = rig.agent("clerk", json!({"description": "knows invoices", "model": "rare"})).await;
+/// Creates two agents, a cook and a clerk.
+async fn two(scripted: &Scripted) -> [String; 2] {
+    let cook =
+        scripted.agent("cook", json!({"description": "knows recipes", "tools": ["send_message"]})).await;
+    let clerk = scripted.agent("clerk", json!({"description": "knows invoices", "model": "rare"})).await;
     [cook, clerk]
 }
 
-/// A goal that a team answers.
-async fn served(rig: &Scripted, agents: &[String; 2], router: Value) -> (String, String) {
+/// Creates a team and a goal that it answers.
+async fn served(scripted: &Scripted, agents: &[String; 2], router: Value) -> (String, String) {
     let body = json!({"name": "office", "agents": agents, "router": router});
-    let team = rig.ok("POST", "/v1/teams", body).await["id"].as_str().unwrap().to_owned();
-    let goal = rig.goal(json!({"team_id": team})).await;
+    let team = scripted.ok("POST", "/v1/teams", body).await["id"].as_str().unwrap().to_owned();
+    let goal = scripted.goal(json!({"team_id": team})).await;
     (team, goal)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_picks_who_answers_and_all_know_the_same() {
-    let rig = Scripted::start(answer).await;
-    let _worker = rig.worker("local/usual");
-    let agents = two(&rig).await;
+async fn rule_picks_the_agent_and_every_view_agrees() {
+    let scripted = Scripted::start(answer).await;
+    let _worker = scripted.worker("local/usual");
+    let agents = two(&scripted).await;
     let [cook, clerk] = &agents;
     let router = json!({"by": "rules", "rules": [
         {"when": {"contains": "invoice"}, "agent_id": clerk},
         {"when": {"regex": "^/cook\\b"}, "agent_id": cook},
     ]});
-    let (team, goal) = served(&rig, &agents, router).await;
-    assert_eq!(rig.ask(&goal, "Where is my INVOICE?").await, "CLERK by rare");
-    assert_eq!(rig.ask(&goal, "/cook some rice").await, "COOK by usual");
-    assert_eq!(rig.ask(&goal, "hello").await, "COOK by usual", "the first of the team when no rule holds");
-    let last = rig.asked().pop().unwrap();
+    let (team, goal) = served(&scripted, &agents, router).await;
+    assert_eq!(scripted.ask(&goal, "Where is my INVOICE?").await, "CLERK by rare");
+    assert_eq!(scripted.ask(&goal, "/cook some rice").await, "COOK by usual");
+    assert_eq!(
+        scripted.ask(&goal, "hello").await,
+        "COOK by usual",
+        "the first of the team when no rule holds"
+    );
+    let last = scripted.asked().pop().unwrap();
     assert_eq!(last.texts, ["Where is my INVOICE?", "/cook some rice", "hello"], "one history for all");
-    assert!(!rig.asked().iter().any(Asked::routes), "no model was asked who answers");
+    assert!(!scripted.asked().iter().any(Asked::routes), "no model was asked who answers");
 
-    let told = routed(&rig, &goal).await;
+    let told = routed(&scripted, &goal).await;
     let by: Vec<_> = told.iter().map(|one| (one["agent_name"].as_str(), one["by"].as_str())).collect();
     let expected = [("clerk", "rule"), ("cook", "rule"), ("cook", "default")];
     assert_eq!(by, expected.map(|(name, by)| (Some(name), Some(by))));
     assert_eq!((&told[0]["team_id"], &told[0]["agent_id"]), (&json!(team), &json!(clerk)));
-    let thread = rig.house.get(&format!("/v1/goals/{goal}/messages?limit=100")).await;
+    let thread = scripted.houston.get(&format!("/v1/goals/{goal}/messages?limit=100")).await;
     let wrote: Vec<_> =
         thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "agent").collect();
     assert_eq!(wrote.last().unwrap()["metadata"]["agent"], json!({"id": clerk, "name": "clerk"}));
 
-    // A disabled agent is passed over, and changed rules hold from the next run on.
-    rig.ok("PATCH", &format!("/v1/agents/{clerk}"), json!({"enabled": false})).await;
-    assert_eq!(rig.ask(&goal, "Where is my invoice?").await, "COOK by usual");
-    rig.ok("PATCH", &format!("/v1/agents/{clerk}"), json!({"enabled": true})).await;
+    // A disabled agent is skipped, and changed rules apply from the next run.
+    scripted.ok("PATCH", &format!("/v1/agents/{clerk}"), json!({"enabled": false})).await;
+    assert_eq!(scripted.ask(&goal, "Where is my invoice?").await, "COOK by usual");
+    scripted.ok("PATCH", &format!("/v1/agents/{clerk}"), json!({"enabled": true})).await;
     let rules = json!({"by": "rules", "rules": [{"when": {"longer_than": 3}, "agent_id": clerk}]});
-    rig.ok("PATCH", &format!("/v1/teams/{team}"), json!({"router": rules})).await;
-    assert_eq!(rig.ask(&goal, "/cook some rice").await, "CLERK by rare");
+    scripted.ok("PATCH", &format!("/v1/teams/{team}"), json!({"router": rules})).await;
+    assert_eq!(scripted.ask(&goal, "/cook some rice").await, "CLERK by rare");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_picks_by_names_and_descriptions_and_what_it_costs_is_counted() {
-    let rig = Scripted::start(|asked| if asked.routes() { picks("clerk") } else { answer(asked) }).await;
-    let _worker = rig.worker("local/usual");
-    let agents = two(&rig).await;
-    let (_, goal) = served(&rig, &agents, json!({"by": "model"})).await;
-    assert_eq!(rig.ask(&goal, "I paid twice").await, "CLERK by rare");
-    let asked = rig.asked();
+async fn model_router_picks_an_agent_and_its_cost_is_counted() {
+    let scripted = Scripted::start(|asked| if asked.routes() { picks("clerk") } else { answer(asked) }).await;
+    let _worker = scripted.worker("local/usual");
+    let agents = two(&scripted).await;
+    let (_, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    assert_eq!(scripted.ask(&goal, "I paid twice").await, "CLERK by rare");
+    let asked = scripted.asked();
     let [pick, answer] = &asked[..] else { panic!("{asked:?}") };
     assert!(pick.routes() && pick.tools.is_empty() && pick.model == "usual", "{pick:?}");
     for told in ["knows recipes", "knows invoices", "\"clerk\""] {
-        assert!(pick.system.contains(told), "`{}` does not say `{told}`", pick.system);
+        assert!(pick.system.contains(told), "`{}` does not contain `{told}`", pick.system);
     }
     assert!(pick.texts.concat().contains("I paid twice"), "{pick:?}");
     assert!(!answer.routes());
-    let told = routed(&rig, &goal).await;
+    let told = routed(&scripted, &goal).await;
     assert_eq!((told[0]["by"].as_str(), told[0]["reason"].as_str()), (Some("model"), Some("it knows")));
-    let run = rig.house.get(&format!("/v1/goals/{goal}")).await["run_id"].as_str().unwrap().to_owned();
-    let calls = rig.house.get(&format!("/v1/runs/{run}/model_calls")).await;
+    let run = scripted.houston.get(&format!("/v1/goals/{goal}")).await["run_id"].as_str().unwrap().to_owned();
+    let calls = scripted.houston.get(&format!("/v1/runs/{run}/model_calls")).await;
     let models: Vec<_> = calls["data"].as_array().unwrap().iter().map(|call| call["model"].clone()).collect();
     assert!(models.len() == 2 && models.contains(&json!("usual")), "both calls are counted: {calls}");
-    let run = rig.house.get(&format!("/v1/runs/{run}")).await;
+    let run = scripted.houston.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(run["model"], "local/rare", "the run's model is the one that answered: {run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_default_agent_answers_when_the_model_cannot_pick() {
+async fn default_agent_answers_when_the_router_fails() {
     let broken = Arc::new(Mutex::new(Reply::status(500)));
     let replies = Arc::clone(&broken);
-    let rig = Scripted::start(
-        move |asked| {
-            if asked.routes() { replies.lock().unwrap().clone() } else { answer(asked) }
-        },
-    )
-    .await;
-    let _worker = rig.house.worker_with(&[
+    let scripted =
+        Scripted::start(
+            move |asked| {
+                if asked.routes() { replies.lock().unwrap().clone() } else { answer(asked) }
+            },
+        )
+        .await;
+    let _worker = scripted.houston.worker_with(&[
         ("HOUSTON_MODEL", "local/usual"),
-        ("HOUSTON_LOCAL_URL", &rig.model.url()),
+        ("HOUSTON_LOCAL_URL", &scripted.model.url()),
         ("HOUSTON_TEAMS__TIMEOUT_MS", "500"),
     ]);
-    let agents = two(&rig).await;
-    let (team, goal) = served(&rig, &agents, json!({"by": "model"})).await;
-    rig.ok("PATCH", &format!("/v1/teams/{team}"), json!({"default_agent_id": agents[1]})).await;
+    let agents = two(&scripted).await;
+    let (team, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    scripted.ok("PATCH", &format!("/v1/teams/{team}"), json!({"default_agent_id": agents[1]})).await;
     for reply in [Reply::status(400), picks("butcher"), Reply::text("no JSON"), Reply::hang()] {
         *broken.lock().unwrap() = reply;
-        assert_eq!(rig.ask(&goal, "hello").await, "CLERK by rare");
+        assert_eq!(scripted.ask(&goal, "hello").await, "CLERK by rare");
     }
-    let told = routed(&rig, &goal).await;
+    let told = routed(&scripted, &goal).await;
     assert_eq!(told.len(), 4);
     assert!(told.iter().all(|one| one["by"] == "default" && one["agent_name"] == "clerk"), "{told:?}");
     assert!(told[3]["reason"].as_str().unwrap().contains("500 ms"), "{told:?}");
-    // Nobody is left: the user is told.
+    // No agent is left: the run fails with a message to the user.
     for agent in &agents {
-        rig.ok("PATCH", &format!("/v1/agents/{agent}"), json!({"enabled": false})).await;
+        scripted.ok("PATCH", &format!("/v1/agents/{agent}"), json!({"enabled": false})).await;
     }
-    let posted = rig.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
-    assert_eq!(rig.house.answered(&posted).await["status"], "failed");
-    let run = rig.house.get(&format!("/v1/runs/{}", posted["run_id"].as_str().unwrap())).await.to_string();
+    let posted =
+        scripted.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
+    assert_eq!(scripted.houston.wait_until_answered(&posted).await["status"], "failed");
+    let run =
+        scripted.houston.get(&format!("/v1/runs/{}", posted["run_id"].as_str().unwrap())).await.to_string();
     assert!(run.contains("AGENT_UNAVAILABLE") && run.contains("`office`"), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_between_the_pick_and_the_answer_keeps_the_pick() {
+async fn crash_after_routing_keeps_the_chosen_agent() {
     let gate = Gate::new();
     let (held, picked) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
-    let rig = Scripted::start(move |asked| {
+    let scripted = Scripted::start(move |asked| {
         if !asked.routes() {
             return answer(asked).held_by(&held);
         }
-        // Asked again, it would pick the other.
+        // A second routing call would pick the other agent.
         picks(if picked.fetch_add(1, Ordering::Relaxed) == 0 { "clerk" } else { "cook" })
     })
     .await;
-    let agents = two(&rig).await;
-    let (_, goal) = served(&rig, &agents, json!({"by": "model"})).await;
-    let mut first = rig.worker("local/usual");
-    let posted = rig.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
-    let answering =
-        |wanted: usize| rig.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted);
+    let agents = two(&scripted).await;
+    let (_, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    let mut first = scripted.worker("local/usual");
+    let posted =
+        scripted.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
+    let answering = |wanted: usize| {
+        scripted.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted)
+    };
     assert!(answering(2).await, "the pick is made, and its agent is asked");
     first.kill().unwrap();
-    let _second = rig.worker("local/usual");
+    let _second = scripted.worker("local/usual");
     assert!(answering(3).await, "the other worker asks");
     gate.open();
-    assert_eq!(rig.house.answered(&posted).await["status"], "answered");
-    assert_eq!(rig.house.said(&goal).await, ["CLERK by rare"]);
-    let asked = rig.asked();
+    assert_eq!(scripted.houston.wait_until_answered(&posted).await["status"], "answered");
+    assert_eq!(scripted.houston.agent_texts(&goal).await, ["CLERK by rare"]);
+    let asked = scripted.asked();
     assert_eq!(asked.iter().filter(|asked| asked.routes()).count(), 1, "{asked:?}");
-    assert_eq!(routed(&rig, &goal).await.len(), 1);
+    assert_eq!(routed(&scripted, &goal).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_cancelled_or_handed_over_while_the_model_picks() {
+async fn run_is_cancelled_or_handed_over_during_routing() {
     let asked = Arc::new(AtomicUsize::new(0));
     let calls = Arc::clone(&asked);
-    let rig = Scripted::start(move |asked| {
+    let scripted = Scripted::start(move |asked| {
         if !asked.routes() {
             return answer(asked);
         }
-        // The first two never pick.
+        // The first two routing calls never finish.
         if calls.fetch_add(1, Ordering::Relaxed) < 2 { Reply::hang() } else { picks("clerk") }
     })
     .await;
-    let agents = two(&rig).await;
-    let (_, goal) = served(&rig, &agents, json!({"by": "model"})).await;
-    // Far longer than the test may take: nothing here waits for it.
-    let url = rig.model.url();
+    let agents = two(&scripted).await;
+    let (_, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    // Far longer than the test takes: nothing waits for it.
+    let url = scripted.model.url();
     let patient = [
         ("HOUSTON_MODEL", "local/usual"),
         ("HOUSTON_LOCAL_URL", url.as_str()),
         ("HOUSTON_TEAMS__TIMEOUT_MS", "600000"),
     ];
-    let mut first = rig.house.worker_with(&patient);
+    let mut first = scripted.houston.worker_with(&patient);
     let messages = format!("/v1/goals/{goal}/messages");
-    let post = || rig.ok("POST", &messages, json!({"content": "hello"}));
-    let asks =
-        |wanted: usize| rig.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted);
+    let post = || scripted.ok("POST", &messages, json!({"content": "hello"}));
+    let asks = |wanted: usize| {
+        scripted.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted)
+    };
     let posted = post().await;
     assert!(asks(1).await);
     let run = posted["run_id"].as_str().unwrap().to_owned();
-    rig.house.cancel(&run).await;
+    scripted.houston.cancel(&run).await;
     let path = format!("/v1/runs/{run}");
-    let ended = rig.house.until(&path, "its end", |run| !run["ended_at"].is_null()).await;
+    let ended = scripted.houston.wait_until(&path, "its end", |run| !run["ended_at"].is_null()).await;
     assert_eq!(ended["status"], "cancelled", "{ended}");
 
     let posted = post().await;
     assert!(asks(2).await);
-    let _second = rig.house.worker_with(&patient);
+    let _second = scripted.houston.worker_with(&patient);
     first.terminate().unwrap();
-    let answered = rig.house.answered(&posted).await;
+    let answered = scripted.houston.wait_until_answered(&posted).await;
     assert_eq!(answered["status"], "answered", "{answered}");
-    assert_eq!(rig.house.said(&goal).await, ["CLERK by rare"]);
+    assert_eq!(scripted.houston.agent_texts(&goal).await, ["CLERK by rare"]);
     assert_eq!(asked.load(Ordering::Relaxed), 3, "whoever goes on asks again, once");
-    assert_eq!(routed(&rig, &goal).await.len(), 1, "what was not picked is not told");
+    assert_eq!(routed(&scripted, &goal).await.len(), 1, "what was not picked is not told");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_team_that_cannot_be_used_is_refused_with_the_place_and_what_is_allowed() {
-    let rig = Scripted::start(answer).await;
-    let agents = two(&rig).await;
+async fn invalid_team_is_refused_with_pointer_and_allowed_values() {
+    let scripted = Scripted::start(answer).await;
+    let agents = two(&scripted).await;
     let [cook, clerk] = &agents;
-    let porter = rig.agent("porter", json!({"kind": "task"})).await;
+    let porter = scripted.agent("porter", json!({"kind": "task"})).await;
     let rule =
         |when: Value, agent: &str| json!({"by": "rules", "rules": [{"when": when, "agent_id": agent}]});
     let team = |agents: Value, router: Value| json!({"name": "office", "agents": agents, "router": router});
@@ -250,48 +262,52 @@ async fn a_team_that_cannot_be_used_is_refused_with_the_place_and_what_is_allowe
             ["/router/rules/0/when/contians", "contains"],
         ),
     ] {
-        let (status, told) = rig.refused("POST", "/v1/teams", body.clone()).await;
+        let (status, told) = scripted.refused("POST", "/v1/teams", body.clone()).await;
         assert_eq!(status, 422, "{body}: {told}");
         for word in words {
-            assert!(told.contains(word), "{body}: `{told}` does not say `{word}`");
+            assert!(told.contains(word), "{body}: `{told}` does not contain `{word}`");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_team_lives_from_its_making_to_its_end() {
-    let rig = Scripted::start(answer).await;
-    let [cook, clerk] = &two(&rig).await;
-    let porter = rig.agent("porter", json!({"kind": "task"})).await;
+async fn team_is_created_changed_and_deleted() {
+    let scripted = Scripted::start(answer).await;
+    let [cook, clerk] = &two(&scripted).await;
+    let porter = scripted.agent("porter", json!({"kind": "task"})).await;
     let rule =
         |when: Value, agent: &str| json!({"by": "rules", "rules": [{"when": when, "agent_id": agent}]});
     let team = |agents: Value, router: Value| json!({"name": "office", "agents": agents, "router": router});
     let model = json!({"by": "model"});
     let body = team(json!([cook, clerk]), rule(json!({"prefix": "/bill", "longer_than": 9}), clerk));
-    let made = rig.house.create("/v1/teams", "office", &body).await;
-    assert_eq!(rig.house.create("/v1/teams", "office", &body).await, made, "the same key makes one");
+    let made = scripted.houston.create("/v1/teams", "office", &body).await;
+    assert_eq!(scripted.houston.create("/v1/teams", "office", &body).await, made, "the same key makes one");
     assert_eq!((&made["kind"], &made["default_agent_id"]), (&json!("goal"), &json!(cook)));
     let path = format!("/v1/teams/{}", made["id"].as_str().unwrap());
-    assert_eq!(rig.ok("GET", &path, Value::Null).await, made);
-    assert_eq!(rig.ok("GET", "/v1/teams", Value::Null).await["data"], json!([made]));
-    let changed = rig.ok("PATCH", &path, json!({"default_agent_id": clerk, "version": 1})).await;
+    assert_eq!(scripted.ok("GET", &path, Value::Null).await, made);
+    assert_eq!(scripted.ok("GET", "/v1/teams", Value::Null).await["data"], json!([made]));
+    let changed = scripted.ok("PATCH", &path, json!({"default_agent_id": clerk, "version": 1})).await;
     assert_eq!((&changed["default_agent_id"], &changed["version"]), (&json!(clerk), &json!(2)));
     assert_eq!(changed["agents"], json!([cook, clerk]));
-    let (status, told) = rig.refused("PATCH", &path, json!({"name": "x", "version": 1})).await;
+    let (status, told) = scripted.refused("PATCH", &path, json!({"name": "x", "version": 1})).await;
     assert!(status == 409 && told.contains("stale_version"), "{told}");
-    let (status, told) = rig.refused("PATCH", &path, json!({"agents": [porter]})).await;
+    let (status, told) = scripted.refused("PATCH", &path, json!({"agents": [porter]})).await;
     assert!(status == 422 && told.contains("/router/rules/0/agent_id"), "{told}");
-    let (status, told) = rig.refused("PATCH", &path, json!({"agents": [porter], "router": model})).await;
+    let (status, told) = scripted.refused("PATCH", &path, json!({"agents": [porter], "router": model})).await;
     assert!(status == 422 && told.contains("kind `goal`"), "{told}");
 
-    let (status, told) = rig.refused("DELETE", &format!("/v1/agents/{cook}"), Value::Null).await;
+    let (status, told) = scripted.refused("DELETE", &format!("/v1/agents/{cook}"), Value::Null).await;
     assert!(status == 409 && told.contains("in_use") && told.contains("team_"), "{told}");
-    let goal = rig.goal(json!({"team_id": made["id"]})).await;
-    let (status, told) = rig.refused("DELETE", &path, Value::Null).await;
+    let goal = scripted.goal(json!({"team_id": made["id"]})).await;
+    let (status, told) = scripted.refused("DELETE", &path, Value::Null).await;
     assert!(status == 409 && told.contains("in_use") && told.contains(&goal), "{told}");
-    let shown = rig.ok("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": cook})).await;
+    let shown = scripted.ok("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": cook})).await;
     assert_eq!((&shown["agent_id"], &shown["team_id"]), (&json!(cook), &Value::Null));
-    rig.ok("DELETE", &path, Value::Null).await;
-    assert_eq!(rig.send("GET", &path, Value::Null).await.0, 404);
-    assert_eq!(rig.send("GET", &format!("/v1/agents/{clerk}"), Value::Null).await.0, 200, "its agents stay");
+    scripted.ok("DELETE", &path, Value::Null).await;
+    assert_eq!(scripted.send("GET", &path, Value::Null).await.0, 404);
+    assert_eq!(
+        scripted.send("GET", &format!("/v1/agents/{clerk}"), Value::Null).await.0,
+        200,
+        "its agents stay"
+    );
 }

@@ -1,4 +1,4 @@
-//! One installation made of processes: `serve` and any number of `work`, on throw-away servers.
+//! A test installation of real processes: one `serve` and any number of `work`, on temporary servers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
-/// How long anything may take before a test gives up on it.
+/// The longest time a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-pub(crate) struct House {
+pub(crate) struct TestHouston {
     // Ends before its servers.
     _serve: Process,
     pub(crate) servers: Mutex<TestInstallation>,
@@ -23,7 +23,7 @@ pub(crate) struct House {
     client: reqwest::Client,
 }
 
-/// The binary with the bell among its tools.
+/// The path of the binary that has the tool `ring_bell`.
 fn with_bell() -> PathBuf {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_houston"));
     let example = binary.parent().unwrap().join("examples/custom_tool");
@@ -31,7 +31,7 @@ fn with_bell() -> PathBuf {
     example
 }
 
-pub(crate) fn houston() -> Command {
+pub(crate) fn houston_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_houston"))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn serve(mut command: Command) -> (SocketAddr, Process) {
     (address, process)
 }
 
-impl House {
+impl TestHouston {
     pub(crate) fn start() -> Self {
         Self::over(TestInstallation::start(migrate).unwrap())
     }
@@ -56,18 +56,19 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         jobs(folder.path());
         let run = |arguments: &[&str]| {
-            let output = environment(houston(), &servers, folder.path()).args(arguments).output().unwrap();
+            let output =
+                environment(houston_command(), &servers, folder.path()).args(arguments).output().unwrap();
             assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8(output.stdout).unwrap()
         };
         let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
-        let (address, serve) = serve(environment(houston(), &servers, folder.path()));
+        let (address, serve) = serve(environment(houston_command(), &servers, folder.path()));
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { servers: Mutex::new(servers), folder, key, address, client, _serve: serve }
     }
 
-    /// Starts one more worker and waits until it may claim.
+    /// Starts a worker and waits until it may claim.
     pub(crate) fn worker(&self) -> Process {
         self.worker_with(&[])
     }
@@ -81,28 +82,28 @@ impl House {
         process
     }
 
-    /// Starts a worker without waiting for it.
-    pub(crate) fn worker_at_once(&self) -> Process {
-        let mut command = environment(houston(), &self.servers.lock().unwrap(), self.folder.path());
+    /// Starts a worker without waiting.
+    pub(crate) fn spawn_worker(&self) -> Process {
+        let mut command = environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path());
         Process::spawn(command.arg("work")).unwrap()
     }
 
-    /// Starts one more API, and waits until it answers.
+    /// Starts another API server and waits until it is ready.
     pub(crate) fn serve(&self) -> (SocketAddr, Process) {
-        serve(environment(houston(), &self.servers.lock().unwrap(), self.folder.path()))
+        serve(environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path()))
     }
 
-    /// `psql` with these statements, to be started.
+    /// A `psql` command that runs these statements.
     pub(crate) fn psql(&self, sql: &str) -> Command {
         self.servers.lock().unwrap().psql(sql)
     }
 
-    /// The answer of some statements.
+    /// Runs statements; returns their rows as text.
     pub(crate) fn sql(&self, sql: &str) -> String {
         self.servers.lock().unwrap().sql(sql).unwrap()
     }
 
-    /// Posts to any server of the house.
+    /// Posts to an API server of the installation.
     pub(crate) async fn post_to(&self, url: &str, body: &Value) -> Value {
         let request = self.client.post(url).bearer_auth(&self.key);
         let response = request.header("Content-Type", "application/json").body(body.to_string()).send().await;
@@ -113,7 +114,7 @@ impl House {
         body
     }
 
-    /// Opens a stream at any server of the house.
+    /// Opens an event stream at an API server of the installation.
     pub(crate) async fn open(&self, url: &str) -> reqwest::Response {
         self.client.get(url).bearer_auth(&self.key).send().await.unwrap()
     }
@@ -122,7 +123,7 @@ impl House {
         self.folder.path().join("bell")
     }
 
-    /// How often the bell was rung.
+    /// How often the tool `ring_bell` has started.
     pub(crate) fn rings(&self) -> usize {
         std::fs::read_to_string(self.ledger()).unwrap_or_default().lines().count()
     }
@@ -136,7 +137,7 @@ impl House {
         json(response).await
     }
 
-    /// Posts, trying again with the same key as a client would, until it is accepted.
+    /// Posts with an idempotency key, and repeats it like a client until it is accepted.
     pub(crate) async fn create(&self, path: &str, key: &str, body: &Value) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -165,7 +166,7 @@ impl House {
         self.create(&format!("/v1/goals/{goal}/messages"), key, &json!({"content": content})).await
     }
 
-    /// A request without a body; its status and what came back.
+    /// Sends a request without a body; returns the status and the body.
     pub(crate) async fn ask(&self, method: reqwest::Method, path: &str) -> (u16, Value) {
         let response =
             self.client.request(method, self.url(path)).bearer_auth(&self.key).send().await.unwrap();
@@ -177,8 +178,8 @@ impl House {
         assert!(request.send().await.unwrap().status().is_success());
     }
 
-    /// Waits until a resource says what is wanted.
-    pub(crate) async fn until(&self, path: &str, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    /// Polls a resource until the predicate holds; `what` is for the panic message.
+    pub(crate) async fn wait_until(&self, path: &str, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await;
@@ -189,20 +190,22 @@ impl House {
                     return last;
                 }
             }
-            assert!(Instant::now() < deadline, "{path} never came to {what}: {last}");
+            assert!(Instant::now() < deadline, "timed out waiting for {what} at {path}: {last}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Waits until a posted message is answered.
-    pub(crate) async fn answered(&self, message: &Value) -> Value {
+    /// Waits until a posted message is answered or failed.
+    pub(crate) async fn wait_until_answered(&self, message: &Value) -> Value {
         let path = format!("/v1/messages/{}", message["id"].as_str().unwrap());
-        self.until(&path, "answered", |found| found["status"] == "answered" || found["status"] == "failed")
-            .await
+        self.wait_until(&path, "answered", |found| {
+            found["status"] == "answered" || found["status"] == "failed"
+        })
+        .await
     }
 
     /// The agent's texts in a thread, oldest first.
-    pub(crate) async fn said(&self, goal: &str) -> Vec<String> {
+    pub(crate) async fn agent_texts(&self, goal: &str) -> Vec<String> {
         let mut texts = Vec::new();
         let mut cursor = String::new();
         loop {
@@ -221,15 +224,15 @@ impl House {
         texts
     }
 
-    /// Reads an event stream to its clean end: the text messages a client ends up with, by id, and the types of
-    /// all events. A connection that breaks is resumed, as often as it must be.
-    pub(crate) async fn watch(&self, path: &str) -> Watched {
+    /// Reads an event stream to its clean end, and reconnects when it breaks. Returns the text messages a client ends up
+    /// with, and the types of all events.
+    pub(crate) async fn watch(&self, path: &str) -> ReceivedStream {
         self.watch_with(path, |_| {}).await
     }
 
-    /// The same; `heard` is told of every event once it has arrived.
-    pub(crate) async fn watch_with(&self, path: &str, mut heard: impl FnMut(&Value)) -> Watched {
-        let mut watched = Watched::default();
+    /// Like [`Self::watch`]; calls `on_event` with every event.
+    pub(crate) async fn watch_with(&self, path: &str, mut on_event: impl FnMut(&Value)) -> ReceivedStream {
+        let mut received = ReceivedStream::default();
         let deadline = Instant::now() + PATIENCE;
         let mut last_id = String::new();
         loop {
@@ -239,13 +242,13 @@ impl House {
             }
             if let Ok(mut response) = request.send().await {
                 if response.status().as_u16() == 204 {
-                    return watched;
+                    return received;
                 }
                 let mut pending = String::new();
                 loop {
                     match response.chunk().await {
                         Ok(Some(bytes)) => pending.push_str(std::str::from_utf8(&bytes).unwrap()),
-                        Ok(None) => return watched,
+                        Ok(None) => return received,
                         Err(_) => break,
                     }
                     while let Some(end) = pending.find("\n\n") {
@@ -255,14 +258,14 @@ impl House {
                                 id.clone_into(&mut last_id);
                             } else if let Some(data) = line.strip_prefix("data: ") {
                                 let event = serde_json::from_str(data).unwrap();
-                                watched.take(&event);
-                                heard(&event);
+                                received.take(&event);
+                                on_event(&event);
                             }
                         }
                     }
                 }
             }
-            assert!(Instant::now() < deadline, "the stream never ended: {watched:?}");
+            assert!(Instant::now() < deadline, "the stream never ended: {received:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -279,17 +282,17 @@ async fn json(response: reqwest::Response) -> Value {
     serde_json::from_slice(&response.bytes().await.unwrap_or_default()).unwrap_or_default()
 }
 
-/// What a client of a stream has seen.
+/// What a client has received from an event stream.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct ReceivedStream {
     pub(crate) texts: Vec<(String, String)>,
     pub(crate) types: Vec<String>,
-    /// The states of error messages, in order.
+    /// The contents of `ACTIVITY_SNAPSHOT` events, in order.
     pub(crate) errors: Vec<Value>,
     open: Option<String>,
 }
 
-impl Watched {
+impl ReceivedStream {
     fn take(&mut self, event: &Value) {
         let kind = event["type"].as_str().unwrap().to_owned();
         let id = || event["messageId"].as_str().unwrap().to_owned();
@@ -316,7 +319,7 @@ impl Watched {
     }
 }
 
-/// Agent types that may ring the bell.
+/// Writes agent types that may call `ring_bell`.
 fn jobs(folder: &Path) {
     std::fs::create_dir_all(folder.join("agents")).unwrap();
     let goal = include_str!("../../../../jobs/agents/goal.toml");
@@ -324,14 +327,14 @@ fn jobs(folder: &Path) {
     std::fs::write(folder.join("agents/goal.toml"), goal).unwrap();
 }
 
-/// The environment of every process of a house.
+/// Sets the environment of a process of the installation.
 pub(crate) fn environment(mut command: Command, servers: &TestInstallation, folder: &Path) -> Command {
     command
         .env("DATABASE_URL", servers.database_url())
         .env("HOUSTON_REDIS_URL", servers.redis_url())
         .env("HOUSTON_MODEL", "simulated")
         .env("HOUSTON_LOG_FORMAT", "text");
-    // Only the binary with the bell knows the tool.
+    // Only the example binary has the tool `ring_bell`.
     if command.get_program() == with_bell().as_os_str() {
         command.env("HOUSTON_JOBS", folder);
     }

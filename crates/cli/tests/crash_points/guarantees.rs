@@ -1,4 +1,4 @@
-//! What must hold at the end of every case, and what the design's table promises of this one.
+//! Checks what must hold at the end of every case, and what the design guarantees at its crash point.
 
 use std::time::{Duration, Instant};
 
@@ -6,57 +6,57 @@ use houston_domain::history::{Block, Entry, Role, validate};
 use houston_testkit::tool_ledger::ToolLedger;
 use serde_json::Value;
 
-use crate::case::{Case, Place};
+use crate::case::{Case, CrashPoint};
 use crate::client::Client;
-use crate::house::{House, PATIENCE};
+use crate::crash_server::{CrashServer, PATIENCE};
 use crate::model::{LABEL, LOOK, QUICK_LETTER, SLOW_LETTER, answer, is_plain, question};
 use crate::scenario::{Outcome, model_calls};
 
-pub(crate) async fn check(house: &House, client: &Client, outcome: &Outcome) {
-    let case = house.case;
+pub(crate) async fn check(server: &CrashServer, client: &Client, outcome: &Outcome) {
+    let case = server.case;
     let goal = &outcome.goal;
     answered_once(case, client, outcome).await;
     let entries = history(client, goal).await;
     for length in 0..=entries.len() {
         validate(&entries[..length]).unwrap();
     }
-    let called = house.plot.model_calls(&question(&case.name()));
-    assert_eq!(called, model_calls(case), "calls of the model");
-    if !is_plain(case.place) {
-        tools(house, &entries);
+    let called = server.environment.model_calls(&question(&case.name()));
+    assert_eq!(called, model_calls(case), "number of model calls");
+    if !is_plain(case.point) {
+        tools(server, &entries);
     }
-    rows(house);
-    if case.place == Place::C15 {
-        another_hint(house, goal).await;
+    rows(server);
+    if case.point == CrashPoint::C15 {
+        another_hint(server, goal).await;
     }
 }
 
-/// A hint that comes late, or twice, finds nothing to do.
-async fn another_hint(house: &House, goal: &str) {
+/// A late or repeated hint has no effect.
+async fn another_hint(server: &CrashServer, goal: &str) {
     let id = goal.trim_start_matches("goal_");
     let id = format!("{}-{}-{}-{}-{}", &id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]);
     let epoch = format!("select epoch from houston.run_locks where agentable_id = '{id}'");
-    let epoch = || house.plot.sql(&epoch).parse::<i64>().unwrap();
+    let epoch = || server.environment.sql(&epoch).parse::<i64>().unwrap();
     let before = epoch();
     let hint = format!(r#"{{"v":1,"kind":"run","id":"{id}"}}"#);
     let lane = "houston:hints:interactive";
-    assert_eq!(house.plot.redis(&["ZADD", lane, "1", &hint]), "1");
+    assert_eq!(server.environment.redis(&["ZADD", lane, "1", &hint]), "1");
     let deadline = Instant::now() + PATIENCE;
-    while house.plot.redis(&["ZCARD", lane]) != "0" {
-        assert!(Instant::now() < deadline, "nobody took the hint");
+    while server.environment.redis(&["ZCARD", lane]) != "0" {
+        assert!(Instant::now() < deadline, "no worker fetched the hint");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Whoever took it claims at once, or not at all: the run that follows is claimed after it.
-    house.plot.sql(&format!("select houston.post_message('{id}'::uuid, 'one more')"));
+    // A worker claims right after it fetches a hint, or not at all: the next run is claimed later.
+    server.environment.sql(&format!("select houston.post_message('{id}'::uuid, 'one more')"));
     let deadline = Instant::now() + PATIENCE;
-    while house.plot.sql("select count(*) from houston.run_locks where run_open") != "0" {
+    while server.environment.sql("select count(*) from houston.run_locks where run_open") != "0" {
         assert!(Instant::now() < deadline, "the next message was never answered");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(epoch(), before + 1, "one claim for the new message, none for the hint");
 }
 
-/// One answer, whole, and what the client of the stream ends with is the thread.
+/// There is one complete answer, and the client of the stream ends up with the messages of the thread.
 async fn answered_once(case: Case, client: &Client, outcome: &Outcome) {
     let message = client.get(&format!("/v1/messages/{}", outcome.posted.id())).await.unwrap();
     assert_eq!(message["status"], "answered", "{message}");
@@ -68,15 +68,15 @@ async fn answered_once(case: Case, client: &Client, outcome: &Outcome) {
     };
     assert_eq!(texts("user").len(), 1, "stored once");
     assert_eq!(texts("agent"), [answer(&case.name())], "answered once");
-    // A connection that breaks in mid-answer is told of, and settled by the next attempt.
+    // A connection that breaks during an answer is reported, and resolved by the next attempt.
     let errors: Vec<&Value> = thread.iter().copied().filter(|message| message["source"] == "error").collect();
     assert_eq!(errors.len(), usize::from(case.name() == "C7-error"), "{errors:?}");
     assert!(errors.iter().all(|error| error["metadata"]["resolved"] == true), "{errors:?}");
     let seen: Vec<&str> = outcome.watched.texts.iter().map(|(_, text)| text.as_str()).collect();
-    assert_eq!(seen, texts("agent"), "what the client ends with is the thread");
+    assert_eq!(seen, texts("agent"), "the client has the messages of the thread");
     let cells = thread.iter().filter(|message| message["message_type"] == "tool");
     for cell in cells {
-        assert_ne!(cell["metadata"]["status"], "started", "a tool's cell was left open: {cell}");
+        assert_ne!(cell["metadata"]["status"], "started", "a tool message was left open: {cell}");
     }
 }
 
@@ -90,34 +90,34 @@ async fn history(client: &Client, goal: &str) -> Vec<Entry> {
     page["data"].as_array().unwrap().iter().map(entry).collect()
 }
 
-/// What is promised of one call: how often it executed, and whether the model is told that nobody knows.
+/// The guarantee for one call: how often it executed, and whether the model reads that its outcome is unknown.
 struct Call {
     name: &'static str,
     executed: usize,
     unknown: bool,
 }
 
-/// The four calls of a case, by its place.
+/// The guarantees for the four calls of a case.
 fn calls(case: Case) -> [Call; 4] {
     let call = |name, executed, unknown| Call { name, executed, unknown };
-    let place = if case.cuts_off() { case.place } else { Place::C12 };
-    match place {
-        // Intended, never begun: a letter is not sent, since nobody can know that.
-        Place::C9 => [
+    let point = if case.cuts_off() { case.point } else { CrashPoint::C12 };
+    match point {
+        // The intent is committed, the tool never started: a letter is not sent, since it may have been.
+        CrashPoint::C9 => [
             call(QUICK_LETTER, 0, true),
             call(SLOW_LETTER, 0, true),
             call(LABEL, 1, false),
             call(LOOK, 1, false),
         ],
-        // Begun, none committed: letters are not sent again, the others are done again.
-        Place::C10 => [
+        // Started, no result committed: letters are not repeated, the other calls are.
+        CrashPoint::C10 => [
             call(QUICK_LETTER, 1, true),
             call(SLOW_LETTER, 1, true),
             call(LABEL, 2, false),
             call(LOOK, 2, false),
         ],
-        // The quick one is committed.
-        Place::C11 => [
+        // The result of the quick call is committed.
+        CrashPoint::C11 => [
             call(QUICK_LETTER, 1, false),
             call(SLOW_LETTER, 1, true),
             call(LABEL, 2, false),
@@ -127,19 +127,19 @@ fn calls(case: Case) -> [Call; 4] {
     }
 }
 
-fn tools(house: &House, entries: &[Entry]) {
-    let executions = ToolLedger::open(house.ledger()).unwrap().executions().unwrap();
-    for call in calls(house.case) {
+fn tools(server: &CrashServer, entries: &[Entry]) {
+    let executions = ToolLedger::open(server.ledger()).unwrap().executions().unwrap();
+    for call in calls(server.case) {
         let of: Vec<_> = executions.iter().filter(|execution| execution.call_id == call.name).collect();
         assert_eq!(of.len(), call.executed, "executions of `{}`: {executions:?}", call.name);
         assert!(of.iter().all(|one| one.idempotency_key == of[0].idempotency_key), "one key: {of:?}");
-        let told = result(entries, call.name);
-        assert_eq!(told.contains("outcome unknown"), call.unknown, "`{}`: {told}", call.name);
-        assert_eq!(told.contains("is done"), !call.unknown, "`{}`: {told}", call.name);
+        let content = result(entries, call.name);
+        assert_eq!(content.contains("outcome unknown"), call.unknown, "`{}`: {content}", call.name);
+        assert_eq!(content.contains("is done"), !call.unknown, "`{}`: {content}", call.name);
     }
 }
 
-/// What the model was told of the call with this name among its arguments.
+/// The result, as the model reads it, of the call with this name among its arguments.
 fn result<'e>(entries: &'e [Entry], name: &str) -> &'e str {
     let blocks = || entries.iter().flat_map(|entry| &entry.content);
     let id = blocks()
@@ -147,19 +147,19 @@ fn result<'e>(entries: &'e [Entry], name: &str) -> &'e str {
             Block::ToolUse { id, input, .. } if input["name"] == name => Some(id),
             _ => None,
         })
-        .expect("the call stands in the history");
+        .expect("the call is in the history");
     let mut results = blocks().filter_map(|block| match block {
         Block::ToolResult { tool_use_id, content, .. } if tool_use_id == id => Some(content.as_str()),
         _ => None,
     });
-    let told = results.next().expect("every call has its result");
+    let result = results.next().expect("every call has its result");
     assert_eq!(results.next(), None, "one result for one call");
-    told
+    result
 }
 
-/// Nothing is pending, no lock is held, positions have no gap, and no row is older than one before it.
-pub(crate) fn rows(house: &House) {
-    let is_empty = |what: &str, sql: &str| assert_eq!(house.plot.sql(sql), "", "{what}");
+/// Nothing is pending, no lock is held, positions have no gap, and no row has an older epoch than one before it.
+pub(crate) fn rows(server: &CrashServer) {
+    let is_empty = |what: &str, sql: &str| assert_eq!(server.environment.sql(sql), "", "{what}");
     is_empty(
         "locks",
         "select * from houston.run_locks
@@ -187,7 +187,7 @@ pub(crate) fn rows(house: &House) {
     );
     is_empty(
         "answers twice",
-        // What a task reports is answered, too, perhaps by the run that created it.
+        // The report of a task is answered too, perhaps by the run that created it.
         "select run_id from houston.messages group by run_id
          having count(*) filter (where source = 'agent' and message_type = 'text')
                 > count(*) filter (where source in ('user', 'system'))",

@@ -1,4 +1,4 @@
-//! What all cases stand on: one Postgres with a database for each, one Redis with a number for each, one model.
+//! What all cases share: one Postgres with a database per case, one Redis with a database number per case, one model.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,29 +10,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::model;
 
-/// Databases of Redis: so many cases run side by side at most. They wait more than they compute.
+/// How many cases run at once, each with a Redis database of its own. They wait more than they compute.
 const AT_ONCE: usize = 12;
 
-pub(crate) struct Ground {
+pub(crate) struct Environment {
     pub(crate) servers: TestServers,
     pub(crate) model: ModelServer,
     pub(crate) key: String,
     psql: PathBuf,
-    turns: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     free: Mutex<Vec<usize>>,
-    making: tokio::sync::Mutex<()>,
+    creating: tokio::sync::Mutex<()>,
 }
 
-/// A plot of the ground for one case.
-pub(crate) struct Plot {
-    ground: Arc<Ground>,
+/// The databases of one case.
+pub(crate) struct CaseEnvironment {
+    shared: Arc<Environment>,
     redis: usize,
     pub(crate) database_url: String,
     pub(crate) redis_url: String,
-    _turn: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
-/// This program, which is also Houston.
+/// This program, which also runs as Houston.
 pub(crate) fn houston() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     for (name, _) in std::env::vars_os() {
@@ -44,7 +44,7 @@ pub(crate) fn houston() -> Command {
     command
 }
 
-impl Ground {
+impl Environment {
     pub(crate) async fn prepare() -> Arc<Self> {
         let servers = TestServers::start_with(|config| config.max_connections = 300).unwrap();
         let run = |arguments: &[&str]| {
@@ -65,28 +65,28 @@ impl Ground {
             model: ModelServer::start(model::script()).await.unwrap(),
             key,
             psql: beside.unwrap_or_else(|| "psql".into()),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            slots: Arc::new(Semaphore::new(AT_ONCE)),
             free: Mutex::new((1..=AT_ONCE).collect()),
-            making: tokio::sync::Mutex::default(),
+            creating: tokio::sync::Mutex::default(),
         })
     }
 
-    /// A plot, as soon as one is free.
-    pub(crate) async fn plot(self: &Arc<Self>, name: &str) -> Plot {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.unwrap();
+    /// Creates the databases of a case, once fewer than [`AT_ONCE`] cases run.
+    pub(crate) async fn case_environment(self: &Arc<Self>, name: &str) -> CaseEnvironment {
+        let slot = Arc::clone(&self.slots).acquire_owned().await.unwrap();
         let redis = self.free.lock().unwrap().pop().unwrap();
         let database = name.to_lowercase().replace('-', "_");
-        // Two copies of one template at a time disturb each other.
-        let _alone = self.making.lock().await;
+        // Postgres cannot copy one template twice at a time.
+        let _alone = self.creating.lock().await;
         let whole = self.servers.database_url();
         let of = |name: &str| whole.replacen("/houston?", &format!("/{name}?"), 1);
         self.sql(&of("postgres"), &format!("create database {database} template houston"));
-        Plot {
+        CaseEnvironment {
             redis,
             database_url: of(&database),
             redis_url: format!("{}?db={redis}", self.servers.redis_url()),
-            ground: Arc::clone(self),
-            _turn: turn,
+            shared: Arc::clone(self),
+            _slot: slot,
         }
     }
 
@@ -100,39 +100,39 @@ impl Ground {
     }
 }
 
-impl Plot {
-    pub(crate) fn ground(&self) -> &Ground {
-        &self.ground
+impl CaseEnvironment {
+    pub(crate) fn shared(&self) -> &Environment {
+        &self.shared
     }
 
-    /// One statement; the answer as text.
+    /// Runs one statement; returns its rows as text.
     pub(crate) fn sql(&self, sql: &str) -> String {
-        self.ground.sql(&self.database_url, sql)
+        self.shared.sql(&self.database_url, sql)
     }
 
-    /// One command of Redis; the answer as text.
+    /// Runs one Redis command; returns the reply as text.
     pub(crate) fn redis(&self, arguments: &[&str]) -> String {
-        let socket = self.ground.servers.redis_url().trim_start_matches("redis+unix://");
+        let socket = self.shared.servers.redis_url().trim_start_matches("redis+unix://");
         let mut client = Command::new("redis-cli");
         client.args(["-s", socket, "-n", &self.redis.to_string()]).args(arguments);
         let output = tokio::task::block_in_place(|| client.output().unwrap());
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// How often the model was asked in this case.
+    /// How many model calls contained the question of this case.
     pub(crate) fn model_calls(&self, question: &str) -> usize {
-        let exchanges = self.ground.model.journal().exchanges();
+        let exchanges = self.shared.model.journal().exchanges();
         exchanges.iter().filter(|exchange| String::from_utf8_lossy(&exchange.body).contains(question)).count()
     }
 }
 
-impl Drop for Plot {
+impl Drop for CaseEnvironment {
     fn drop(&mut self) {
-        self.ground.free.lock().unwrap().push(self.redis);
+        self.shared.free.lock().unwrap().push(self.redis);
     }
 }
 
-/// Agent types that may use the tools of the tests.
+/// Writes agent types that may use the tools of the tests.
 pub(crate) fn jobs(folder: &Path) {
     std::fs::create_dir_all(folder.join("agents")).unwrap();
     let goal = include_str!("../../../../jobs/agents/goal.toml");
