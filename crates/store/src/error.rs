@@ -119,8 +119,8 @@ pub enum Error {
 }
 
 /// Injected faults look like a broken connection.
-impl From<houston_faults::Broken> for Error {
-    fn from(_: houston_faults::Broken) -> Self {
+impl From<houston_faults::ConnectionBroken> for Error {
+    fn from(_: houston_faults::ConnectionBroken) -> Self {
         Self::Database(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
     }
 }

@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// The limits: section `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
+///
+/// ```toml
+/// [fairness]
+/// max_running = 10
+/// max_pending = 10000
+/// read_messages = 100
+/// read_bytes = 262144
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fairness {

@@ -1,6 +1,20 @@
 //! Storage: every durable fact of Houston is a row in Postgres, and this crate is the only one that reads or writes
 //! them.
 //!
+//! # How a run uses it
+//! 1. [`Store::post_message`] stores a message and opens a run.
+//! 2. [`Store::claim_run`] takes the lock and returns a [`claim::Fence`]; [`Store::run_context`] reads what the run
+//!    starts from.
+//! 3. [`Store::commit`] writes each [`step::Step`] behind the fence. A tool that writes Houston's own tables does so in
+//!    a [`record::FencedTx`] from [`Store::begin_fenced`], which is committed together with the step.
+//! 4. The last step ([`step::RunTransition::Complete`], …) ends the run and releases the lock.
+//!
+//! [`Store::due`] finds runs whose hint was lost, [`Store::reap`] and [`Store::orphans`] those of dead workers.
+//!
+//! # Errors
+//! Every query can fail with [`Error::Database`]. [`Error::is_transient`] says whether the same call may succeed a
+//! moment later; the writes of a run may be repeated, because each carries a write id.
+//!
 //! # Invariants
 //! - Every write of a run goes through [`Store::commit`] (or a [`record::FencedTx`]): it first locks the
 //!   agentable's row in `run_locks` by epoch and token, and changes nothing when the caller's claim has been

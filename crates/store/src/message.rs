@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::idempotency::{Created, IdempotencyKey};
 use crate::pool::Store;
 
-/// A user's message to be posted.
+/// A user's message to be posted, as in a request with the body
+/// `{"content": "hi", "metadata": {"source": "ios"}, "double_texting": "interrupt"}`. The caller assigns the ids.
 #[derive(Debug, Clone, Copy)]
 pub struct NewPost<'a> {
     /// The message's id.

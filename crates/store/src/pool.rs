@@ -32,6 +32,23 @@ impl std::fmt::Debug for Config {
 }
 
 /// A handle to Postgres, cheap to clone.
+///
+/// ```no_run
+/// # async fn example() -> houston_store::Result<()> {
+/// use std::time::Duration;
+///
+/// use houston_store::{Config, Fairness, Store};
+///
+/// let config = Config {
+///     url: "postgres://houston:secret@localhost:5432/houston".to_owned(),
+///     max_connections: 10,
+///     acquire_timeout: Duration::from_secs(5),
+/// };
+/// let store = Store::open(&config)?.with_fairness(Fairness { max_running: 5, ..Fairness::default() });
+/// store.migrate().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: PgPool,

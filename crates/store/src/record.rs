@@ -168,8 +168,8 @@ impl FencedTx {
             Record::SessionHistory(query) => {
                 session_search::answer(&mut self.tx, owner, query, &self.session_settings).await
             }
-            Record::ReadResult { id, reading, most } => {
-                tool_result::read(&mut self.tx, owner, *id, reading, *most).await
+            Record::ReadResult { id, query, max_bytes } => {
+                tool_result::read(&mut self.tx, owner, *id, query, *max_bytes).await
             }
             Record::Knowledge(knowledge) => {
                 knowledge::work(&mut self.tx, owner, id, knowledge, &self.knowledge_limits).await
