@@ -144,12 +144,12 @@ pub(crate) enum ConfigError {
         reason: String,
     },
     /// A file or folder that looks like a setting, but is never read.
-    #[error("{}: not a file of settings; allowed are: {known}{like}", .path.display())]
+    #[error("{}: not a file of settings; allowed are: {allowed}{like}", .path.display())]
     UnknownFile {
         /// Its path.
         path: PathBuf,
         /// The names that are read.
-        known: String,
+        allowed: String,
         /// `; did you mean …?` with the most similar name, or empty.
         like: String,
     },

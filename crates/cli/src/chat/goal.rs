@@ -26,8 +26,8 @@ pub(crate) async fn find(
         return server.goal(goal).await;
     }
     let demo = demo.filter(|demo| demo.url == server.url).map(|demo| demo.goal.as_str());
-    for known in saved_goals.last_goal(&server.url).into_iter().chain(demo) {
-        match server.goal(known).await {
+    for goal in saved_goals.last_goal(&server.url).into_iter().chain(demo) {
+        match server.goal(goal).await {
             // Another database, or another tenant's key: the saved goal does not exist there.
             Err(ChatError::GoalNotFound { .. }) => {}
             found => return found,

@@ -29,11 +29,11 @@ impl Key {
         folder: &Path,
     ) -> Result<Self, ChatError> {
         let file = folder.join("key");
-        let kept = || std::fs::read_to_string(&file).ok();
+        let saved = || std::fs::read_to_string(&file).ok();
         given
             .map(|secret| (secret, "--key".to_owned()))
             .or_else(|| environment("HOUSTON_API_KEY").map(|secret| (secret, "HOUSTON_API_KEY".to_owned())))
-            .or_else(|| kept().map(|secret| (secret, file.display().to_string())))
+            .or_else(|| saved().map(|secret| (secret, file.display().to_string())))
             .map(|(secret, origin)| Self { secret: secret.trim().to_owned(), origin })
             .filter(|key| !key.secret.is_empty())
             .ok_or(ChatError::NoKey { file })

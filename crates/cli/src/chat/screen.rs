@@ -207,7 +207,7 @@ impl Screen {
     }
 
     /// Writes the prompt, unless an answer is expected or an editor shows it.
-    pub(crate) fn ask(&mut self) -> Output {
+    pub(crate) fn prompt(&mut self) -> Output {
         let mut out = Output::default();
         let asks = self.style.interactive && !self.style.edited;
         if asks && self.line != Line::Prompt && !self.is_busy() {

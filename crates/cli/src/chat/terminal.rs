@@ -73,6 +73,6 @@ impl Terminal {
 /// The terminal's columns and rows.
 fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(std::io::stdin()).ok();
-    let known = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    known.map_or(DEFAULT_SIZE, |size| (size.ws_col.into(), size.ws_row.into()))
+    let reported = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    reported.map_or(DEFAULT_SIZE, |size| (size.ws_col.into(), size.ws_row.into()))
 }

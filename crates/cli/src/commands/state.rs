@@ -54,7 +54,7 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<(&'static str, String, &'sta
     let none = || "none".to_owned();
     let holder = state.holder.as_ref().map_or_else(none, |holder| {
         let name = holder.name.as_deref().unwrap_or("gone");
-        let lease = if state.holder_lives() { "alive" } else { "dead" };
+        let lease = if state.holder_is_alive() { "alive" } else { "dead" };
         format!("{} ({name}), {lease}", holder.worker)
     });
     let run = state.run.map_or_else(none, |run| {

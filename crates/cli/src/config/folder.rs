@@ -28,13 +28,17 @@ pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<Pa
 /// looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
-    let known: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS]).collect();
+    let allowed: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS]).collect();
     for (path, name) in entries(folder)? {
-        let is_known = known.contains(&name.as_str()) && path.is_dir() == (name == AGENTS);
-        let like = nearest(&name, &known).filter(|_| !is_note(&name));
+        let is_allowed = allowed.contains(&name.as_str()) && path.is_dir() == (name == AGENTS);
+        let like = nearest(&name, &allowed).filter(|_| !is_note(&name));
         let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
-        if !is_known && (looks_like_settings || like.is_some()) {
-            return Err(ConfigError::UnknownFile { path, known: known.join(", "), like: suggested(like) });
+        if !is_allowed && (looks_like_settings || like.is_some()) {
+            return Err(ConfigError::UnknownFile {
+                path,
+                allowed: allowed.join(", "),
+                like: suggested(like),
+            });
         }
     }
     let agents = folder.join(AGENTS);
@@ -42,8 +46,8 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
         for (path, name) in entries(&agents)? {
             let is_kind = name.ends_with(".toml") && path.is_file();
             if !is_kind && !is_note(&name) {
-                let known = "files like goal.toml, one for each kind".to_owned();
-                return Err(ConfigError::UnknownFile { path, known, like: String::new() });
+                let allowed = "files like goal.toml, one for each kind".to_owned();
+                return Err(ConfigError::UnknownFile { path, allowed, like: String::new() });
             }
         }
     }

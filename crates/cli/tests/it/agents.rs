@@ -39,29 +39,29 @@ async fn agent_is_created_changed_and_deleted() {
     assert_eq!(cook["limits"], json!({"max_iterations": 3}));
     assert_eq!(cook["guidelines"], goal["guidelines"], "what was not given is as the kind's file says");
 
-    let (status, told) =
+    let (status, problem) =
         scripted.refused("POST", "/v1/agents", json!({"name": "cook", "kind": "goal"})).await;
-    assert!(status == 409 && told.contains("already_exists"), "{told}");
-    let (status, told) =
+    assert!(status == 409 && problem.contains("already_exists"), "{problem}");
+    let (status, problem) =
         scripted.refused("POST", "/v1/agents", json!({"name": "goal", "kind": "task"})).await;
-    assert!(status == 409 && told.contains("already_exists"), "the names of kinds are taken: {told}");
+    assert!(status == 409 && problem.contains("already_exists"), "the names of kinds are taken: {problem}");
 
     let changed = scripted.ok("PATCH", &path, json!({"name": "chef", "version": 1})).await;
     assert_eq!(
         (&changed["name"], &changed["version"], &changed["role"]),
         (&json!("chef"), &json!(2), &json!("COOK"))
     );
-    let (status, told) = scripted.refused("PATCH", &path, json!({"name": "other", "version": 1})).await;
-    assert!(status == 409 && told.contains("stale_version") && told.contains("version 2"), "{told}");
-    let (status, told) = scripted.refused("POST", &format!("{path}/reset"), Value::Null).await;
-    assert!(status == 409 && told.contains("no_default_agent"), "{told}");
+    let (status, problem) = scripted.refused("PATCH", &path, json!({"name": "other", "version": 1})).await;
+    assert!(status == 409 && problem.contains("stale_version") && problem.contains("version 2"), "{problem}");
+    let (status, problem) = scripted.refused("POST", &format!("{path}/reset"), Value::Null).await;
+    assert!(status == 409 && problem.contains("no_default_agent"), "{problem}");
 
     let of_goal = format!("/v1/agents/{}", goal["id"].as_str().unwrap());
-    let (status, told) = scripted.refused("DELETE", &of_goal, Value::Null).await;
-    assert!(status == 409 && told.contains("default_agent") && told.contains("reset"), "{told}");
+    let (status, problem) = scripted.refused("DELETE", &of_goal, Value::Null).await;
+    assert!(status == 409 && problem.contains("default_agent") && problem.contains("reset"), "{problem}");
     let user = scripted.goal(json!({"agent_id": cook["id"]})).await;
-    let (status, told) = scripted.refused("DELETE", &path, Value::Null).await;
-    assert!(status == 409 && told.contains("in_use") && told.contains(&user), "by whom: {told}");
+    let (status, problem) = scripted.refused("DELETE", &path, Value::Null).await;
+    assert!(status == 409 && problem.contains("in_use") && problem.contains(&user), "by whom: {problem}");
     let freed = scripted.ok("PATCH", &format!("/v1/goals/{user}"), json!({"agent_id": null})).await;
     assert_eq!(freed["agent_id"], Value::Null);
     scripted.ok("DELETE", &path, Value::Null).await;
@@ -90,10 +90,10 @@ async fn invalid_agent_fields_are_refused_with_suggestions() {
         (json!({"rule": "x"}), ["/rule", "unknown field", "role"]),
         (json!({}), ["nothing to change", "guidelines", "invalid_request"]),
     ] {
-        let (status, told) = scripted.refused("PATCH", &path, body.clone()).await;
-        assert_eq!(status, 422, "{body}: {told}");
+        let (status, problem) = scripted.refused("PATCH", &path, body.clone()).await;
+        assert_eq!(status, 422, "{body}: {problem}");
         for word in words {
-            assert!(told.contains(word), "{body}: `{told}` does not contain `{word}`");
+            assert!(problem.contains(word), "{body}: `{problem}` does not contain `{word}`");
         }
     }
     let newer = json!({"provider": "openai", "model": "gpt-99", "allow_unlisted_model": true});
@@ -110,9 +110,9 @@ async fn invalid_agent_fields_are_refused_with_suggestions() {
         let mut body = served_by;
         body["user_id"] = user["id"].clone();
         body["title"] = json!("Tokyo");
-        let (_, told) = scripted.refused("POST", "/v1/goals", body).await;
+        let (_, problem) = scripted.refused("POST", "/v1/goals", body).await;
         for word in words {
-            assert!(told.contains(word), "`{told}` does not contain `{word}`");
+            assert!(problem.contains(word), "`{problem}` does not contain `{word}`");
         }
     }
 }
@@ -201,9 +201,9 @@ async fn disabled_agent_is_not_replaced_by_another() {
     assert!(run["error"]["message"].as_str().unwrap().contains("`cook` is disabled"), "{run}");
     assert_eq!(scripted.houston.wait_until_answered(&posted).await["status"], "failed");
     assert!(scripted.asked().is_empty(), "no model was asked");
-    let (status, told) =
+    let (status, problem) =
         scripted.refused("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": cook})).await;
-    assert!(status == 422 && told.contains("disabled"), "{told}");
+    assert!(status == 422 && problem.contains("disabled"), "{problem}");
     scripted.ok("PATCH", &path, json!({"enabled": true})).await;
     assert_eq!(scripted.ask(&goal, "again").await, "COOK by usual");
 }
@@ -259,8 +259,8 @@ async fn unchanged_default_agents_follow_their_files() {
     assert_eq!(status, 200);
     // Agents without a file.
     let named = json!({"name": "guide", "description": "shows the way"});
-    let (_, told) = send("PATCH", &format!("/v1/agents/{of_goal}"), named).await;
-    assert_eq!(told["changed"], false, "{told}");
+    let (_, problem) = send("PATCH", &format!("/v1/agents/{of_goal}"), named).await;
+    assert_eq!(problem["changed"], false, "{problem}");
 
     write("goal", "SECOND");
     write("boat", "FIRST");
@@ -278,8 +278,8 @@ async fn unchanged_default_agents_follow_their_files() {
 
     // An invalid file is refused with its position, and changes nothing.
     std::fs::write(folder.path().join("agents/goal.toml"), "kind = \"goal\"\nconversationl = true").unwrap();
-    let (status, told) = send("POST", "/v1/agents/resync", Value::Null).await;
-    assert!(status == 409 && told["detail"].as_str().unwrap().contains("goal.toml: line 2"), "{told}");
+    let (status, problem) = send("POST", "/v1/agents/resync", Value::Null).await;
+    assert!(status == 409 && problem["detail"].as_str().unwrap().contains("goal.toml: line 2"), "{problem}");
     assert_eq!(scripted.ask(&goal, "hello").await, "SECOND by usual");
 
     // Resync of a single agent.

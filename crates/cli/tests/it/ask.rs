@@ -37,9 +37,9 @@ async fn ask_needs_no_servers_and_takes_a_schema() {
     let form = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     std::fs::write(&schema, form.to_string()).unwrap();
     let output = ask(&["--json", "--schema", schema.to_str().unwrap(), "The capital?"], &variables).await;
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["value"], json!({"city": "Paris"}), "the first answer was no JSON: {told}");
-    assert_eq!((&told["model"], &told["cost"]), (&json!("local/small"), &Value::Null));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["value"], json!({"city": "Paris"}), "the first answer was no JSON: {answer}");
+    assert_eq!((&answer["model"], &answer["cost"]), (&json!("local/small"), &Value::Null));
 
     std::fs::write(&schema, "[").unwrap();
     let output = ask(&["--schema", schema.to_str().unwrap(), "The capital?"], &variables).await;

@@ -12,10 +12,10 @@ fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
 
 fn refused(arguments: &[&str], variables: &[(&str, &str)], words: &[&str]) {
     let output = run(arguments, variables);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     for word in words {
-        assert!(told.contains(word), "`{told}` does not contain `{word}`");
+        assert!(stderr.contains(word), "`{stderr}` does not contain `{word}`");
     }
 }
 
@@ -79,9 +79,9 @@ fn user_settings_are_read_from_the_user_folder() {
     std::fs::write(folder.join("server.toml"), "heartbeat_s = 5").unwrap();
     let xdg = [("XDG_CONFIG_HOME", home.path().to_str().unwrap())];
     let output = run(&["config", "show", "--origin"], &xdg);
-    let shown = String::from_utf8(output.stdout).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
     let line = format!("server.heartbeat_s = 5  # {}", folder.join("server.toml").display());
-    assert!(shown.contains(&line), "{shown}");
+    assert!(stdout.contains(&line), "{stdout}");
     std::fs::write(folder.join("sever.toml"), "").unwrap();
     refused(&["config", "show"], &xdg, &["sever.toml", "did you mean `server.toml`?"]);
 }
@@ -90,15 +90,15 @@ fn user_settings_are_read_from_the_user_folder() {
 fn settings_are_printed_with_their_origin() {
     let variables = [("HOUSTON_SERVER__HEARTBEAT_S", "3"), ("HOUSTON_MODELS__TITLES", "groq, openai")];
     let output = run(&["config", "show", "--origin"], &variables);
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("orchestrator.limits.max_iterations = 20  # jobs/orchestrator.toml"), "{shown}");
-    assert!(shown.contains("server.heartbeat_s = 3  # HOUSTON_SERVER__HEARTBEAT_S"), "{shown}");
-    assert!(shown.contains("models.agent = \"auto\"  # jobs/models.toml"), "{shown}");
-    assert!(shown.contains("models.titles = \"groq, openai\"  # HOUSTON_MODELS__TITLES"), "{shown}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("orchestrator.limits.max_iterations = 20  # jobs/orchestrator.toml"), "{stdout}");
+    assert!(stdout.contains("server.heartbeat_s = 3  # HOUSTON_SERVER__HEARTBEAT_S"), "{stdout}");
+    assert!(stdout.contains("models.agent = \"auto\"  # jobs/models.toml"), "{stdout}");
+    assert!(stdout.contains("models.titles = \"groq, openai\"  # HOUSTON_MODELS__TITLES"), "{stdout}");
 
     let table = r#"{strategy="cheapest", models=["groq", "openai"], needs=["tools"]}"#;
     let output = run(&["config", "show", "--origin"], &[("HOUSTON_MODELS__AGENT", table)]);
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("models.agent.strategy = \"cheapest\"  # HOUSTON_MODELS__AGENT"), "{shown}");
-    assert!(shown.contains(r#"models.agent.models = ["groq","openai"]"#), "{shown}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("models.agent.strategy = \"cheapest\"  # HOUSTON_MODELS__AGENT"), "{stdout}");
+    assert!(stdout.contains(r#"models.agent.models = ["groq","openai"]"#), "{stdout}");
 }

@@ -22,7 +22,7 @@ async fn imported_conversation_continues_and_exports_equal() {
     let (status, made) = people.post("/v1/goals/import", Some("once"), &body).await;
     assert_eq!((status, &made["title"]), (201, &json!("Tokyo")), "{made}");
     let (status, again) = people.post("/v1/goals/import", Some("once"), &body).await;
-    assert_eq!((status, &again), (201, &made), "the same key makes nothing twice");
+    assert_eq!((status, &again), (201, &made), "the same key creates nothing twice");
     let copy = made["id"].as_str().unwrap().to_owned();
     assert_ne!(copy, goal);
     assert_eq!(people.of(&copy, "export").await, exported);
@@ -33,7 +33,7 @@ async fn imported_conversation_continues_and_exports_equal() {
 
     let received = people.houston.watch(&format!("/v1/goals/{copy}/events")).await;
     let texts: Vec<&str> = received.texts.iter().map(|(_, text)| text.as_str()).collect();
-    assert_eq!(texts, ["Noted.", "You said: hello"], "the stream tells the thread");
+    assert_eq!(texts, ["Noted.", "You said: hello"], "the stream equals the thread");
     let types: Vec<&str> = received.types.iter().map(String::as_str).collect();
     assert!(types.contains(&"TOOL_CALL_RESULT") && types.last() == Some(&"RUN_FINISHED"), "{types:?}");
 
@@ -71,8 +71,8 @@ async fn fork_is_independent_of_the_original() {
     // The turn with the note: user message, call, result, `send_message`, result.
     let (status, refused) = people.post(&path, None, &json!({"position": 2})).await;
     assert_eq!((status, &refused["errors"][0]["pointer"]), (422, &json!("/position")), "{refused}");
-    let told = refused["errors"][0]["detail"].as_str().unwrap();
-    assert!(told.contains("position 2") && told.contains("ends at 1"), "{told}");
+    let detail = refused["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("position 2") && detail.contains("ends at 1"), "{detail}");
     let (status, refused) = people.post(&path, None, &json!({"position": 99})).await;
     assert_eq!(status, 422);
     assert!(refused.to_string().contains("the last one before it is at 8"), "{refused}");
@@ -120,7 +120,7 @@ async fn fork_of_an_open_run_copies_complete_turns_and_reset_waits() {
     let state = people.of(&goal, "state").await;
     assert_eq!((&state["run"]["id"], &state["run"]["open"]), (&json!(run), &json!(true)), "{state}");
     assert_eq!(state["diagnosis"], json!(["A worker drives it."]));
-    assert_eq!(state["holder"]["name"], Value::Null, "machines are nobody's business but the operator's");
+    assert_eq!(state["holder"]["name"], Value::Null, "the API does not name the machine");
     let (shown, _) = people.output(&["state", &goal]);
     assert!(shown.contains("A worker drives it.") && shown.contains("alive"), "{shown}");
 
@@ -238,13 +238,13 @@ async fn invalid_document_is_refused_and_changes_nothing() {
     let user = user.as_str().unwrap();
     let mut document = exported.clone();
     document["history"][2]["content"][0]["tool_use_id"] = json!("b");
-    let told = refusal(&people, user, &document);
-    assert!(told.contains("broken.json: /history/2: ") && told.contains("no open tool call"), "{told}");
+    let stderr = refusal(&people, user, &document);
+    assert!(stderr.contains("broken.json: /history/2: ") && stderr.contains("no open tool call"), "{stderr}");
     document["history"][2]["role"] = json!("tool");
-    let told = refusal(&people, user, &document);
-    assert!(told.contains("broken.json: /history/2/role: `tool` is not allowed"), "{told}");
-    let nobody = "user_00000000000000000000000000000000";
-    let document = json!({"user_id": nobody, "conversation": exported});
+    let stderr = refusal(&people, user, &document);
+    assert!(stderr.contains("broken.json: /history/2/role: `tool` is not allowed"), "{stderr}");
+    let unknown = "user_00000000000000000000000000000000";
+    let document = json!({"user_id": unknown, "conversation": exported});
     assert_eq!(people.post("/v1/goals/import", None, &document).await.0, 404);
     assert_eq!(people.rows(), before, "no row was written");
 }
@@ -254,7 +254,7 @@ fn refusal(people: &People, user: &str, document: &Value) -> String {
     let file = people.houston.folder.path().join("broken.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let refused = people.run(&["import", file.to_str().unwrap(), "--user", user]);
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    told
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    stderr
 }

@@ -63,19 +63,19 @@ async fn stream_reports_retries_recovery_and_failure() {
         ["Hello, dear reader!"]
     );
     assert_eq!(houston.agent_texts(&goal).await, ["Hello, dear reader!"]);
-    let told = errors(&houston, &goal).await;
-    assert_eq!((told.len(), &told[0]["metadata"]["resolved"]), (1, &json!(true)));
+    let messages = errors(&houston, &goal).await;
+    assert_eq!((messages.len(), &messages[0]["metadata"]["resolved"]), (1, &json!(true)));
     // Reading the stream again from the start gives the same result.
     let again = houston.watch(&format!("/v1/goals/{goal}/events?after=0")).await;
     assert_eq!(&again.errors, states);
 
     let refused = houston.post(&goal, "2", "and again").await;
     assert_eq!(houston.wait_until_answered(&refused).await["status"], "failed");
-    let told = errors(&houston, &goal).await;
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0]["content"].as_str().unwrap().starts_with("Failed permanently: "), "{told:?}");
+    let messages = errors(&houston, &goal).await;
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0]["content"].as_str().unwrap().starts_with("Failed permanently: "), "{messages:?}");
     assert_eq!(
-        told[0]["metadata"],
+        messages[0]["metadata"],
         json!({"code": "AUTHENTICATION_ERROR", "retryable": false, "failed_permanently": true})
     );
     let received = houston.watch(refused["events_url"].as_str().unwrap()).await;
@@ -98,17 +98,17 @@ async fn stream_reports_a_fallback_model() {
     ]);
     let goal = houston.goal("spare").await;
     let message = houston.post(&goal, "1", "hello").await;
-    let told = Mutex::new(Vec::new());
+    let changes = Mutex::new(Vec::new());
     let received = houston
         .watch_with(message["events_url"].as_str().unwrap(), |event| {
             if event["name"] == "houston.model.fallback" {
-                told.lock().unwrap().push(event["value"].clone());
+                changes.lock().unwrap().push(event["value"].clone());
             }
         })
         .await;
     assert_eq!(received.texts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["Hello!"]);
-    let told = told.into_inner().unwrap();
-    let [change] = &told[..] else { panic!("one change, one event: {told:?}") };
+    let changes = changes.into_inner().unwrap();
+    let [change] = &changes[..] else { panic!("one change, one event: {changes:?}") };
     assert_eq!(
         (&change["from"], &change["to"], &change["code"]),
         (&json!("openai/scripted"), &json!("local/spare"), &json!("NETWORK_ERROR"))

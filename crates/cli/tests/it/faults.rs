@@ -15,7 +15,7 @@ fn assert_valid(history: &Value) {
                 "tool_use" => open.push(block["id"].as_str().unwrap().to_owned()),
                 "tool_result" => {
                     let id = block["tool_use_id"].as_str().unwrap();
-                    let at = open.iter().position(|open| open == id).expect("a result nobody asked for");
+                    let at = open.iter().position(|open| open == id).expect("a result without a call");
                     open.remove(at);
                 }
                 _ => assert!(open.is_empty(), "a call was left without its result: {entry}"),
@@ -33,7 +33,7 @@ async fn worker_killed_during_a_tool_does_not_repeat_it() {
     let message = houston.post(&goal, "1", "/sim tool=ring_bell args={\"seconds\":40}").await;
     let deadline = Instant::now() + PATIENCE;
     while houston.rings() == 0 {
-        assert!(Instant::now() < deadline, "the bell was never rung: {}", victim.log());
+        assert!(Instant::now() < deadline, "ring_bell was never called: {}", victim.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     victim.kill().unwrap();
@@ -42,7 +42,7 @@ async fn worker_killed_during_a_tool_does_not_repeat_it() {
     assert_eq!(houston.rings(), 1, "an effect is never repeated");
     let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await;
     assert_valid(&history);
-    assert!(history.to_string().contains("outcome unknown"), "the model is told: {history}");
+    assert!(history.to_string().contains("outcome unknown"), "the model reads it: {history}");
     assert_eq!(houston.agent_texts(&goal).await.len(), 1);
 }
 
@@ -151,7 +151,7 @@ async fn cancel_reaches_a_tool_and_leaves_a_valid_history() {
     let message = houston.post(&goal, "1", "/sim tool=ring_bell args={\"seconds\":50}").await;
     let deadline = Instant::now() + PATIENCE;
     while houston.rings() == 0 {
-        assert!(Instant::now() < deadline, "the bell was never rung");
+        assert!(Instant::now() < deadline, "ring_bell was never called");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let run = message["run_id"].as_str().unwrap();
@@ -200,10 +200,10 @@ async fn missing_key_fails_the_run_and_names_the_variable() {
     let run = houston.get(&format!("/v1/runs/{}", message["run_id"].as_str().unwrap())).await;
     assert_eq!(run["status"], "failed", "{run}");
     let thread = houston.get(&format!("/v1/goals/{goal}/messages")).await;
-    let told = &thread["data"][0];
-    assert_eq!(told["source"], "error");
+    let message = &thread["data"][0];
+    assert_eq!(message["source"], "error");
     // The cause is for operators: only the run has it.
-    assert_eq!(told["content"], "Failed permanently: This assistant cannot answer as it is set up now.");
+    assert_eq!(message["content"], "Failed permanently: This assistant cannot answer as it is set up now.");
     assert!(run["error"]["message"].as_str().unwrap().contains("ANTHROPIC_API_KEY"), "{run}");
     let received = houston.watch(&format!("/v1/goals/{goal}/events")).await;
     assert_eq!(received.types.last().map(String::as_str), Some("RUN_ERROR"));

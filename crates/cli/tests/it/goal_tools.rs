@@ -27,7 +27,7 @@ fn offered(scripted: &Scripted, task: bool) -> Vec<String> {
 }
 
 /// The tools for which `houston tools` gives this reason.
-fn told(scripted: &Scripted, goal: &str, reason: &str) -> Vec<String> {
+fn tools_with_reason(scripted: &Scripted, goal: &str, reason: &str) -> Vec<String> {
     let mut command = environment(
         houston_command(),
         &scripted.houston.servers.lock().unwrap(),
@@ -71,12 +71,12 @@ async fn changed_tool_selection_applies_from_the_next_run() {
         ["send_message", "list_notes"],
         "what both its agent and it may call"
     );
-    assert_eq!(told(&scripted, &goal, "switched off for it alone"), ["create_note"]);
+    assert_eq!(tools_with_reason(&scripted, &goal, "switched off for it alone"), ["create_note"]);
 
     scripted.ok("PATCH", &path, json!({"agent_id": null, "tools": null})).await;
     scripted.ask(&goal, "and now?").await;
     assert_eq!(offered(&scripted, false), kinds);
-    assert_eq!(told(&scripted, &goal, "switched off"), [""; 0]);
+    assert_eq!(tools_with_reason(&scripted, &goal, "switched off"), [""; 0]);
 
     // Without tools, the model's text is the reply.
     scripted.ok("PATCH", &path, json!({"tools": []})).await;

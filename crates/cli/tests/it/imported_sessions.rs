@@ -96,7 +96,7 @@ impl Past {
 }
 
 /// Sessions without their ids and times.
-fn told(sessions: &Value) -> Vec<Value> {
+fn without_ids(sessions: &Value) -> Vec<Value> {
     let mut sessions = sessions["data"].as_array().unwrap().clone();
     for session in &mut sessions {
         let fields = session.as_object_mut().unwrap();
@@ -129,7 +129,10 @@ async fn closed_sessions_survive_export_and_import() {
     assert_eq!(past.of(&copy, "export").await, exported, "a second export is equal");
     let again = past.copied(&goal, &past.of(&copy, "export").await).await;
     assert_eq!(past.of(&again, "export").await, exported);
-    assert_eq!(told(&past.of(&copy, "sessions").await), told(&past.of(&goal, "sessions").await));
+    assert_eq!(
+        without_ids(&past.of(&copy, "sessions").await),
+        without_ids(&past.of(&goal, "sessions").await)
+    );
     assert_eq!(past.of(&copy, "state").await["session"], past.of(&goal, "state").await["session"]);
     let prompt = past.of(&copy, "prompt").await["system"].to_string();
     assert!(prompt.contains(">They talked of Kyoto.</session>") && prompt.contains("of Tokyo."), "{prompt}");

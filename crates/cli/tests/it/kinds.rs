@@ -71,10 +71,10 @@ fn refused(folder: &Path, arguments: &[&str], words: &[&str]) {
     let mut command = houston_command();
     command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL").env("HOUSTON_JOBS", folder);
     let output = command.args(arguments).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
     for word in words {
-        assert!(told.contains(word), "{arguments:?}: `{told}` does not contain `{word}`");
+        assert!(stderr.contains(word), "{arguments:?}: `{stderr}` does not contain `{word}`");
     }
 }
 

@@ -100,9 +100,9 @@ async fn results_are_readable_only_by_their_agentable() {
     let houston = TestHouston::start();
     let theirs = Mutex::new(String::new());
     let id = std::sync::Arc::new(theirs);
-    let known = std::sync::Arc::clone(&id);
+    let shared_id = std::sync::Arc::clone(&id);
     let model = ModelServer::start(move |call: &Call| {
-        let stolen = known.lock().unwrap().clone();
+        let stolen = shared_id.lock().unwrap().clone();
         if call.has_tool_results()
             && !stolen.is_empty()
             && !call.json().to_string().contains("there is no result")
@@ -110,8 +110,8 @@ async fn results_are_readable_only_by_their_agentable() {
             return Reply::tool("read_result", json!({"result_id": stolen}));
         }
         if call.has_tool_results() {
-            let told = call.tool_results().last().unwrap().content.clone();
-            return Reply::tool("send_message", json!({"content": told}));
+            let content = call.tool_results().last().unwrap().content.clone();
+            return Reply::tool("send_message", json!({"content": content}));
         }
         Reply::tool("ring_bell", json!({"strokes": 5000}))
     })

@@ -69,9 +69,9 @@ fn sent(model: &ModelServer) -> Vec<Vec<Value>> {
         let mut messages: Vec<Value> =
             messages.into_iter().filter(|message| message["role"] != "system").collect();
         let last = &mut messages.last_mut().unwrap()["content"];
-        let told = last.as_str().unwrap().to_owned();
-        assert_ne!(without_system_context(&told), told, "each request ends with the system context");
-        *last = without_system_context(&told).into();
+        let content = last.as_str().unwrap().to_owned();
+        assert_ne!(without_system_context(&content), content, "each request ends with the system context");
+        *last = without_system_context(&content).into();
         messages
     };
     messages.map(talk).collect()
@@ -143,10 +143,10 @@ async fn conversation_over_budget_is_compressed_and_stays_valid() {
         .collect();
     assert_eq!(asked.len(), made.len());
     assert!(asked[1].contains("SUMMARY 1"), "the second summarises the first, too");
-    assert!(!asked[1].contains("Message 0:"), "and not what that stands for");
+    assert!(!asked[1].contains("Message 0:"), "and not the messages that the summary replaces");
 
     read_by_people(&houston, &goal, TURNS).await;
-    told_and_counted(&houston, &goal, &made).await;
+    check_events_and_cost(&houston, &goal, &made).await;
 }
 
 /// Checks that requests keep their size, are accepted, and change their beginning only at a compression.
@@ -192,20 +192,20 @@ async fn read_by_people(houston: &TestHouston, goal: &str, turns: usize) {
 }
 
 /// Checks that the stream has an event for each compression, and that its cost is counted in the run.
-async fn told_and_counted(houston: &TestHouston, goal: &str, made: &[Value]) {
-    let told = Mutex::new(Vec::new());
+async fn check_events_and_cost(houston: &TestHouston, goal: &str, made: &[Value]) {
+    let events = Mutex::new(Vec::new());
     houston
         .watch_with(&format!("/v1/goals/{goal}/events?after=0"), |event| {
             if event["name"] == "houston.context.compressed" {
-                told.lock().unwrap().push(event["value"].clone());
+                events.lock().unwrap().push(event["value"].clone());
             }
         })
         .await;
-    let told = told.into_inner().unwrap();
-    assert_eq!(told.len(), made.len(), "{told:?}");
-    for (told, made) in told.iter().zip(made) {
+    let events = events.into_inner().unwrap();
+    assert_eq!(events.len(), made.len(), "{events:?}");
+    for (event, made) in events.iter().zip(made) {
         for key in ["reason", "entries_before", "entries_after", "tokens_before", "tokens_after", "model"] {
-            assert_eq!(told[key], made[key], "{key}");
+            assert_eq!(event[key], made[key], "{key}");
         }
     }
     let run = made[0]["run_id"].as_str().unwrap();
@@ -262,15 +262,15 @@ async fn compression_survives_the_crash_of_its_worker() {
     short.into_iter().for_each(|messages| assert_accepted(messages));
     let asked = model.journal().exchanges();
     let asked = asked.iter().filter(|exchange| String::from_utf8_lossy(&exchange.body).contains(SUMMARISES));
-    assert_eq!(asked.count(), 1, "nobody summarises again");
+    assert_eq!(asked.count(), 1, "no second summary is made");
     assert_eq!(houston.get(&format!("/v1/runs/{}", last["run_id"].as_str().unwrap())).await["attempt"], 2);
     assert_eq!(houston.agent_texts(&goal).await.len(), nth);
 }
 
 fn too_long() -> Reply {
-    let told =
+    let message =
         "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.";
-    let error = json!({"error": {"message": told, "type": "invalid_request_error", "param": "messages",
+    let error = json!({"error": {"message": message, "type": "invalid_request_error", "param": "messages",
                                  "code": "context_length_exceeded"}});
     Reply::status(400).body(error.to_string())
 }

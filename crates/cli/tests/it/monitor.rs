@@ -81,15 +81,15 @@ fn monitor_without_postgres_fails_at_once_with_exit_code_2() {
     assert!(String::from_utf8(unset.stderr).unwrap().contains("DATABASE_URL"));
     let nowhere = "postgres://nobody@127.0.0.1:1/nothing";
     let away = houston_command().arg("monitor").env("DATABASE_URL", nowhere).output().unwrap();
-    let told = String::from_utf8(away.stderr).unwrap();
-    assert_eq!(away.status.code(), Some(2), "{told}");
-    assert!(told.contains("127.0.0.1:1/nothing") && told.contains("refused"), "{told}");
+    let stderr = String::from_utf8(away.stderr).unwrap();
+    assert_eq!(away.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("127.0.0.1:1/nothing") && stderr.contains("refused"), "{stderr}");
     let wrong =
         houston_command().args(["monitor"]).env("HOUSTON_HEALTH_MONITOR__TICK__EVERY_S", "420").output();
     let wrong = wrong.unwrap();
-    let told = String::from_utf8(wrong.stderr).unwrap();
-    assert_eq!(wrong.status.code(), Some(2), "{told}");
-    assert!(told.contains("every_s") && told.contains("divide an hour"), "{told}");
+    let stderr = String::from_utf8(wrong.stderr).unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("every_s") && stderr.contains("divide an hour"), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,7 +185,7 @@ async fn monitor_reports_and_repairs_overdue_summaries() {
     ]
     .map(|session| session["pending"] == true)
     .to_vec();
-    assert_eq!(pending, [true, true, true, false], "what nobody could write keeps its extract");
+    assert_eq!(pending, [true, true, true, false], "a summary that could not be written keeps its extract");
     let bad = session(&houston, &goals[3]).await;
     assert_eq!(bad["summary_source"], "extract", "{bad}");
     assert!(bad["summary"].as_str().unwrap().contains("Where is Tokyo?"), "{bad}");

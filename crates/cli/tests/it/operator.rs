@@ -25,8 +25,8 @@ async fn list_shows_the_ids_that_other_commands_take() {
     let (people, _) = People::start().await;
     let (one, other) = (people.houston.goal("Tokyo").await, people.houston.goal("Lima").await);
     people.talk(&one, "hello").await;
-    let (shown, _) = people.output(&["list", "goals"]);
-    assert!(shown.starts_with("ID") && shown.contains(&one) && shown.contains("Tokyo"), "{shown}");
+    let (stdout, _) = people.output(&["list", "goals"]);
+    assert!(stdout.starts_with("ID") && stdout.contains(&one) && stdout.contains("Tokyo"), "{stdout}");
     let ids = |listed: &Value| -> Vec<String> {
         let rows = listed["data"].as_array().unwrap();
         rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
@@ -86,15 +86,15 @@ fn doctor_reports_what_is_missing_and_what_to_do() {
     assert_eq!(check("settings")["status"], "ok");
     assert_eq!((&check("postgres")["status"], &check("models")["status"]), (&"warn".into(), &"warn".into()));
     assert!(check("postgres")["todo"].as_str().unwrap().contains("houston dev"), "{found}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it makes nothing");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it creates nothing");
 
     let houston = TestHouston::start();
     let servers = houston.servers.lock().unwrap();
     let mut command = crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
     let output = command.arg("doctor").output().unwrap();
-    let shown = text(&output.stdout);
+    let stdout = text(&output.stdout);
     for line in ["ok      postgres", "ok      schema", "ok      api_keys", "ok      redis"] {
-        assert!(shown.contains(line), "`{shown}` does not contain `{line}`");
+        assert!(stdout.contains(line), "`{stdout}` does not contain `{line}`");
     }
     let mut command = crate::test_houston::environment(houston_command(), &servers, houston.folder.path());
     let output = command.arg("doctor").env("DATABASE_URL", "postgres://x@127.0.0.1:1/x").output().unwrap();
@@ -141,9 +141,9 @@ fn reading_commands_create_no_database() {
     for arguments in commands {
         let output = in_folder(&folder, arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        let told = text(&output.stderr);
-        assert!(told.contains("houston dev") && told.contains("DATABASE_URL"), "{told}");
-        assert!(!folder.exists(), "{arguments:?} made {}", folder.display());
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("houston dev") && stderr.contains("DATABASE_URL"), "{stderr}");
+        assert!(!folder.exists(), "{arguments:?} created {}", folder.display());
     }
 }
 

@@ -103,9 +103,9 @@ fn outdated_schema_error_says_what_to_do() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     for command in ["work", "serve", "monitor"] {
-        let (code, told) = run(&[command]);
-        assert_eq!(code, Some(1), "{command}: {told}");
-        assert!(told.contains("run `houston migrate`"), "{command}: {told}");
+        let (code, stderr) = run(&[command]);
+        assert_eq!(code, Some(1), "{command}: {stderr}");
+        assert!(stderr.contains("run `houston migrate`"), "{command}: {stderr}");
     }
     assert_eq!(run(&["migrate"]).0, Some(0));
     servers
@@ -114,9 +114,9 @@ fn outdated_schema_error_says_what_to_do() {
              values (29990101000000, 'of the future', true, '\\x00', 0)",
         )
         .unwrap();
-    let (code, told) = run(&["work"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("29990101000000") && told.contains("install the newer Houston"), "{told}");
+    let (code, stderr) = run(&["work"]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("29990101000000") && stderr.contains("install the newer Houston"), "{stderr}");
 }
 
 /// Two releases share a queue, and the older one cannot parse the hints of the newer. Postgres has the facts, so both go

@@ -88,9 +88,9 @@ impl People {
     /// Runs a command that must succeed; returns stdout and stderr.
     pub(crate) fn output(&self, arguments: &[&str]) -> (String, String) {
         let output = self.run(arguments);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{arguments:?}: {told}");
-        (String::from_utf8(output.stdout).unwrap(), told)
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
+        (String::from_utf8(output.stdout).unwrap(), stderr)
     }
 
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
@@ -231,8 +231,8 @@ async fn printed_prompt_equals_the_one_sent_to_the_model() {
     assert_eq!(sum("chars"), shown["chars"].as_u64().unwrap());
     let tokens = |of: &str| shown["tokens"][of].as_u64().unwrap();
     assert!(sum("tokens").abs_diff(tokens("system") + tokens("context")) <= 30, "{shown}");
-    let places = strings(&shown["sections"], "sent");
-    assert_eq!(places[7..], ["system", "system_context", "system_context"], "{places:?}");
+    let positions = strings(&shown["sections"], "sent");
+    assert_eq!(positions[7..], ["system", "system_context", "system_context"], "{positions:?}");
     assert!(shown["tokens"]["history"].as_u64().unwrap() > 0);
 
     let whole: String = strings(&shown["system"], "text").concat() + context;
@@ -267,8 +267,8 @@ async fn long_prompt_reports_what_was_left_out() {
     let shown = people.of(&goal, "prompt").await;
     assert!(shown["chars"].as_u64().unwrap() <= 16_000, "{}", shown["chars"]);
     assert_eq!(shown["left_out"][0]["section"], "conversation");
-    let told = people.output(&["prompt", "show", &goal]).1;
-    assert!(told.contains("left out of conversation: "), "{told}");
+    let stderr = people.output(&["prompt", "show", &goal]).1;
+    assert!(stderr.contains("left out of conversation: "), "{stderr}");
     people.talk(&goal, "hello").await;
     let sent: Value = serde_json::from_slice(&people.model.journal().last().unwrap().body).unwrap();
     assert_eq!(strings(&shown["system"], "text"), without_mark(&sent).0);
@@ -294,9 +294,9 @@ async fn stats_history_and_tools_report_and_bad_ids_are_refused() {
     let (shown, _) = people.output(&["stats", &goal]);
     assert!(shown.contains("2 message_sent") && shown.contains("1 create_note"), "{shown}");
 
-    let (shown, told) = people.output(&["history", &goal]);
+    let (shown, stderr) = people.output(&["history", &goal]);
     assert!(shown.starts_with("POSITION  ROLE") && shown.contains("tool_use create_note"), "{shown}");
-    assert!(told.contains("8 entries in the open session, 0 in closed ones"), "{told}");
+    assert!(stderr.contains("8 entries in the open session, 0 in closed ones"), "{stderr}");
     let history = people.json(&["history", &goal, "--json", "--limit", "2", "--after", "1"]);
     let positions: Vec<&Value> =
         history["data"].as_array().unwrap().iter().map(|entry| &entry["position"]).collect();
@@ -325,9 +325,9 @@ async fn stats_history_and_tools_report_and_bad_ids_are_refused() {
     ] {
         for command in ["state", "history", "tools", "stats", "export", "fork", "reset"] {
             let output = people.run(&[command, &id]);
-            let told = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(code), "{command} {id}: {told}");
-            assert!(told.contains(words), "{command} {id}: `{told}` does not contain `{words}`");
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(code), "{command} {id}: {stderr}");
+            assert!(stderr.contains(words), "{command} {id}: `{stderr}` does not contain `{words}`");
         }
         assert_eq!(people.run(&["prompt", "show", &id]).status.code(), Some(code));
     }

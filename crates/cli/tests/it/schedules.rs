@@ -32,7 +32,7 @@ fn writes_feeds(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static 
 }
 
 /// Creates a user in this time zone with a goal; returns the paths of the user, the goal and the user agent.
-async fn somebody(houston: &TestHouston, name: &str, zone: &str) -> (String, String, String) {
+async fn user_with_goal(houston: &TestHouston, name: &str, zone: &str) -> (String, String, String) {
     let user =
         houston.create("/v1/users", &format!("user {name}"), &json!({"name": name, "time_zone": zone})).await;
     let goal = json!({"user_id": user["id"], "title": "Tokyo"});
@@ -64,7 +64,7 @@ async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
     let gate = Gate::new();
     let server = ModelServer::start(writes_feeds(&gate)).await.unwrap();
     let _worker = worker(&houston, &server, &SOON);
-    let (user, goal, agent) = somebody(&houston, "Ada", "Europe/Berlin").await;
+    let (user, goal, agent) = user_with_goal(&houston, "Ada", "Europe/Berlin").await;
     let generate = format!("{user}/feed/generate");
     let (status, nothing) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &nothing), (200, &json!({"status": "nothing_happened"})));
@@ -98,8 +98,11 @@ async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
     let thread = houston.get(&format!("{agent}/messages?limit=100")).await;
     let texts: Vec<_> =
         thread["data"].as_array().unwrap().iter().filter(|one| one["message_type"] == "text").collect();
-    let [told] = &texts[..] else { panic!("{thread}") };
-    assert_eq!((&told["source"], &told["metadata"]["type"]), (&json!("system"), &json!("feed_generation")));
+    let [message] = &texts[..] else { panic!("{thread}") };
+    assert_eq!(
+        (&message["source"], &message["metadata"]["type"]),
+        (&json!("system"), &json!("feed_generation"))
+    );
     assert_eq!(houston.sql("select string_agg(mode, ' ') from houston.runs"), "feed_generation");
     let received = houston.watch(begun["events_url"].as_str().unwrap()).await;
     assert!(received.texts.is_empty(), "{received:?}");
@@ -108,7 +111,7 @@ async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
     let calls = server.journal().calls();
     let (status, nothing) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &nothing["status"]), (200, &json!("nothing_happened")));
-    assert_eq!(server.journal().calls(), calls, "nobody was asked");
+    assert_eq!(server.journal().calls(), calls, "no model was called");
     note(&houston, &goal, "Trains").await;
     let (status, third) = houston.ask(Method::POST, &generate).await;
     assert_eq!(status, 202);
@@ -123,8 +126,8 @@ async fn scheduled_feed_is_generated_once_in_the_users_time_zone() {
     let houston = TestHouston::start();
     let gate = Gate::new();
     let server = ModelServer::start(writes_feeds(&gate)).await.unwrap();
-    let (user, goal, _) = somebody(&houston, "Ada", "Asia/Tokyo").await;
-    let (idle, ..) = somebody(&houston, "Ben", "America/New_York").await;
+    let (user, goal, _) = user_with_goal(&houston, "Ada", "Asia/Tokyo").await;
+    let (idle, ..) = user_with_goal(&houston, "Ben", "America/New_York").await;
     note(&houston, &goal, "Hotels").await;
     let mut victim = worker(&houston, &server, &SOON);
     let due = |user: &str| {
@@ -205,12 +208,12 @@ fn wakes_itself(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static 
 }
 
 /// Checks that both check-ins have the reason and the time in the user's time zone.
-async fn check_what_it_was_told(houston: &TestHouston, goal: &str) {
+async fn check_check_in_messages(houston: &TestHouston, goal: &str) {
     let thread = houston.get(&format!("{goal}/messages?limit=100")).await;
-    let told: Vec<_> =
+    let messages: Vec<_> =
         thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "system").collect();
-    assert_eq!(told.len(), 2);
-    let content = told[0]["content"].as_str().unwrap();
+    assert_eq!(messages.len(), 2);
+    let content = messages[0]["content"].as_str().unwrap();
     assert!(
         content.contains("<reason>Ask about &lt;Rome&gt;</reason>") && content.contains("+09:00"),
         "{content}"
@@ -232,7 +235,7 @@ async fn check_in_wakes_its_agent_once_at_the_chosen_time() {
     let gate = Gate::new();
     let server = ModelServer::start(wakes_itself(&gate)).await.unwrap();
     let workers = [worker(&houston, &server, &SOON), worker(&houston, &server, &SOON)];
-    let (_, goal, _) = somebody(&houston, "Ada", "Asia/Tokyo").await;
+    let (_, goal, _) = user_with_goal(&houston, "Ada", "Asia/Tokyo").await;
     let post = async |key: &str, text: &str| {
         let message = houston.create(&format!("{goal}/messages"), key, &json!({"content": text})).await;
         if text != "stay" {
@@ -276,6 +279,6 @@ async fn check_in_wakes_its_agent_once_at_the_chosen_time() {
     let said = houston.agent_texts(goal_id).await;
     assert_eq!(said[before..], ["How was Rome?", "How was Rome?"]);
     assert_eq!(houston.sql("select count(*) from houston.runs where mode = 'agent_check_in'"), "2");
-    check_what_it_was_told(&houston, &goal).await;
+    check_check_in_messages(&houston, &goal).await;
     drop(workers);
 }

@@ -118,21 +118,21 @@ async fn closed_session_is_summarised_and_searchable() {
     assert_eq!((page["data"].as_array().unwrap().len(), &page["has_more"]), (2, &json!(true)));
     let rest = format!("/v1/sessions/{id}/history?cursor={}", page["next_cursor"].as_str().unwrap());
     assert_eq!(houston.get(&rest).await["data"].as_array().unwrap().len(), 1, "the result of send_message");
-    let nobody = houston.get("/v1/sessions/session_00000000000000000000000000000000").await;
-    assert_eq!(nobody["status"], 404);
+    let unknown = houston.get("/v1/sessions/session_00000000000000000000000000000000").await;
+    assert_eq!(unknown["status"], 404);
 
     // Between two runs the stream has no event: the next run begins with that of the closed session.
     let message = houston.post(&goal, "2", "search: night train").await;
-    let told = Mutex::new(Vec::new());
+    let events = Mutex::new(Vec::new());
     let received = houston
         .watch_with(message["events_url"].as_str().unwrap(), |event| {
             if event["name"] == "houston.session.archived" {
-                told.lock().unwrap().push(event["value"].clone());
+                events.lock().unwrap().push(event["value"].clone());
             }
         })
         .await;
-    let told = told.into_inner().unwrap();
-    let [archived] = &told[..] else { panic!("once: {told:?}") };
+    let events = events.into_inner().unwrap();
+    let [archived] = &events[..] else { panic!("once: {events:?}") };
     assert_eq!(
         (&archived["session_id"], &archived["completion_reason"]),
         (&session["id"], &json!("session_timeout"))
@@ -149,8 +149,8 @@ async fn closed_session_is_summarised_and_searchable() {
     assert!(!first.tools.contains(&"search_agent_history".to_owned()), "there is no history yet");
     assert!(!first.system.contains("<sessions>"));
     assert!(second.tools.contains(&"search_agent_history".to_owned()));
-    let told = "\">They planned a journey to Tokyo in spring.</session>\n";
-    assert!(second.system.contains(told), "{}", second.system);
+    let entry = "\">They planned a journey to Tokyo in spring.</session>\n";
+    assert!(second.system.contains(entry), "{}", second.system);
     assert_eq!(second.texts, ["search: night train"], "the closed session is not sent again");
     // The model has no known price: its calls are counted as unpriced, including the summary.
     let shown = houston.get(&format!("/v1/goals/{goal}")).await;
@@ -179,11 +179,11 @@ async fn prompt_has_the_last_five_summaries_during_a_session() {
     let asked = asked.lock().unwrap().clone();
     let [one, two] = &asked[..] else { panic!("two calls: {asked:?}") };
     assert_eq!(one.system, two.system, "equal byte for byte");
-    let told: Vec<&str> = one.system.lines().filter(|line| line.starts_with("<session ")).collect();
+    let lines: Vec<&str> = one.system.lines().filter(|line| line.starts_with("<session ")).collect();
     let ends: Vec<String> =
         (2..=6).rev().map(|nth| format!(">Summary {nth} &lt;done&gt;.</session>")).collect();
-    assert_eq!(told.len(), 5, "{told:?}");
-    assert!(told.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "newest first: {told:?}");
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines.iter().zip(&ends).all(|(line, end)| line.ends_with(end)), "newest first: {lines:?}");
     let at = |what: &str| one.system.find(what).unwrap();
     assert!(at("<goal>") < at("<sessions>") && at("<sessions>") < at("<system_context mark="));
     assert!(at("<system_context mark=") < at("<time_context>"), "what changes is sent last");

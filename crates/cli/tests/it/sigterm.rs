@@ -21,7 +21,7 @@ async fn assert_no_crash_counted(houston: &TestHouston) {
 async fn until_rung(houston: &TestHouston, worker: &Process) {
     let deadline = Instant::now() + PATIENCE;
     while houston.rings() == 0 {
-        assert!(Instant::now() < deadline, "the bell was never rung: {}", worker.log());
+        assert!(Instant::now() < deadline, "ring_bell was never called: {}", worker.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -93,7 +93,7 @@ async fn tool_longer_than_the_drain_has_an_unknown_outcome() {
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     assert_eq!(houston.rings(), 1);
     let history = houston.get(&format!("/v1/goals/{goal}/history?limit=100")).await.to_string();
-    assert!(history.contains("outcome unknown"), "the model is told: {history}");
+    assert!(history.contains("outcome unknown"), "the model reads it: {history}");
     assert_no_crash_counted(&houston).await;
 }
 

@@ -4,7 +4,7 @@ use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::tasks::{is_task, says, tasks, told, tools_answered, worker};
+use crate::tasks::{is_task, says, system_messages, tasks, tools_answered, worker};
 use crate::test_houston::TestHouston;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,7 +37,7 @@ async fn cancelling_a_goal_cancels_its_tasks_once() {
         |page: &Value| page["data"].as_array().unwrap().iter().all(|task| task["status"] == "cancelled");
     houston.wait_until(&format!("{path}/tasks"), "cancelled", are_cancelled).await;
     assert_eq!(houston.sql("select max(open_tasks) from houston.run_locks"), "0");
-    assert!(told(&houston, &path).await.is_empty(), "nobody is woken");
+    assert!(system_messages(&houston, &path).await.is_empty(), "no agent is woken");
     assert_eq!(houston.get(&path).await["run_id"], message["run_id"], "no run was opened");
 
     // The goal reads the system message in its next run.
@@ -53,7 +53,7 @@ async fn cancelling_a_goal_cancels_its_tasks_once() {
     let (status, _) = houston.ask(Method::POST, &format!("/v1/tasks/{one}/cancel")).await;
     assert_eq!(status, 202);
     houston
-        .wait_until(&format!("{path}/messages?limit=100"), "told", |page| {
+        .wait_until(&format!("{path}/messages?limit=100"), "the report", |page| {
             page["data"]
                 .as_array()
                 .unwrap()

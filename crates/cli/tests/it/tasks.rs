@@ -75,20 +75,20 @@ async fn until_said(houston: &TestHouston, goal: &str, text: &str) {
 }
 
 /// The system messages of a thread.
-pub(crate) async fn told(houston: &TestHouston, path: &str) -> Vec<Value> {
+pub(crate) async fn system_messages(houston: &TestHouston, path: &str) -> Vec<Value> {
     let page = houston.get(&format!("{path}/messages?limit=100")).await;
     page["data"].as_array().unwrap().iter().filter(|message| message["source"] == "system").cloned().collect()
 }
 
 /// Checks that a task's prompt has its goal and its instructions, and nothing else.
-fn check_what_a_task_is_told(server: &ModelServer) {
+fn check_prompt_of_a_task(server: &ModelServer) {
     let task_call = server.journal().exchanges().into_iter().find(|exchange| {
         let body = String::from_utf8_lossy(&exchange.body);
         body.contains("You carry out one task")
     });
     let body = String::from_utf8(task_call.unwrap().body.to_vec()).unwrap();
-    for known in ["A week in spring.", "Find hotels in Tokyo.", "create_note"] {
-        assert!(body.contains(known), "{known}: {body}");
+    for text in ["A week in spring.", "Find hotels in Tokyo.", "create_note"] {
+        assert!(body.contains(text), "{text}: {body}");
     }
     for unknown in
         ["Secret of the goal", "Answer in Latin", "\"send_message\"", "\"create_task\"", "manage_learning"]
@@ -131,21 +131,21 @@ async fn task_note_and_result_reach_the_goal() {
     gate.open();
     until_said(&houston, &goal, "Your task is done.").await;
 
-    check_what_a_task_is_told(&server);
+    check_prompt_of_a_task(&server);
     let done = houston.get(&task_path).await;
     assert_eq!((&done["status"], &done["parent_id"]), (&json!("completed"), &json!(goal)));
     let notes = houston.get(&format!("/v1/goals/{goal}/notes")).await;
     let notes = notes["data"].as_array().unwrap();
     let titles: Vec<&str> = notes.iter().map(|note| note["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["Hotels", "Secret of the goal"], "the note of the task is the goal's");
-    let reports = told(&houston, &format!("/v1/goals/{goal}")).await;
-    let [report] = &reports[..] else { panic!("told once: {reports:?}") };
+    let reports = system_messages(&houston, &format!("/v1/goals/{goal}")).await;
+    let [report] = &reports[..] else { panic!("reported once: {reports:?}") };
     assert_eq!(report["metadata"]["type"], "task_ended");
     let content = report["content"].as_str().unwrap();
     for part in ["Find hotels", "status=\"completed\"", "Found two hotels.", ">Hotels</item>"] {
         assert!(content.contains(part), "{part}: {content}");
     }
-    assert_eq!(told(&houston, &task_path).await[0]["content"], "Find hotels in Tokyo.");
+    assert_eq!(system_messages(&houston, &task_path).await[0]["content"], "Find hotels in Tokyo.");
 
     // The stream has a start and an end event for the task.
     let run = report["run_id"].as_str().unwrap();
@@ -211,7 +211,7 @@ async fn kills_neither_lose_nor_duplicate_a_task() {
     worked.open();
     houston.wait_until(&run, "its end", |run| run["status"] == "completed").await;
     let goal_path = format!("/v1/goals/{goal}");
-    let report = told(&houston, &goal_path).await.pop().unwrap();
+    let report = system_messages(&houston, &goal_path).await.pop().unwrap();
     let report_run = format!("/v1/runs/{}", report["run_id"].as_str().unwrap());
     houston.wait_until(&report_run, "running", |run| run["status"] == "running").await;
     victim.kill().unwrap();
@@ -220,7 +220,7 @@ async fn kills_neither_lose_nor_duplicate_a_task() {
     until_said(&houston, &goal, "Your task is done.").await;
 
     assert_eq!(tasks(&houston, &goal).await.len(), 1);
-    assert_eq!(told(&houston, &goal_path).await.len(), 1, "told once");
+    assert_eq!(system_messages(&houston, &goal_path).await.len(), 1, "reported once");
     assert_eq!(houston.get(&format!("{goal_path}/notes")).await["data"].as_array().unwrap().len(), 1);
     let said = houston.agent_texts(&goal).await;
     assert_eq!(said.iter().filter(|said| *said == "Your task is done.").count(), 1, "{said:?}");
@@ -258,17 +258,14 @@ async fn retried_task_is_reported_once_and_failed_one_with_reason() {
     let path = format!("/v1/goals/{goal}");
     houston.post(&goal, "1", "think").await;
     until_said(&houston, &goal, "good").await;
-    let reports = told(&houston, &path).await;
+    let reports = system_messages(&houston, &path).await;
     assert_eq!(reports.len(), 1, "paused is not ended: {reports:?}");
     assert!(reports[0]["content"].as_str().unwrap().contains("It is 42."));
     let notes = houston.get(&format!("{path}/notes")).await;
-    assert_eq!(
-        notes["data"][0]["title"], "Think",
-        "what it found out is kept although it wrote nothing down"
-    );
+    assert_eq!(notes["data"][0]["title"], "Think", "its last text is kept although it wrote no note");
     houston.post(&goal, "2", "hopeless").await;
     until_said(&houston, &goal, "bad").await;
-    let reports = told(&houston, &path).await;
+    let reports = system_messages(&houston, &path).await;
     assert_eq!((reports.len(), &reports[0]["metadata"]["status"]), (2, &json!("failed")), "{reports:?}");
     assert!(reports[0]["content"].as_str().unwrap().contains("<error>"), "{reports:?}");
     let run = format!("/v1/runs/{}", reports[0]["run_id"].as_str().unwrap());

@@ -66,11 +66,11 @@ async fn rule_picks_the_agent_and_every_view_agrees() {
     assert_eq!(last.texts, ["Where is my INVOICE?", "/cook some rice", "hello"], "one history for all");
     assert!(!scripted.asked().iter().any(Asked::routes), "no model was asked who answers");
 
-    let told = routed(&scripted, &goal).await;
-    let by: Vec<_> = told.iter().map(|one| (one["agent_name"].as_str(), one["by"].as_str())).collect();
+    let routes = routed(&scripted, &goal).await;
+    let by: Vec<_> = routes.iter().map(|one| (one["agent_name"].as_str(), one["by"].as_str())).collect();
     let expected = [("clerk", "rule"), ("cook", "rule"), ("cook", "default")];
     assert_eq!(by, expected.map(|(name, by)| (Some(name), Some(by))));
-    assert_eq!((&told[0]["team_id"], &told[0]["agent_id"]), (&json!(team), &json!(clerk)));
+    assert_eq!((&routes[0]["team_id"], &routes[0]["agent_id"]), (&json!(team), &json!(clerk)));
     let thread = scripted.houston.get(&format!("/v1/goals/{goal}/messages?limit=100")).await;
     let wrote: Vec<_> =
         thread["data"].as_array().unwrap().iter().filter(|one| one["source"] == "agent").collect();
@@ -95,13 +95,13 @@ async fn model_router_picks_an_agent_and_its_cost_is_counted() {
     let asked = scripted.asked();
     let [pick, answer] = &asked[..] else { panic!("{asked:?}") };
     assert!(pick.routes() && pick.tools.is_empty() && pick.model == "usual", "{pick:?}");
-    for told in ["knows recipes", "knows invoices", "\"clerk\""] {
-        assert!(pick.system.contains(told), "`{}` does not contain `{told}`", pick.system);
+    for words in ["knows recipes", "knows invoices", "\"clerk\""] {
+        assert!(pick.system.contains(words), "`{}` does not contain `{words}`", pick.system);
     }
     assert!(pick.texts.concat().contains("I paid twice"), "{pick:?}");
     assert!(!answer.routes());
-    let told = routed(&scripted, &goal).await;
-    assert_eq!((told[0]["by"].as_str(), told[0]["reason"].as_str()), (Some("model"), Some("it knows")));
+    let routes = routed(&scripted, &goal).await;
+    assert_eq!((routes[0]["by"].as_str(), routes[0]["reason"].as_str()), (Some("model"), Some("it knows")));
     let run = scripted.houston.get(&format!("/v1/goals/{goal}")).await["run_id"].as_str().unwrap().to_owned();
     let calls = scripted.houston.get(&format!("/v1/runs/{run}/model_calls")).await;
     let models: Vec<_> = calls["data"].as_array().unwrap().iter().map(|call| call["model"].clone()).collect();
@@ -133,10 +133,10 @@ async fn default_agent_answers_when_the_router_fails() {
         *broken.lock().unwrap() = reply;
         assert_eq!(scripted.ask(&goal, "hello").await, "CLERK by rare");
     }
-    let told = routed(&scripted, &goal).await;
-    assert_eq!(told.len(), 4);
-    assert!(told.iter().all(|one| one["by"] == "default" && one["agent_name"] == "clerk"), "{told:?}");
-    assert!(told[3]["reason"].as_str().unwrap().contains("500 ms"), "{told:?}");
+    let routes = routed(&scripted, &goal).await;
+    assert_eq!(routes.len(), 4);
+    assert!(routes.iter().all(|one| one["by"] == "default" && one["agent_name"] == "clerk"), "{routes:?}");
+    assert!(routes[3]["reason"].as_str().unwrap().contains("500 ms"), "{routes:?}");
     // No agent is left: the run fails with a message to the user.
     for agent in &agents {
         scripted.ok("PATCH", &format!("/v1/agents/{agent}"), json!({"enabled": false})).await;
@@ -169,7 +169,7 @@ async fn crash_after_routing_keeps_the_chosen_agent() {
     let answering = |wanted: usize| {
         scripted.model.journal().wait_until(PATIENCE, move |journal| journal.calls() == wanted)
     };
-    assert!(answering(2).await, "the pick is made, and its agent is asked");
+    assert!(answering(2).await, "the route is stored, and its agent is called");
     first.kill().unwrap();
     let _second = scripted.worker("local/usual");
     assert!(answering(3).await, "the other worker asks");
@@ -223,8 +223,8 @@ async fn run_is_cancelled_or_handed_over_during_routing() {
     let answered = scripted.houston.wait_until_answered(&posted).await;
     assert_eq!(answered["status"], "answered", "{answered}");
     assert_eq!(scripted.houston.agent_texts(&goal).await, ["CLERK by rare"]);
-    assert_eq!(asked.load(Ordering::Relaxed), 3, "whoever goes on asks again, once");
-    assert_eq!(routed(&scripted, &goal).await.len(), 1, "what was not picked is not told");
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "the next attempt routes again, once");
+    assert_eq!(routed(&scripted, &goal).await.len(), 1, "what was not picked is not in the stream");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -262,10 +262,10 @@ async fn invalid_team_is_refused_with_pointer_and_allowed_values() {
             ["/router/rules/0/when/contians", "contains"],
         ),
     ] {
-        let (status, told) = scripted.refused("POST", "/v1/teams", body.clone()).await;
-        assert_eq!(status, 422, "{body}: {told}");
+        let (status, problem) = scripted.refused("POST", "/v1/teams", body.clone()).await;
+        assert_eq!(status, 422, "{body}: {problem}");
         for word in words {
-            assert!(told.contains(word), "{body}: `{told}` does not contain `{word}`");
+            assert!(problem.contains(word), "{body}: `{problem}` does not contain `{word}`");
         }
     }
 }
@@ -289,18 +289,19 @@ async fn team_is_created_changed_and_deleted() {
     let changed = scripted.ok("PATCH", &path, json!({"default_agent_id": clerk, "version": 1})).await;
     assert_eq!((&changed["default_agent_id"], &changed["version"]), (&json!(clerk), &json!(2)));
     assert_eq!(changed["agents"], json!([cook, clerk]));
-    let (status, told) = scripted.refused("PATCH", &path, json!({"name": "x", "version": 1})).await;
-    assert!(status == 409 && told.contains("stale_version"), "{told}");
-    let (status, told) = scripted.refused("PATCH", &path, json!({"agents": [porter]})).await;
-    assert!(status == 422 && told.contains("/router/rules/0/agent_id"), "{told}");
-    let (status, told) = scripted.refused("PATCH", &path, json!({"agents": [porter], "router": model})).await;
-    assert!(status == 422 && told.contains("kind `goal`"), "{told}");
+    let (status, problem) = scripted.refused("PATCH", &path, json!({"name": "x", "version": 1})).await;
+    assert!(status == 409 && problem.contains("stale_version"), "{problem}");
+    let (status, problem) = scripted.refused("PATCH", &path, json!({"agents": [porter]})).await;
+    assert!(status == 422 && problem.contains("/router/rules/0/agent_id"), "{problem}");
+    let (status, problem) =
+        scripted.refused("PATCH", &path, json!({"agents": [porter], "router": model})).await;
+    assert!(status == 422 && problem.contains("kind `goal`"), "{problem}");
 
-    let (status, told) = scripted.refused("DELETE", &format!("/v1/agents/{cook}"), Value::Null).await;
-    assert!(status == 409 && told.contains("in_use") && told.contains("team_"), "{told}");
+    let (status, problem) = scripted.refused("DELETE", &format!("/v1/agents/{cook}"), Value::Null).await;
+    assert!(status == 409 && problem.contains("in_use") && problem.contains("team_"), "{problem}");
     let goal = scripted.goal(json!({"team_id": made["id"]})).await;
-    let (status, told) = scripted.refused("DELETE", &path, Value::Null).await;
-    assert!(status == 409 && told.contains("in_use") && told.contains(&goal), "{told}");
+    let (status, problem) = scripted.refused("DELETE", &path, Value::Null).await;
+    assert!(status == 409 && problem.contains("in_use") && problem.contains(&goal), "{problem}");
     let shown = scripted.ok("PATCH", &format!("/v1/goals/{goal}"), json!({"agent_id": cook})).await;
     assert_eq!((&shown["agent_id"], &shown["team_id"]), (&json!(cook), &Value::Null));
     scripted.ok("DELETE", &path, Value::Null).await;

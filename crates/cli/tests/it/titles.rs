@@ -53,7 +53,7 @@ async fn titled(houston: &TestHouston, goal: &str) -> String {
 }
 
 /// The titles in a stream read from its start; also checks that AG-UI clients accept the stream.
-async fn told(houston: &TestHouston, goal: &str) -> Vec<String> {
+async fn streamed_titles(houston: &TestHouston, goal: &str) -> Vec<String> {
     let (titles, running) = (Mutex::new(Vec::new()), Mutex::new(false));
     let received = houston
         .watch_with(&format!("/v1/goals/{goal}/events?after=0"), |event| {
@@ -92,7 +92,7 @@ async fn untitled_goal_gets_a_title_after_the_third_message() {
     assert_eq!(houston.get(&format!("/v1/goals/{goal}")).await["title"], "");
     let third = say(&houston, &goal, &["Around the island"]).await;
     assert_eq!(titled(&houston, &goal).await, "Whales around the island");
-    assert_eq!(told(&houston, &goal).await, ["Whales around the island"]);
+    assert_eq!(streamed_titles(&houston, &goal).await, ["Whales around the island"]);
     let calls = houston.get(&format!("/v1/runs/{}/model_calls", third["run_id"].as_str().unwrap())).await;
     let counted =
         calls["data"].as_array().unwrap().iter().filter(|call| call["usage"]["input_tokens"] == 100);
@@ -104,7 +104,7 @@ async fn untitled_goal_gets_a_title_after_the_third_message() {
     for part in ["[user] Hello", "[agent] Good.", "[user] Around the island"] {
         assert!(asked.contains(part), "{asked}");
     }
-    assert_eq!(told(&houston, &goal).await.len(), 1);
+    assert_eq!(streamed_titles(&houston, &goal).await.len(), 1);
     let last = model.journal().last().unwrap();
     assert!(String::from_utf8_lossy(&last.body).contains("Whales around the island"), "the prompt has it");
 }
@@ -152,7 +152,7 @@ async fn given_titles_stay_and_other_kinds_require_one() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(houston.get(&format!("/v1/goals/{goal}")).await["title"], "Mine");
-    assert!(told(&houston, &goal).await.is_empty());
+    assert!(streamed_titles(&houston, &goal).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,7 +178,7 @@ async fn title_is_generated_once_after_its_worker_dies() {
     gate.open();
     let _others = [worker(&houston, &model.url()), worker(&houston, &model.url())];
     assert_eq!(titled(&houston, &goal).await, "Whales");
-    assert_eq!(told(&houston, &goal).await, ["Whales"]);
+    assert_eq!(streamed_titles(&houston, &goal).await, ["Whales"]);
     assert_eq!(houston.sql("select count(*) from houston.title_requests"), "0");
 }
 

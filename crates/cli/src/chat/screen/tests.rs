@@ -263,11 +263,11 @@ fn lines_typed_during_an_answer_follow_it() {
 #[test]
 fn prompt_is_written_without_an_editor() {
     let mut screen = Screen::new(Style { interactive: true, ..Style::default() });
-    assert_eq!(screen.ask().shown(false), "> ");
+    assert_eq!(screen.prompt().shown(false), "> ");
     screen.posted("x");
-    assert_eq!(screen.entered("x").shown(false) + &screen.ask().shown(false), "");
+    assert_eq!(screen.entered("x").shown(false) + &screen.prompt().shown(false), "");
     screen.refused("x");
-    let out = screen.error("no").shown(false) + &screen.ask().shown(false) + &screen.leave().shown(false);
+    let out = screen.error("no").shown(false) + &screen.prompt().shown(false) + &screen.leave().shown(false);
     assert_eq!(out, "✗ no\n> \n");
 }
 
