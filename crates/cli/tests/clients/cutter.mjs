@@ -1,8 +1,8 @@
-// A proxy that cuts connections at any byte, as bad networks do: in the head, in the middle of a frame, of a
-// character, between two frames.
+// A proxy that cuts connections at any byte, like a bad network: in the head, within a frame, within a character, or
+// between two frames.
 import net from 'node:net';
 
-// mulberry32: the same cuts in each run of a test.
+// mulberry32, a seeded generator: the same cuts in each run of a test.
 export function seeded(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -12,7 +12,7 @@ export function seeded(seed) {
   };
 }
 
-// Stands before `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of answer.
+// Forwards to `target` and cuts the first `cuts` connections, each after fewer than `longest` bytes of the response.
 export async function cutter(target, { cuts, longest, seed }) {
   const { hostname, port } = new URL(target);
   const random = seeded(seed);
@@ -39,7 +39,7 @@ export async function cutter(target, { cuts, longest, seed }) {
       }
       houston.removeAllListeners('data');
       proxy.cuts += 1;
-      // Half of them end with a reset, half as if the other side had closed.
+      // Half of them end with a reset, half with a normal close.
       client.write(bytes.subarray(0, left), () => (random() < 0.5 ? client.resetAndDestroy() : client.destroy()));
     });
   });

@@ -1,26 +1,26 @@
-// Houston's streams in an EventSource, with the key in a header that `fetch` adds.
+// Houston's streams in an EventSource; `fetch` adds a header with the key.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EventSource } from 'eventsource';
-import { headers, newPlace, post, said, sleep, thread, url } from './houston.mjs';
+import { headers, newConversation, post, textsOf, sleep, thread, url } from './houston.mjs';
 import { cutter } from './cutter.mjs';
 
-// Reads `address` until the server says 204. The texts are put together as any client would.
+// Reads `address` until the server answers 204, and assembles the texts.
 async function listen(address) {
-  const heard = { ids: [], events: [], connections: 0, texts: new Map() };
+  const received = { ids: [], events: [], connections: 0, texts: new Map() };
   const authorized = (input, init) => {
-    heard.connections += 1;
+    received.connections += 1;
     return fetch(input, { ...init, headers: { ...init.headers, ...headers } });
   };
   const source = new EventSource(address, { fetch: authorized });
-  // Its own timer does not keep the process alive while it waits to come back.
+  // The timer of EventSource does not keep the process alive while it waits to reconnect.
   const alive = setInterval(() => {}, 1_000);
   await new Promise((over, failed) => {
     source.onmessage = ({ data, lastEventId }) => {
       const event = JSON.parse(data);
-      heard.ids.push(lastEventId);
-      heard.events.push(event);
-      add(heard.texts, event);
+      received.ids.push(lastEventId);
+      received.events.push(event);
+      add(received.texts, event);
     };
     source.onerror = ({ code, message }) => {
       if (code === 204) over();
@@ -28,7 +28,7 @@ async function listen(address) {
     };
   }).finally(() => clearInterval(alive));
   source.close();
-  return heard;
+  return received;
 }
 
 function add(texts, event) {
@@ -44,7 +44,7 @@ function add(texts, event) {
   }
 }
 
-// Every position comes once, and of the events without text none twice.
+// Checks that every position comes once, and that no event without text is repeated.
 function assertNothingTwice({ ids, events }) {
   assert.equal(new Set(ids).size, ids.length, `positions repeat: ${ids}`);
   const once = events.filter(({ type }) => !type.endsWith('_CONTENT')).map((event) => JSON.stringify(event));
@@ -63,52 +63,52 @@ function assertNothingTwice({ ids, events }) {
 
 const texts = ({ texts }) => [...texts].map(([id, content]) => ({ id, content }));
 
-async function assertSame(heard, place, since = 0) {
-  const messages = (await thread(place)).filter((message) => message.seq > since);
-  assert.deepEqual(texts(heard), said(messages, 'agent'));
+async function assertSame(received, conversation, since = 0) {
+  const messages = (await thread(conversation)).filter((message) => message.seq > since);
+  assert.deepEqual(texts(received), textsOf(messages, 'agent'));
 }
 
-// The server says how long to wait before coming back; a run must last for 20 such pauses.
-async function pauseOf(place) {
-  const posted = await post(place, 'hello');
+// The server sends the delay before a reconnection; a run must last for 20 such delays.
+async function pauseOf(conversation) {
+  const posted = await post(conversation, 'hello');
   const text = await (await fetch(url + posted.events_url, { headers })).text();
   return Number(/^retry: (\d+)$/m.exec(text)?.[1]);
 }
 
 test('EventSource: a run from beginning to end, and 204 after it', async () => {
-  const place = await newPlace();
-  const posted = await post(place, 'Please create a note: buy milk');
-  const heard = await listen(url + posted.events_url);
-  assert.equal(heard.events[0].type, 'RUN_STARTED');
-  assert.equal(heard.events.at(-1).type, 'RUN_FINISHED');
-  // The server ends the stream; an EventSource comes back once and is told that there is no more.
-  assert.equal(heard.connections, 2);
-  assertNothingTwice(heard);
-  await assertSame(heard, place);
+  const conversation = await newConversation();
+  const posted = await post(conversation, 'Please create a note: buy milk');
+  const received = await listen(url + posted.events_url);
+  assert.equal(received.events[0].type, 'RUN_STARTED');
+  assert.equal(received.events.at(-1).type, 'RUN_FINISHED');
+  // The server ends the stream; an EventSource reconnects once and gets 204.
+  assert.equal(received.connections, 2);
+  assertNothingTwice(received);
+  await assertSame(received, conversation);
 
-  const nothing = await listen(`${url}${place.path}/events?after=${heard.ids.at(-1)}`);
+  const nothing = await listen(`${url}${conversation.path}/events?after=${received.ids.at(-1)}`);
   assert.deepEqual([nothing.events, nothing.connections], [[], 1]);
 });
 
 test('EventSource: heartbeats are not events', async () => {
-  const place = await newPlace();
+  const conversation = await newConversation();
   const seconds = 3;
-  const posted = await post(place, `/sim hold_ms=${seconds * 1_000} chunks=5`);
+  const posted = await post(conversation, `/sim hold_ms=${seconds * 1_000} chunks=5`);
   let heartbeats = 0;
   const raw = async () => {
     const response = await fetch(url + posted.events_url, { headers });
     for (const line of (await response.text()).split('\n')) if (line === ':') heartbeats += 1;
   };
-  const [heard] = await Promise.all([listen(url + posted.events_url), raw()]);
-  assertNothingTwice(heard);
-  await assertSame(heard, place);
+  const [received] = await Promise.all([listen(url + posted.events_url), raw()]);
+  assertNothingTwice(received);
+  await assertSame(received, conversation);
   const every = Number(process.env.HOUSTON_SERVER__HEARTBEAT_S ?? 8);
   assert(heartbeats >= Math.floor((seconds - 0.5) / every), `${heartbeats} heartbeats`);
 });
 
 test('EventSource: a wrong key ends it for good', async () => {
-  const place = await newPlace();
-  const source = new EventSource(`${url}${place.path}/events`, {
+  const conversation = await newConversation();
+  const source = new EventSource(`${url}${conversation.path}/events`, {
     fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, authorization: 'Bearer hou_no' } }),
   });
   const { code } = await new Promise((failed) => (source.onerror = failed));
@@ -118,24 +118,24 @@ test('EventSource: a wrong key ends it for good', async () => {
 
 for (const seed of [11, 12, 13]) {
   test(`EventSource: 20 forced drops (${seed}): no gap, no duplicate`, async (t) => {
-    const place = await newPlace();
-    const pause = await pauseOf(place);
-    const since = (await thread(place)).at(-1).seq;
+    const conversation = await newConversation();
+    const pause = await pauseOf(conversation);
+    const since = (await thread(conversation)).at(-1).seq;
     const proxy = await cutter(url, { cuts: 20, longest: 1_000, seed });
     t.after(() => proxy.close());
     const chunks = 300;
     const delay = Math.ceil((20 * (pause + 80)) / chunks);
-    const posted = await post(place, `/sim chunks=${chunks} delay_ms=${delay}`);
-    const heard = await listen(proxy.url + posted.events_url);
-    // Whatever is left of the 20 falls on a replay of the same run.
+    const posted = await post(conversation, `/sim chunks=${chunks} delay_ms=${delay}`);
+    const received = await listen(proxy.url + posted.events_url);
+    // The remaining cuts happen in a replay of the same run.
     while (proxy.cuts < 20) {
       const again = await listen(proxy.url + posted.events_url);
       assertNothingTwice(again);
-      await assertSame(again, place, since);
+      await assertSame(again, conversation, since);
     }
     assert.equal(proxy.cuts, 20);
-    assertNothingTwice(heard);
-    await assertSame(heard, place, since);
-    assert.equal(texts(heard)[0].content.split(' ').length, chunks);
+    assertNothingTwice(received);
+    await assertSame(received, conversation, since);
+    assert.equal(texts(received)[0].content.split(' ').length, chunks);
   });
 }

@@ -1,4 +1,4 @@
-// Houston's API, as far as these tests need it. HOUSTON_URL and HOUSTON_API_KEY say where and who.
+// The parts of Houston's API that these tests need, at HOUSTON_URL with HOUSTON_API_KEY.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 
@@ -20,41 +20,41 @@ async function ask(method, path, body) {
   return text ? JSON.parse(text) : undefined;
 }
 
-// A place to talk in: `{ path, id }` of a new goal, or of the new user's agent.
-export async function newPlace(kind = 'goal') {
+// A new conversation: `{ path, id }` of a new goal, or of a new user's agent.
+export async function newConversation(kind = 'goal') {
   const user = await ask('POST', '/v1/users', { name: 'Ann' });
-  if (kind === 'user_agent') return place(kind, user.user_agent_id);
-  return place(kind, (await ask('POST', '/v1/goals', { user_id: user.id, title: 'Try clients' })).id);
+  if (kind === 'user_agent') return conversation(kind, user.user_agent_id);
+  return conversation(kind, (await ask('POST', '/v1/goals', { user_id: user.id, title: 'Try clients' })).id);
 }
 
-const place = (kind, id) => ({ id, path: `/v1/${kind}s/${id}` });
+const conversation = (kind, id) => ({ id, path: `/v1/${kind}s/${id}` });
 
-export const post = (place, content) => ask('POST', `${place.path}/messages`, { content });
+export const post = (conversation, content) => ask('POST', `${conversation.path}/messages`, { content });
 
 export const cancel = (run) => ask('POST', `/v1/runs/${run}/cancel`, {});
 
 export const runOf = (run) => ask('GET', `/v1/runs/${run}`);
 
 // All messages of the thread, oldest first.
-export async function thread(place) {
+export async function thread(conversation) {
   const messages = [];
   for (let cursor = ''; cursor !== null; ) {
-    const page = await ask('GET', `${place.path}/messages?limit=100${cursor && `&cursor=${cursor}`}`);
+    const page = await ask('GET', `${conversation.path}/messages?limit=100${cursor && `&cursor=${cursor}`}`);
     messages.push(...page.data);
     cursor = page.has_more ? page.next_cursor : null;
   }
   return messages.reverse();
 }
 
-// What was said in it: id and text.
-export const said = (messages, ...sources) =>
+// The text messages of a thread: id and content.
+export const textsOf = (messages, ...sources) =>
   messages
     .filter((message) => message.message_type === 'text' && sources.includes(message.source))
     .map(({ id, content }) => ({ id, content }));
 
 export const sleep = (ms) => new Promise((wake) => setTimeout(wake, ms));
 
-// Waits until `ready` returns something.
+// Polls until `ready` returns a truthy value.
 export async function until(ready, what, patience = 30_000) {
   for (const end = Date.now() + patience; Date.now() < end; await sleep(10)) {
     const found = await ready();

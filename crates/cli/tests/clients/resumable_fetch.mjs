@@ -1,8 +1,8 @@
 // A `fetch` for streams that must arrive whole: `new HttpAgent({ url, fetch: resumableFetch() })`.
 //
-// AG-UI's client knows no positions: a connection that breaks is a run that failed. This `fetch` hides the break. It
-// hands on whole events only, remembers the `id` of the last one, and asks for what comes after it. The body ends
-// when the server ended it after the end of a run, or answers 204: there is nothing more.
+// AG-UI's client cannot resume a stream: to it, a broken connection is a failed run. This `fetch` hides the break. It
+// passes on whole events only, stores the `id` of the last one, and requests the events after it. The body ends when
+// the server closes it after the end of a run, or answers 204 (no more events).
 
 const backoff = (failures) => Math.random() * Math.min(2_000, 50 * 2 ** failures);
 
@@ -19,7 +19,7 @@ export function resumableFetch({ fetch = globalThis.fetch, pause = backoff, trie
         if (lastId !== undefined) headers.set('Last-Event-ID', lastId);
         try {
           const response = await fetch(url, { ...init, headers });
-          // A server that is about to go is soon replaced by another.
+          // A server that shuts down is soon replaced by another.
           if (response.status < 500 || ++failures > tries) return response;
           await response.body?.cancel();
         } catch (error) {
@@ -88,7 +88,7 @@ function joined(first, second) {
   return both;
 }
 
-// Where the last blank line ends; 0 when there is none.
+// The end of the last blank line; 0 when there is none.
 function endOfLastEvent(bytes) {
   for (let at = bytes.length - 1; at > 0; at -= 1) {
     if (bytes[at] === 10 && bytes[at - 1] === 10) return at + 1;

@@ -1,4 +1,4 @@
-// The resumable `fetch` alone, against a server that cuts the same stream at each of its bytes.
+// The resumable `fetch` against a server that cuts a stream at each of its bytes.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
@@ -15,7 +15,7 @@ const plain = (stream) => stream.replace(/^:\n/gm, '');
 const whole = plain(frames.join(''));
 const fetchQuickly = resumableFetch({ pause: () => 0 });
 
-// What to do with the next connections, in turn: how many bytes of the answer come through; Infinity is a clean end.
+// For each of the next connections, how many bytes of the response are passed on; Infinity is a clean end.
 let lengths = [];
 let requests = [];
 const server = http.createServer((request, response) => {
