@@ -1,7 +1,7 @@
-//! How fast streams are decoded, and what a token allocates: `cargo bench -p houston-llm --features fuzzing`.
+//! Decoding speed and allocations per token: `cargo bench -p houston-llm --features fuzzing`.
 //!
-//! Each stream is [`TOKENS`] events of one token each, as its provider sends them, read in pieces of 4 KiB. Divided by
-//! [`TOKENS`], the allocations are those of a token.
+//! Each stream has [`TOKENS`] events of one token each, as its provider sends them, read in chunks of 4 KiB.
+//! Allocations divided by [`TOKENS`] are those per token.
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher};
@@ -12,7 +12,7 @@ use houston_llm::fuzzing::{WIRES, decode};
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
 
 const TOKENS: usize = 1000;
-/// As they come from a socket.
+/// Size of the chunks, as read from a socket.
 const PIECE: usize = 4096;
 
 fn main() {
@@ -28,7 +28,7 @@ fn text(bencher: Bencher<'_, '_>, wire: &Wire) {
         .bench(|| decode(*wire, bytes.chunks(PIECE)));
 }
 
-/// What a provider sends for one token, with `$` in its place.
+/// A provider's event for one token, with `$` in place of the token.
 fn token(wire: Wire) -> &'static str {
     match wire {
         Wire::Anthropic => {
@@ -52,7 +52,7 @@ fn token(wire: Wire) -> &'static str {
     }
 }
 
-/// What comes before and after the tokens.
+/// The events before and after the tokens.
 fn around(wire: Wire) -> (&'static str, &'static str) {
     match wire {
         Wire::Anthropic => (

@@ -1,6 +1,6 @@
-//! Mutates examples of streams and checks what must hold of what the decoders make of them, for as long as told:
-//! `cargo run --release -p houston-llm --features fuzzing --example fuzz -- --minutes 10 --seed 1 [file…]`. Files
-//! join the examples of the wire whose name their path holds. A failure prints the seed and the input.
+//! Mutates example streams and checks the properties of decoding for a given time: `cargo run --release -p
+//! houston-llm --features fuzzing --example fuzz -- --minutes 10 --seed 1 [file…]`. Files are added to the examples
+//! of the wire whose name their path contains. A failure prints the seed and the input.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 

@@ -63,11 +63,13 @@ impl ReadTotals {
     /// `INVALID_RESPONSE` when the body begins like a web page, or is longer than [`LONGEST_STREAM`].
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
         if self.bytes == 0 && error::looks_like_html(bytes) {
-            return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
+            return Err(error::invalid(
+                "the server returned a web page instead of an answer; check the base URL",
+            ));
         }
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > LONGEST_STREAM {
-            return Err(error::invalid("a stream longer than 256 MiB"));
+            return Err(error::invalid("the stream is longer than 256 MiB"));
         }
         Ok(())
     }
@@ -87,7 +89,7 @@ impl ReadTotals {
             };
         }
         if self.written > LONGEST_ANSWER {
-            return Err(error::invalid("an answer longer than 8 MiB"));
+            return Err(error::invalid("the answer is longer than 8 MiB"));
         }
         Ok(())
     }
@@ -140,7 +142,7 @@ impl AnswerStream {
                 Poll::Ready(Err(if self.deadline <= Instant::now() {
                     total_timeout(self.timeouts.total)
                 } else {
-                    idle_timeout("silence in mid-answer", self.timeouts.idle)
+                    idle_timeout("no data in the middle of the answer", self.timeouts.idle)
                 }))
             }
         }

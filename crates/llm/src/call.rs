@@ -32,32 +32,32 @@ pub struct Answer {
 /// # Errors
 /// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer violates the schema, too.
 pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
-    let Some(form) = request.answer_schema else { return ask(model, request).await };
+    let Some(answer_schema) = request.answer_schema else { return ask(model, request).await };
     let mut system = request.system.to_vec();
-    system.push(SystemPart { text: instruction(&form), cached: false });
+    system.push(SystemPart { text: instruction(&answer_schema), cached: false });
     let request = Request { system: &system, ..*request };
     let first = ask(model, &request).await?;
-    let fault = match read(&form, &first) {
+    let fault = match read(&answer_schema, &first) {
         Ok(value) => return Ok(Answer { value: Some(value), ..first }),
         Err(fault) => fault,
     };
     tracing::warn!(model = %first.model, fault, "the answer violates its schema; asking again");
     let mut entries = request.entries.to_vec();
     // A history must not contain an empty text.
-    let said = if first.text.trim().is_empty() { "(nothing)" } else { &first.text };
-    entries.push(Entry::assistant(vec![Block::text(said)]));
-    let told =
+    let answer_text = if first.text.trim().is_empty() { "(nothing)" } else { &first.text };
+    entries.push(Entry::assistant(vec![Block::text(answer_text)]));
+    let correction =
         format!("Your answer does not match the schema: {fault}. Answer again with the JSON object only.");
-    entries.push(Entry::user(vec![Block::text(told)]));
+    entries.push(Entry::user(vec![Block::text(correction)]));
     let second = ask(model, &Request { entries: &entries, input_tokens: None, ..request }).await?;
     let mut usage = first.usage;
     usage += second.usage;
-    match read(&form, &second) {
+    match read(&answer_schema, &second) {
         Ok(value) => Ok(Answer { value: Some(value), usage, ..second }),
         Err(fault) => {
             let message = format!(
                 "{}: two answers in a row did not match the schema `{}`: {fault}",
-                second.model, form.name
+                second.model, answer_schema.name
             );
             Err(ModelError::new(ModelErrorCode::InvalidResponse, message))
         }
@@ -87,11 +87,11 @@ fn whole(turn: ModelTurn, model: Description) -> Answer {
     Answer { text: texts.collect(), value: None, stop: turn.stop, usage: turn.usage, model }
 }
 
-fn instruction(form: &AnswerSchema<'_>) -> String {
+fn instruction(answer_schema: &AnswerSchema<'_>) -> String {
     format!(
         "Answer with one JSON object and nothing else: no words before or after it, no code fence. It must match this \
          JSON Schema:\n{}",
-        form.schema
+        answer_schema.schema
     )
 }
 
@@ -99,13 +99,13 @@ fn instruction(form: &AnswerSchema<'_>) -> String {
 ///
 /// # Errors
 /// A description of what is wrong, addressed to the model.
-fn read(form: &AnswerSchema<'_>, answer: &Answer) -> Result<Value, String> {
+fn read(answer_schema: &AnswerSchema<'_>, answer: &Answer) -> Result<Value, String> {
     let value = serde_json::from_str(unfenced(&answer.text)).map_err(|error| match answer.stop {
         StopReason::MaxTokens => "it was cut off at the output token limit".to_owned(),
         StopReason::Refusal => "it was declined".to_owned(),
         _ => format!("it is not valid JSON ({error})"),
     })?;
-    schema::check(form.schema, &value).map_err(|mismatch| mismatch.to_string())?;
+    schema::check(answer_schema.schema, &value).map_err(|mismatch| mismatch.to_string())?;
     Ok(value)
 }
 

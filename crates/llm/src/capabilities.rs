@@ -184,7 +184,7 @@ mod tests {
     const UNPRICED: [&str; 3] = ["ollama", "local", "github"];
 
     #[test]
-    fn the_default_model_of_each_provider_is_known() {
+    fn default_models_are_in_the_tables() {
         // Where a model name is the name of a deployment, there is no default.
         for row in PROVIDERS.iter().filter(|row| row.wire.is_some() && !row.default_model.is_empty()) {
             let (provider, model) = (row.name, row.default_model);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_recognised_by_a_table_or_by_the_row_and_no_name_stands_in_both() {
+    fn model_names_are_in_a_table_or_in_the_row_not_both() {
         // Models on self-hosted servers have the names their owners chose.
         for row in PROVIDERS
             .iter()
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_model_comes_from_both_tables() {
+    fn capabilities_combine_both_tables() {
         let gpt = Capabilities::find("openai", "gpt-5-mini").unwrap();
         assert_eq!((gpt.context_window, gpt.max_output_tokens), (Some(272_000), Some(128_000)));
         assert_eq!((gpt.tools, gpt.vision, gpt.json_schema), (Some(true), Some(true), Some(true)));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_model_is_told_the_nearest_one() {
+    fn mistyped_model_gets_a_suggestion() {
         assert_eq!(nearest("openai", "gpt-5-mni"), Some("gpt-5-mini"));
         assert_eq!(nearest("anthropic", "claude-sonet-5-5"), Some("claude-sonnet-5-5"));
         assert_eq!(nearest("openai", "gpt-5-mini"), None);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_where_it_comes_from() {
+    fn source_has_package_and_licence() {
         assert_eq!((&*source().package, &*source().licence), ("litellm", "MIT"));
     }
 }

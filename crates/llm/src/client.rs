@@ -68,7 +68,7 @@ impl CallContext {
             status = error.status,
             request_id = error.request_id,
             cause = error.cause.as_deref().unwrap_or(&error.message),
-            "a model call failed"
+            "model call failed"
         );
         error
     }
@@ -124,7 +124,7 @@ impl HttpModel {
                 }
             };
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
-                let message = "the key holds characters that no key has";
+                let message = "the key contains characters that are not allowed in an HTTP header";
                 context.complete(ModelError::new(ModelErrorCode::ProviderNotConfigured, message))
             })?;
             value.set_sensitive(true);
@@ -145,7 +145,7 @@ impl HttpModel {
         let description = &self.context.description;
         let missing = || {
             let hint = Provider::named(&description.provider).map_or("", |row| row.key_hint);
-            let message = format!("no key is set, and there is no token: {hint} failed");
+            let message = format!("no key is set, and {hint} could not be read");
             ModelError::new(ModelErrorCode::ProviderNotConfigured, message)
         };
         let token = tokens.token().await.ok_or_else(missing)?;
@@ -159,8 +159,9 @@ impl HttpModel {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let deadline = Instant::now() + self.http.timeouts.total;
         let (context, headers) = self.authorised().await.map_err(|error| self.context.complete(error))?;
-        let begun = timeout_at(deadline, self.begin(request, Arc::clone(&context), headers, deadline)).await;
-        begun
+        let started =
+            timeout_at(deadline, self.begin(request, Arc::clone(&context), headers, deadline)).await;
+        started
             .unwrap_or_else(|_| Err(total_timeout(self.http.timeouts.total)))
             .map_err(|error| context.complete(error))
     }
@@ -190,7 +191,9 @@ impl HttpModel {
             return self.whole(response, decoder).await;
         }
         if content_type.starts_with("text/html") {
-            return Err(error::invalid("a web page instead of an answer: is the base URL right?"));
+            return Err(error::invalid(
+                "the server returned a web page instead of an answer; check the base URL",
+            ));
         }
         let reader = Reader::new(framing, decoder);
         Ok(Box::pin(AnswerStream::new(response, reader, context, self.http.timeouts, deadline)))
@@ -204,12 +207,12 @@ impl HttpModel {
     ) -> Result<EventStream, ModelError> {
         let body = self.read(response, LONGEST_BODY + 1).await?;
         if body.len() > LONGEST_BODY {
-            return Err(error::invalid("an answer in one piece longer than 8 MiB"));
+            return Err(error::invalid("the answer is longer than 8 MiB"));
         }
-        let body = String::from_utf8(body).map_err(|_| error::invalid("an answer that is not UTF-8"))?;
+        let body = String::from_utf8(body).map_err(|_| error::invalid("the answer is not UTF-8"))?;
         let mut events = VecDeque::new();
         if body.trim_start().starts_with(['{', '[']) {
-            decoder.whole(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;
+            decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;
         } else {
             let mut reader = Reader::new(self.wire.framing(), decoder);
             reader.push(body.as_bytes(), &mut events)?;
@@ -230,7 +233,7 @@ impl HttpModel {
         let idle = self.http.timeouts.idle;
         let mut body = Vec::new();
         while body.len() < longest {
-            let chunk = timeout(idle, response.chunk()).await.map_err(|_| idle_timeout("silence", idle))?;
+            let chunk = timeout(idle, response.chunk()).await.map_err(|_| idle_timeout("no data", idle))?;
             let Some(chunk) = chunk.map_err(error::transport)? else { break };
             body.extend_from_slice(&chunk[..chunk.len().min(longest - body.len())]);
         }

@@ -37,10 +37,10 @@ pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelErr
     let message = match &reported_error {
         Some(reported_error) => {
             let hint =
-                if status == 404 && code == Code::InvalidResponse { "; is the base URL right?" } else { "" };
+                if status == 404 && code == Code::InvalidResponse { "; check the base URL" } else { "" };
             format!("{} (HTTP {status}){hint}", shortened(&reported_error.message, LONGEST_MESSAGE))
         }
-        None if status == 404 => "HTTP 404 without an explanation; is the base URL right?".to_owned(),
+        None if status == 404 => "HTTP 404 without an explanation; check the base URL".to_owned(),
         None if looks_like_html(body) => format!("HTTP {status} with a web page instead of an answer"),
         None => format!("HTTP {status}: {}", shortened(text.trim(), 200)),
     };
@@ -59,15 +59,17 @@ pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelErr
 /// How long to wait before a retry: what the error asks for, otherwise the time until the exhausted rate limit
 /// resets.
 fn wait(status: u16, headers: &HeaderMap, reported_error: Option<&ProviderError>) -> Option<Duration> {
-    let asked =
+    let requested =
         delay::in_headers(headers).max(reported_error.and_then(|reported_error| reported_error.retry_after));
     // Rate limits are reported with every response: they are a reason to wait only if one is exhausted.
     let reset = || {
         let moment = reported_error.and_then(|reported_error| reported_error.reset_at_ms);
-        let told = moment.and_then(|moment| delay::until_moment(headers, moment));
-        (status == 429).then(|| told.or_else(|| delay::until_reset(headers))).flatten()
+        let until = moment.and_then(|moment| delay::until_moment(headers, moment));
+        (status == 429).then(|| until.or_else(|| delay::until_reset(headers))).flatten()
     };
-    asked.or_else(|| reported_error.and_then(|reported_error| reported_error.wait_in_message)).or_else(reset)
+    requested
+        .or_else(|| reported_error.and_then(|reported_error| reported_error.wait_in_message))
+        .or_else(reset)
 }
 
 /// Classifies an error inside an answer that started successfully. The HTTP status was a success, so the status is
@@ -109,7 +111,7 @@ pub(crate) fn reported(json: &str) -> Option<ModelError> {
 /// `INVALID_RESPONSE`.
 pub(crate) fn unreadable(json: &str, why: &serde_json::Error) -> ModelError {
     reported(json).unwrap_or_else(|| {
-        let error = invalid(format!("a part of the answer cannot be read: {why}"));
+        let error = invalid(format!("part of the answer cannot be parsed: {why}"));
         ModelError { cause: cause(json), ..error }
     })
 }
@@ -127,9 +129,9 @@ pub(crate) fn unknown_end(reason: &str) -> ModelError {
 }
 
 /// The original error text, for the log.
-fn cause(said: &str) -> Option<Box<str>> {
-    let said = said.trim();
-    (!said.is_empty()).then(|| shortened(said, LONGEST_CAUSE).into())
+fn cause(text: &str) -> Option<Box<str>> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| shortened(text, LONGEST_CAUSE).into())
 }
 
 /// The error for a response that is not a valid answer.

@@ -1,8 +1,8 @@
-//! Answers made by hand, one file per wire in `exchanges/`, and what must be read in them.
+//! Hand-written answers, one file per wire in `exchanges/`, with the expected result of decoding.
 //!
-//! An exchange begins with `==== <provider>: <what it shows>`. Its body follows, a stream or an answer in one piece, up
-//! to `---- `, behind which stands the expected answer: what is left out is empty or 0. With `open_end`, the body
-//! without its last event is an answer as well, as the wire has no mark of its end.
+//! An exchange starts with `==== <provider>: <what it shows>`. Its body follows, a stream or a complete answer, up to
+//! `---- ` and the expected answer as JSON; omitted fields are empty or 0. With `open_end`, the body without its last
+//! event is an answer as well, because the wire has no end mark.
 
 use std::collections::VecDeque;
 
@@ -51,7 +51,7 @@ struct Expected {
     error: Option<String>,
     status: Option<u16>,
     wait_s: Option<f64>,
-    /// A part of the error's message.
+    /// Part of the expected error message.
     message: Option<String>,
     open_end: bool,
 }
@@ -77,7 +77,7 @@ impl Expected {
         found
     }
 
-    /// The error, with as much of its message as is expected.
+    /// The error code, with as much of the message as is expected.
     fn of_error(error: &ModelError, expected: &Self) -> Self {
         let message = match &expected.message {
             Some(part) if error.message.contains(part) => Some(part.clone()),
@@ -137,7 +137,7 @@ impl Exchange {
     }
 }
 
-/// Compares what was read with what is expected.
+/// Compares the decoded answer with the expected one.
 fn compare(exchange: &Exchange, events: &[Event], error: Option<&ModelError>) {
     let mut found = match (events.last(), error) {
         (Some(Event::Done(turn)), None) => Expected::of_answer(turn),
@@ -149,7 +149,7 @@ fn compare(exchange: &Exchange, events: &[Event], error: Option<&ModelError>) {
 }
 
 #[test]
-fn answers_are_read_alike_however_they_are_cut() {
+fn exchanges_decode_the_same_however_split() {
     let exchanges = exchanges();
     for exchange in &exchanges {
         let bytes = exchange.body.as_bytes();
@@ -164,12 +164,12 @@ fn answers_are_read_alike_however_they_are_cut() {
 }
 
 #[test]
-fn answers_in_one_piece_are_read_by_their_decoder() {
+fn complete_exchanges_are_decoded() {
     let mut count = 0;
     for exchange in exchanges().iter().filter(|exchange| !exchange.is_stream()) {
         let mut events = VecDeque::new();
         let mut decoder = exchange.wire.decoder(&exchange.provider, exchange.dialect());
-        let error = decoder.whole(&exchange.body, &mut events).err();
+        let error = decoder.whole_answer(&exchange.body, &mut events).err();
         compare(exchange, &Vec::from(events), error.as_ref());
         count += 1;
     }
@@ -177,11 +177,11 @@ fn answers_in_one_piece_are_read_by_their_decoder() {
 }
 
 #[test]
-fn a_stream_that_is_cut_anywhere_is_a_network_error() {
+fn stream_cut_at_any_byte_is_a_network_error() {
     let mut cuts = 0;
     let of_streams = |exchange: &Exchange| exchange.is_stream() && exchange.expected.error.is_none();
     for exchange in exchanges().into_iter().filter(of_streams) {
-        // From here on the answer is whole, or is taken to be.
+        // From here on the answer is complete, or counts as complete.
         let body = &exchange.body;
         let after = |mark: &str| body.find(mark).map(|at| at + body[at..].find('\n').unwrap());
         let end = match exchange.wire {
@@ -200,7 +200,7 @@ fn a_stream_that_is_cut_anywhere_is_a_network_error() {
                 assert!(exchange.body[..length].contains("finishReason"), "{name}: {events:?}");
                 continue;
             }
-            let error = error.unwrap_or_else(|| panic!("{name}: taken for an answer: {events:?}"));
+            let error = error.unwrap_or_else(|| panic!("{name}: accepted as an answer: {events:?}"));
             assert_eq!(error.code.as_str(), "NETWORK_ERROR", "{name}: {error}");
             cuts += 1;
         }
@@ -209,7 +209,7 @@ fn a_stream_that_is_cut_anywhere_is_a_network_error() {
 }
 
 #[test]
-fn each_wire_says_that_a_filter_or_the_model_declined() {
+fn every_wire_maps_refusals() {
     let declined: Vec<Wire> = exchanges()
         .iter()
         .filter(|exchange| exchange.expected.stop == Some(StopReason::Refusal))

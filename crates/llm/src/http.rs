@@ -104,7 +104,7 @@ fn proxies(lookup: Lookup<'_>) -> Result<Vec<Proxy>, ModelError> {
     ] {
         let Some(address) = address else { continue };
         let proxy = scheme(address).map_err(|_| {
-            let message = format!("{name} is no usable address of a proxy");
+            let message = format!("{name} is not a valid proxy URL");
             ModelError::new(ModelErrorCode::ProviderNotConfigured, message)
         })?;
         proxies.push(proxy.no_proxy(NoProxy::from_string(&around)));
@@ -113,7 +113,10 @@ fn proxies(lookup: Lookup<'_>) -> Result<Vec<Proxy>, ModelError> {
 }
 
 fn not_configured(error: &dyn std::error::Error) -> ModelError {
-    ModelError::new(ModelErrorCode::ProviderNotConfigured, format!("no HTTP client could be built: {error}"))
+    ModelError::new(
+        ModelErrorCode::ProviderNotConfigured,
+        format!("the HTTP client could not be built: {error}"),
+    )
 }
 
 #[cfg(test)]
@@ -121,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unusable_proxy_is_named_without_its_password() {
+    fn invalid_proxy_is_reported_without_its_password() {
         let error = Http::new(Timeouts::default(), &|name| {
             (name == "https_proxy").then(|| "http://user:secret@[oops".to_owned())
         });
         let error = error.err().unwrap();
-        assert_eq!(error.message, "HTTPS_PROXY is no usable address of a proxy");
+        assert_eq!(error.message, "HTTPS_PROXY is not a valid proxy URL");
         assert!(Http::new(Timeouts::default(), &|_| Some("http://proxy:8080".to_owned())).is_ok());
     }
 }

@@ -153,12 +153,13 @@ impl Event {
 fn make_storable(turn: &mut ModelTurn) {
     turn.malformed.iter_mut().for_each(|(id, sent)| [id, sent].into_iter().for_each(storable));
     // A block that may not be sent back is of no use in a history, and the history could not be imported with it.
-    let is_useless =
-        |raw: &RawBlock| raw.check().inspect_err(|why| tracing::debug!(%why, "a block is not kept")).is_err();
-    turn.content.retain(|block| !matches!(block, Block::Opaque { raw } if is_useless(raw)));
+    let is_unusable = |raw: &RawBlock| {
+        raw.check().inspect_err(|why| tracing::debug!(%why, "a raw block is dropped")).is_err()
+    };
+    turn.content.retain(|block| !matches!(block, Block::Opaque { raw } if is_unusable(raw)));
     for block in &mut turn.content {
         if let Block::Text { raw, .. } | Block::Thinking { raw, .. } | Block::ToolUse { raw, .. } = block {
-            *raw = raw.take().filter(|raw| !is_useless(raw));
+            *raw = raw.take().filter(|raw| !is_unusable(raw));
         }
         match block {
             Block::Text { text, .. } | Block::Thinking { text, .. } => storable(text),

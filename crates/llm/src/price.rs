@@ -1,6 +1,6 @@
-//! What calls cost, in US dollars and to the last digit: by vendored prices, as the provider's own list has them.
+//! Computes the cost of model calls in US dollars, exactly, from vendored price lists.
 //!
-//! A model that nobody knows has no price, which is something else than a price of nothing.
+//! A model that no list contains has no price (`None`), which does not mean that it is free.
 //!
 //! ```
 //! # use houston_llm::Price;
@@ -11,9 +11,9 @@
 //! assert!(Price::find("ollama", "gpt-oss:20b").is_none());
 //! ```
 //!
-//! The table is genai-prices' (see [`source`]), with all of its meaning: names and patterns, prices that begin on a
-//! day or hold at some hours, tiers, parts of the input that a cache served or took, audio, fees per call. `cargo
-//! xtask prices` fetches it anew; `cargo xtask prices-test` compares this with its Python package.
+//! The price list is genai-prices' (see [`source`]), with all its features: names and patterns, prices valid from a
+//! day on or at certain hours, tiers, cached input, audio, fees per call. `cargo xtask prices` updates it; `cargo
+//! xtask prices-test` compares the costs with those of its Python package.
 
 mod clause;
 #[cfg(test)]
@@ -36,69 +36,69 @@ use table::table;
 use tariff::{Tariff, Terms};
 use unit::{Counts, PriceError};
 
-/// What the calls of one model cost. Cheap to clone; finding it is not, so keep it with the model.
+/// The price of one model's calls. Cheap to clone; looking it up is not, so store it with the model.
 #[derive(Debug, Clone)]
 pub struct Price(Arc<Kind>);
 
 #[derive(Debug)]
 enum Kind {
-    /// Nobody is paid.
+    /// Simulated models cost nothing.
     Free,
     Listed {
         tariff: &'static Tariff,
-        /// Terms are for the provider's own models.
-        own: bool,
+        /// Whether the model is the provider's own: only then do [`Terms`] apply.
+        is_own: bool,
     },
 }
 
-/// Where the prices come from.
+/// Package, version, date and licence of the price list.
 #[must_use]
 pub fn source() -> &'static Source {
     &table().source
 }
 
 impl Price {
-    /// The price of a provider's model, both as they are called here; `None` when it is not known.
+    /// Looks up a price, e.g. `find("openai", "gpt-5-mini")`; `None` when it is unknown.
     #[must_use]
     pub fn find(provider: &str, model: &str) -> Option<Self> {
         if provider == "simulated" {
             return Some(Self(Arc::new(Kind::Free)));
         }
         let table = table();
-        let (tariff, own) = table.model(table.provider(provider)?, model)?;
-        Some(Self(Arc::new(Kind::Listed { tariff, own })))
+        let (tariff, is_own) = table.model(table.provider(provider)?, model)?;
+        Some(Self(Arc::new(Kind::Listed { tariff, is_own })))
     }
 
-    /// What a call at `at` costs in US dollars; `None` when the usage contradicts itself.
+    /// Cost in US dollars of a call made at `at`; `None` when the usage is inconsistent.
     #[must_use]
     pub fn cost(&self, usage: &Usage, at: DateTime<Utc>) -> Option<Decimal> {
         let counts = counts(usage).ok()?;
         self.cost_of(&counts, at, &Terms::new())
-            .inspect_err(|error| tracing::warn!(%error, "a call has no cost"))
+            .inspect_err(|error| tracing::warn!(%error, "the cost of a call cannot be computed"))
             .ok()
     }
 
-    /// What counts cost at `at`, on other terms than the usual ones: `service_tier`, `processing`, ….
+    /// Cost in US dollars of `counts` at `at`, on special terms such as `service_tier` or `processing`.
     ///
     /// # Errors
-    /// A [`PriceError`] when the counts contradict each other.
+    /// A [`PriceError`] when the counts are inconsistent.
     fn cost_of(&self, counts: &Counts, at: DateTime<Utc>, terms: &Terms) -> Result<Decimal, PriceError> {
         match &*self.0 {
             Kind::Free => Ok(Decimal::ZERO),
-            Kind::Listed { tariff, own } => {
-                let usual = Terms::new();
-                let amounts = tariff.prices(at, if *own { terms } else { &usual });
+            Kind::Listed { tariff, is_own } => {
+                let none = Terms::new();
+                let amounts = tariff.prices(at, if *is_own { terms } else { &none });
                 table().units.cost(&amounts, counts)
             }
         }
     }
 }
 
-/// The usage as the table counts it.
+/// Converts usage into the units of the price list.
 fn counts(usage: &Usage) -> Result<Counts, PriceError> {
     let mut counts = Counts::default();
     let billed = usage.billed();
-    // Where billing has counts of its own, they do not say which of them a cache served.
+    // Billed counts that differ from the reported ones do not say how many of the tokens were cached.
     let part = |count: u64| if usage.billed.is_none() { count } else { 0 };
     let all = [
         ("input_tokens", billed.input_tokens),
@@ -113,18 +113,18 @@ fn counts(usage: &Usage) -> Result<Counts, PriceError> {
     Ok(counts)
 }
 
-/// How the table calls a provider.
+/// The price list's id of a provider.
 pub(crate) fn provider_id(provider: &str) -> Option<&'static str> {
     table().provider(provider).map(|provider| provider.id())
 }
 
-/// How the table calls a model, and how many tokens of input it takes at most, if it says so.
+/// The price list's id of a model, and its context window in tokens, if listed.
 pub(crate) fn listed(provider: &str, model: &str) -> Option<(&'static str, Option<u64>)> {
     let table = table();
     table.model(table.provider(provider)?, model).map(|(tariff, _)| (&*tariff.id, tariff.context))
 }
 
-/// The names of `provider`'s models that the table has whole.
+/// All model names of `provider` that the list contains literally.
 pub(crate) fn names(provider: &str) -> Vec<&'static str> {
     table().provider(provider).map(|provider| provider.models().names()).unwrap_or_default()
 }

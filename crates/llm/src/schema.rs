@@ -197,12 +197,12 @@ mod tests {
 
     use super::*;
 
-    fn told(schema: &Value, value: &Value) -> String {
+    fn result(schema: &Value, value: &Value) -> String {
         check(schema, value).map_or_else(|mismatch| mismatch.to_string(), |()| "fits".to_owned())
     }
 
     #[test]
-    fn each_rule_says_where_it_is_broken() {
+    fn schema_violations_name_path_and_rule() {
         let person = json!({
             "type": "object",
             "properties": {
@@ -238,28 +238,28 @@ mod tests {
                 ".friends: must be at most 1 items",
             ),
         ] {
-            assert_eq!(told(&person, &value), wanted, "{value}");
+            assert_eq!(result(&person, &value), wanted, "{value}");
         }
     }
 
     #[test]
-    fn choices_and_references_are_followed_and_never_for_ever() {
+    fn schema_references_and_alternatives_are_followed() {
         let schema = json!({
             "$defs": {"id": {"type": "string"}},
             "anyOf": [{"$ref": "#/$defs/id"}, {"allOf": [{"type": "number"}, {"minimum": 3}]}]
         });
-        assert_eq!(told(&schema, &json!("a")), "fits");
-        assert_eq!(told(&schema, &json!(3)), "fits");
+        assert_eq!(result(&schema, &json!("a")), "fits");
+        assert_eq!(result(&schema, &json!(3)), "fits");
         assert_eq!(
-            told(&schema, &json!(2)),
+            result(&schema, &json!(2)),
             "the whole: fits none of 2: the whole: must be string, and is number; the whole: must be at least 3"
         );
-        assert!(told(&json!({"$ref": "#"}), &json!(1)).contains("refers to itself"));
-        assert!(told(&json!({"$ref": "#/nowhere"}), &json!(1)).contains("which it does not have"));
+        assert!(result(&json!({"$ref": "#"}), &json!(1)).contains("refers to itself"));
+        assert!(result(&json!({"$ref": "#/nowhere"}), &json!(1)).contains("which it does not have"));
         let names = json!({"additionalProperties": {"type": "number"}, "properties": {"no": false}});
-        assert_eq!(told(&names, &json!({"a": 1})), "fits");
-        assert_eq!(told(&names, &json!({"a": "1"})), ".a: must be number, and is string");
-        assert_eq!(told(&names, &json!({"no": 1})), ".no: must be absent");
-        assert_eq!(told(&json!({"pattern": "x"}), &json!("y")), "fits");
+        assert_eq!(result(&names, &json!({"a": 1})), "fits");
+        assert_eq!(result(&names, &json!({"a": "1"})), ".a: must be number, and is string");
+        assert_eq!(result(&names, &json!({"no": 1})), ".no: must be absent");
+        assert_eq!(result(&json!({"pattern": "x"}), &json!("y")), "fits");
     }
 }

@@ -136,11 +136,11 @@ pub fn redacted_address(address: &str) -> String {
     let (rest, fragment) = rest.split_once('#').map_or((rest, ""), |(rest, _)| (rest, "#[redacted]"));
     let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
     let parameters = query.map(|query| {
-        let shown = query.split('&').map(|parameter| match parameter.split_once('=') {
+        let redacted = query.split('&').map(|parameter| match parameter.split_once('=') {
             Some((name, _)) if !HARMLESS_PARAMETERS.contains(&name) => format!("{name}={REDACTED}"),
             _ => parameter.to_owned(),
         });
-        format!("?{}", shown.collect::<Vec<_>>().join("&"))
+        format!("?{}", redacted.collect::<Vec<_>>().join("&"))
     });
     format!("{scheme}{separator}{hidden}{path}{}{fragment}", parameters.unwrap_or_default())
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_every_secret_is_replaced() {
+    fn every_encoding_of_a_secret_is_replaced() {
         let url =
             Url::parse("http://luser:p%40ss%2Fword@host/v1?api-version=2024-10-21&sig=abc%2Bdef").unwrap();
         let scrubber = Scrubber::new(Some(&Secret::new("918273645546372819")), Some(&url));
@@ -206,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shown_without_its_credentials() {
-        for (address, shown) in [
+    fn redacted_address_hides_credentials() {
+        for (address, expected) in [
             ("https://api.example/v1", "https://api.example/v1"),
             ("http://u:CANARY@host/v1", "http://[redacted]@host/v1"),
             ("http://u:CANARY@[bad", "http://[redacted]@[bad"),
@@ -218,14 +218,14 @@ mod tests {
                 "https://h/v1?api-version=1&key=[redacted]#[redacted]",
             ),
         ] {
-            assert_eq!(redacted_address(address), shown);
+            assert_eq!(redacted_address(address), expected);
         }
     }
 
     #[test]
-    fn what_looks_like_a_key_is_hidden_and_the_rest_kept() {
-        let said =
+    fn key_lookalikes_are_redacted() {
+        let text =
             "Bearer sk-proj-0123456789abcdefgh failed (key=AIzaSyA0123456789abcdefghij); sk-short; model é";
-        assert_eq!(scrub_lookalikes(said), "Bearer [redacted] failed (key=[redacted]); sk-short; model é");
+        assert_eq!(scrub_lookalikes(text), "Bearer [redacted] failed (key=[redacted]); sk-short; model é");
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_never_printed() {
+    fn debug_of_a_key_is_redacted() {
         let key = Secret::new(" sk-abcdef123 \n");
         assert_eq!(format!("{key:?}"), "[redacted]");
         let other = Secret::new("sk-abcdef124");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_digits_is_refused_without_being_shown() {
+    fn numeric_key_is_rejected_without_being_printed() {
         for json in
             ["918273645546372819", "-5", "1.5", "true", "[\"sk-abcdef123\"]", "{\"k\":\"sk-abcdef123\"}"]
         {

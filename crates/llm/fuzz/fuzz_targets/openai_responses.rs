@@ -1,5 +1,5 @@
 #![no_main]
-//! Streams of one wire.
+//! Streams of this wire.
 
 use houston_llm::{Wire, fuzzing};
 

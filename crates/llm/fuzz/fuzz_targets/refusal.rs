@@ -1,4 +1,4 @@
 #![no_main]
-//! Bodies of refusals.
+//! Error bodies.
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| houston_llm::fuzzing::check_refusal(bytes));

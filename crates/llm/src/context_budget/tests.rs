@@ -4,14 +4,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::SystemPart;
 
-fn said(text: &str) -> Entry {
+fn user(text: &str) -> Entry {
     Entry::user(vec![Block::text(text)])
 }
 
 #[test]
-fn what_was_reported_replaces_what_was_estimated() {
+fn reported_usage_replaces_the_estimate() {
     let system = [SystemPart { text: "You are brief.".into(), cached: true }];
-    let mut entries = vec![said("hi")];
+    let mut entries = vec![user("hi")];
     let mut budget = ContextBudget::default();
     let of = |entries: &[Entry], budget: &mut ContextBudget| {
         budget.tokens(&Request { system: &system, entries, ..Request::default() }, "openai")
@@ -22,7 +22,7 @@ fn what_was_reported_replaces_what_was_estimated() {
 
     entries.push(Entry::assistant(vec![Block::text("hello")]));
     budget.reported(&Usage { input_tokens: 900, output_tokens: 50, ..Usage::default() }, entries.len());
-    entries.push(said("and now?"));
+    entries.push(user("and now?"));
     let second = of(&entries, &mut budget);
     assert_eq!(second, 950 + tokens::of_entries(&entries[2..]));
 
@@ -33,7 +33,7 @@ fn what_was_reported_replaces_what_was_estimated() {
 }
 
 #[test]
-fn a_tenth_is_kept_free_and_only_a_tenth_too_much_is_beyond_doubt() {
+fn context_reserve_is_ten_percent_both_ways() {
     assert_eq!(left(50_000, 4_000, 100_000), 36_000);
     assert_eq!(left(90_000, 4_000, 100_000), -4_000);
     assert!(!is_clearly_over(110_000, 100_000) && is_clearly_over(110_001, 100_000));
@@ -44,13 +44,13 @@ proptest! {
     /// The count does not depend on how often and when it is read: it equals one estimate of everything added since
     /// the last reported usage.
     #[test]
-    fn it_does_not_matter_when_it_is_asked(
+    fn token_count_is_independent_of_when_it_is_read(
         turns in proptest::collection::vec((".{0,40}", any::<bool>(), 0..5000u64), 1..20)
     ) {
         let (mut entries, mut budget) = (Vec::new(), ContextBudget::default());
         let mut base = (tokens::of_preamble(&[], &[], "openai"), 0);
         for (text, asks, reported) in turns {
-            entries.push(said(&text));
+            entries.push(user(&text));
             let request = Request { entries: &entries, ..Request::default() };
             if asks {
                 let whole = base.0 + tokens::of_entries(&entries[base.1..]);

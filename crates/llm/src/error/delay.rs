@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_header_is_read() {
+    fn retry_after_header_is_parsed_in_every_form() {
         let cases: [(Pairs<'_>, Option<u64>); 9] = [
             (&[("retry-after", "16")], Some(16_000)),
             (&[("retry-after", "0.35")], Some(350)),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_was_reached_says_when_it_ends() {
+    fn exhausted_rate_limit_gives_the_retry_delay() {
         let cases: [(Pairs<'_>, Option<u64>); 9] = [
             (&[("x-ratelimit-reset-requests", "6m0s")], Some(360_000)),
             (&[("x-ratelimit-reset-tokens", "20ms")], Some(20)),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_words_or_in_the_body_is_read() {
+    fn retry_delay_is_parsed_from_message_and_body() {
         for (text, expected) in [
             ("Rate limit reached for x. Limit: 3 / min. Please try again in 20s. Visit", Some(20_000)),
             ("Please try again in 7m12.5s.", Some(432_500)),

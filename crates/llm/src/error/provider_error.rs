@@ -76,8 +76,8 @@ impl ProviderError {
         let raw = details.pointer("/metadata/raw").and_then(Value::as_str);
         let inner: Option<Value> = raw.filter(|_| depth > 0).and_then(|raw| serde_json::from_str(raw).ok());
         let inner = inner.and_then(|raw| Self::of(&raw, depth - 1));
-        let said = inner.as_ref().map(|inner| inner.message.as_str()).or(raw);
-        let message = said.map_or(message.clone(), |said| format!("{message}: {said}"));
+        let detail = inner.as_ref().map(|inner| inner.message.as_str()).or(raw);
+        let message = detail.map_or(message.clone(), |detail| format!("{message}: {detail}"));
 
         let mut tags = tags(body, details);
         tags.extend(inner.iter().flat_map(|inner| inner.tags.iter().cloned()));

@@ -8,7 +8,7 @@ fn code(status: u16, body: &str) -> Code {
 }
 
 #[test]
-fn what_is_no_json_is_judged_by_its_status() {
+fn non_json_errors_are_classified_by_status() {
     let page = "<!doctype html><html><title>502 Bad Gateway</title>";
     assert_eq!(code(502, page), Code::NetworkError);
     assert_eq!(code(503, page), Code::NetworkError);
@@ -24,7 +24,7 @@ fn what_is_no_json_is_judged_by_its_status() {
 }
 
 #[test]
-fn what_the_recordings_do_not_show_is_classified_as_documented() {
+fn unrecorded_errors_are_classified_as_documented() {
     let error = |kind: &str| format!("{{\"error\":{{\"type\":\"{kind}\",\"message\":\"m\"}}}}");
     assert_eq!(code(429, &error("insufficient_quota")), Code::Unknown);
     assert_eq!(code(402, &error("x")), Code::Unknown);
@@ -38,7 +38,7 @@ fn what_the_recordings_do_not_show_is_classified_as_documented() {
 }
 
 #[test]
-fn a_wait_is_taken_only_from_errors_that_may_pass() {
+fn retry_delay_is_ignored_for_permanent_errors() {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "7".parse().unwrap());
     assert!(refused(401, &headers, b"{}").retry_after.is_none());
@@ -46,7 +46,7 @@ fn a_wait_is_taken_only_from_errors_that_may_pass() {
 }
 
 #[test]
-fn what_providers_are_known_to_say_lands_in_its_code() {
+fn documented_errors_are_classified() {
     for (status, body, expected) in DOCUMENTED {
         assert_eq!(code(*status, body), *expected, "{status} {body}");
         let error = refused(*status, &HeaderMap::new(), body.as_bytes());
@@ -56,7 +56,7 @@ fn what_providers_are_known_to_say_lands_in_its_code() {
 }
 
 #[test]
-fn waits_come_from_headers_fields_words_and_limits_in_that_order() {
+fn retry_delay_sources_have_an_order() {
     let wait = |status: u16, headers: &[(&'static str, &str)], body: &str| {
         let headers: HeaderMap =
             headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
@@ -77,7 +77,7 @@ fn waits_come_from_headers_fields_words_and_limits_in_that_order() {
 }
 
 #[test]
-fn a_request_is_named_by_whoever_named_it_first() {
+fn provider_request_id_precedes_proxy_ids() {
     let named = |headers: &[(&'static str, &str)]| {
         let headers: HeaderMap =
             headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
@@ -89,7 +89,7 @@ fn a_request_is_named_by_whoever_named_it_first() {
 }
 
 #[test]
-fn a_long_cause_is_kept_short() {
+fn long_error_text_is_truncated() {
     let body = format!("{{\"error\":{{\"message\":\"{}\"}}}}", "x".repeat(LONGEST_REFUSAL - 40));
     let error = refused(500, &HeaderMap::new(), body.as_bytes());
     assert!(error.cause.unwrap().chars().count() <= LONGEST_CAUSE + 1);

@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_are_left_out_and_the_last_needs_no_end() {
+    fn blank_lines_are_skipped_and_last_line_needs_no_end() {
         assert_eq!(decode(std::iter::once(&b"\n{a}\r\n \n{b}"[..])), ["{a}\r", "{b}"]);
     }
 
     #[test]
-    fn a_line_without_an_end_is_bounded_and_blank_ones_are_not_kept() {
+    fn endless_line_is_rejected_and_blank_lines_use_no_memory() {
         let mut decoder = LineDecoder::default();
         let taken = (0..2000).find(|_| {
             decoder.push(&[b'x'; 1024]);
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_decoded_does_not_depend_on_the_cuts(text in "([a-zä{}\"]{0,6}\r?\n){0,12}[a-z]{0,3}", size in 1usize..9) {
+        fn decoding_is_independent_of_splits(text in "([a-zä{}\"]{0,6}\r?\n){0,12}[a-z]{0,3}", size in 1usize..9) {
             let whole = decode(std::iter::once(text.as_bytes()));
             prop_assert_eq!(decode(text.as_bytes().chunks(size)), whole);
         }

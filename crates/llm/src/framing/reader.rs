@@ -16,14 +16,14 @@ pub(crate) struct Reader {
     framing: Framing,
     decoder: Box<dyn Decoder>,
     /// Whether any event was decoded.
-    begun: bool,
+    started: bool,
     /// The first JSON outside of events that is not an error: possibly the whole answer.
     bare: Option<String>,
 }
 
 impl Reader {
     pub(crate) fn new(framing: Framing, decoder: Box<dyn Decoder>) -> Self {
-        Self { framing, decoder, begun: false, bare: None }
+        Self { framing, decoder, started: false, bare: None }
     }
 
     /// Decodes the next bytes. Nothing is read after [`Event::Done`].
@@ -62,8 +62,8 @@ impl Reader {
         if self.framing.is_inside_bare_json() {
             return Err(error::cut_off());
         }
-        match self.bare.take().filter(|_| !self.begun) {
-            Some(body) => self.decoder.whole(repaired(&body).as_deref().unwrap_or(&body), out),
+        match self.bare.take().filter(|_| !self.started) {
+            Some(body) => self.decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), out),
             None => self.decoder.end(out),
         }
     }
@@ -73,13 +73,13 @@ impl Reader {
         let repaired = repaired(event.data);
         let data = repaired.as_deref().unwrap_or(event.data);
         if event.framed {
-            self.begun |= !data.trim().is_empty();
+            self.started |= !data.trim().is_empty();
             return self.decoder.event(event.name, data, out);
         }
         if let Some(error) = error::reported(data) {
             return Err(error);
         }
-        if !self.begun && self.bare.is_none() {
+        if !self.started && self.bare.is_none() {
             self.bare = Some(data.to_owned());
         }
         Ok(())

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_end_and_field_of_the_standard() {
+    fn sse_line_ends_and_fields_are_decoded() {
         let text = "\u{feff}data: a\n\ndata:\n\n: ping\n\nevent: x\r\ndata:b\r\ndata:  c\r\n\r\ndata\n\nid: 7\rdata: d\r\rretry: 1\n\ndata: e";
         let events = decode(&[text.as_bytes()]);
         let expected = [("", "a"), ("", ""), ("x", "b\n c"), ("", ""), ("", "d"), ("", "e")];
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn json_between_events_is_reported_apart_from_them() {
+    fn json_outside_of_events_is_reported_unframed() {
         let mut decoder = SseDecoder::default();
         decoder
             .push(b"data: a\n\n{\n  \"error\": {\"message\": \"}{ \\\" data:\"}\n}\n\ndata: b\n\n[1]\n{\n");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_bounded_and_heartbeats_are_not_kept() {
+    fn endless_line_is_rejected_and_heartbeats_use_no_memory() {
         let mut decoder = SseDecoder::default();
         let mut fault = None;
         for _ in 0..5000 {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_name_of_nothing_is_no_name() {
+    fn empty_event_field_gives_an_empty_name() {
         let mut decoder = SseDecoder::default();
         decoder.push(b"data\n\nevent\n: a comment\nid: 1\n");
         assert_eq!(decoder.advance(), Ok(true));
@@ -337,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_decoded_does_not_depend_on_the_cuts(
+        fn decoding_is_independent_of_splits(
             text in "((data|event|id|:)?:? ?[a-zä{}\"]{0,6}(\n|\r\n|\r){1,2}){0,12}",
             cuts in proptest::collection::vec(0usize..64, 0..12),
         ) {

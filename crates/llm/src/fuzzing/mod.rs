@@ -1,8 +1,8 @@
-//! What must hold of any bytes a provider may send, checked for those that a fuzzer makes up.
+//! Properties of decoding that must hold for any bytes, checked by fuzzers.
 //!
-//! The fuzzers are two: `cargo fuzz` with the targets of `crates/llm/fuzz`, which needs a nightly compiler and knows
-//! what code was reached; and the example `fuzz`, which needs neither and mutates blindly, but the same way for
-//! the same seed. Both begin with the examples in `crates/llm/fuzz/corpus`.
+//! There are two fuzzers: `cargo fuzz` with the targets in `crates/llm/fuzz`, which needs a nightly compiler and is
+//! guided by code coverage; and the example `fuzz`, which needs neither and mutates at random, reproducibly by seed.
+//! Both start with the examples in `crates/llm/fuzz/corpus`.
 
 mod mutation;
 
@@ -20,25 +20,25 @@ use crate::framing::Reader;
 use crate::model::Event;
 use crate::wire::{Dialect, Wire};
 
-/// The wires whose answers are decoded.
+/// The wires whose decoders are checked.
 pub const WIRES: &[Wire] =
     &[Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Gemini, Wire::Cohere, Wire::Ollama];
 
-/// What became of a stream: the events, and the error it ended with, if any.
+/// The result of decoding a stream: the events, and the error it ended with, if any.
 pub type Decoded = (Vec<Event>, Option<ModelError>);
 
-/// Decodes a stream and checks what must hold: it ends with an answer or an error, and with one alone; what was
-/// told on the way is what the answer says; not much more comes out than went in; and no cut changes anything.
-/// Also reads the bytes as an answer in one piece.
+/// Decodes a stream and checks: it ends with exactly one answer or error; the events add up to the answer; the output
+/// is not much larger than the input; and the result does not depend on how the bytes are split. Also decodes the
+/// bytes as a complete answer.
 ///
 /// # Panics
-/// When any of this does not hold.
+/// When any of these properties is violated.
 pub fn check(wire: Wire, bytes: &[u8]) -> Decoded {
     let decoded = decode(wire, std::iter::once(bytes));
     check_end(&decoded);
     check_size(bytes, &decoded.0);
     if let Some(Event::Done(turn)) = decoded.0.last() {
-        check_told(&decoded.0, turn);
+        check_events_match_turn(&decoded.0, turn);
     }
     assert_eq!(decode(wire, bytes.chunks(1)), decoded, "cut at every byte");
     let chunks = cuts(bytes);
@@ -47,17 +47,17 @@ pub fn check(wire: Wire, bytes: &[u8]) -> Decoded {
     let mut events = VecDeque::new();
     let failed = std::str::from_utf8(bytes)
         .ok()
-        .map(|body| wire.decoder("x", Dialect::COMPATIBLE).whole(body, &mut events));
+        .map(|body| wire.decoder("x", Dialect::COMPATIBLE).whole_answer(body, &mut events));
     if let Some(Ok(())) = failed {
         assert!(matches!(events.back(), Some(Event::Done(_))), "an answer in one piece without an end");
     }
     decoded
 }
 
-/// Classifies bytes as the body of a refusal and as an error in mid-stream, and checks that both are bounded.
+/// Classifies the bytes as an error body and as an error within a stream, and checks that the results are bounded.
 ///
 /// # Panics
-/// When they are not.
+/// When a result is not bounded.
 pub fn check_refusal(bytes: &[u8]) {
     let status = bytes.first_chunk().map_or(400, |first| 400 + u16::from_le_bytes(*first) % 200);
     let mut headers = HeaderMap::new();
@@ -79,7 +79,7 @@ pub fn check_refusal(bytes: &[u8]) {
     }
 }
 
-/// Decodes the stream that is received in these pieces.
+/// Decodes a stream received in the given pieces.
 pub fn decode<'a>(wire: Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
     let mut reader = Reader::new(wire.framing(), wire.decoder("x", Dialect::COMPATIBLE));
     let mut events = VecDeque::new();
@@ -101,7 +101,7 @@ fn read<'a>(
     reader.end(events)
 }
 
-/// The bytes in pieces whose sizes follow from them.
+/// Splits the bytes into pieces whose sizes are derived from them.
 fn cuts(bytes: &[u8]) -> Vec<&[u8]> {
     let seed = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -118,7 +118,7 @@ fn cuts(bytes: &[u8]) -> Vec<&[u8]> {
 fn check_end((events, error): &Decoded) {
     let ends = events.iter().filter(|event| matches!(event, Event::Done(_))).count();
     let last = matches!(events.last(), Some(Event::Done(_)));
-    assert_eq!(ends, usize::from(last), "an end that is not the last event");
+    assert_eq!(ends, usize::from(last), "the end is not the last event");
     assert_eq!(last, error.is_none(), "neither an answer nor an error, or both");
 }
 
@@ -131,25 +131,25 @@ fn check_size(bytes: &[u8], events: &[Event]) {
             _ => 0,
         })
         .sum();
-    // Numbers may be written out: 1e9 as 1000000000.0.
+    // Numbers may be written in full: 1e9 as 1000000000.0.
     assert!(written <= 8 * bytes.len() + 4096, "{written} bytes out of {}", bytes.len());
 }
 
-fn check_told(events: &[Event], turn: &ModelTurn) {
+fn check_events_match_turn(events: &[Event], turn: &ModelTurn) {
     let (mut text, mut thinking, mut calls) = (String::new(), String::new(), BTreeMap::new());
     for event in events {
         match event {
             Event::Text(more) => text.push_str(more),
             Event::Thinking(more) => thinking.push_str(more),
             Event::ToolStart { index, id, name } => {
-                let known = calls.insert(*index, (id.clone(), name.clone()));
-                assert_eq!(known, None, "a call that begins twice");
+                let previous = calls.insert(*index, (id.clone(), name.clone()));
+                assert_eq!(previous, None, "a call that begins twice");
             }
             Event::ToolArguments { index, .. } => {
                 assert!(calls.contains_key(index), "arguments before their call");
             }
             Event::Done(_) => {}
-            event => unreachable!("a decoder does not tell {event:?}"),
+            event => unreachable!("a decoder never emits {event:?}"),
         }
     }
     let (mut done_text, mut done_thinking, mut done_calls) = (String::new(), String::new(), 0);
@@ -160,16 +160,21 @@ fn check_told(events: &[Event], turn: &ModelTurn) {
             Block::Thinking { text, .. } => done_thinking.push_str(text),
             Block::ToolUse { id, name, input, .. } => {
                 assert!(input.is_object(), "arguments that are no object");
-                // A name may come before the id, and is told at once.
-                let told = calls.get(&done_calls).filter(|(told, _)| told.is_empty() || told == id);
-                assert_eq!(told.map(|(_, told)| told), Some(name), "a call that was not told");
+                // A name may arrive before the id, and is emitted at once.
+                let started =
+                    calls.get(&done_calls).filter(|(start_id, _)| start_id.is_empty() || start_id == id);
+                assert_eq!(
+                    started.map(|(_, start_name)| start_name),
+                    Some(name),
+                    "a call without a start event"
+                );
                 done_calls += 1;
             }
             Block::Opaque { .. } | Block::ToolResult { .. } => {}
         }
     }
-    let (told, said) = ((text, thinking, calls.len()), (done_text, done_thinking, done_calls));
-    assert_eq!(told, said, "told and said differ");
+    let (streamed, final_answer) = ((text, thinking, calls.len()), (done_text, done_thinking, done_calls));
+    assert_eq!(streamed, final_answer, "events and answer differ");
 }
 
 #[cfg(test)]
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_hold_and_so_do_their_first_mutations() {
+    fn corpus_and_its_first_mutations_pass() {
         for wire in WIRES {
             let examples = corpus(*wire);
             assert!(examples.iter().any(|example| check(*wire, example).1.is_none()), "{wire:?}: no answer");
@@ -194,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_makes_the_same_bytes() {
-        let made = |seed| {
+    fn same_seed_generates_the_same_inputs() {
+        let generated = |seed| {
             let mut mutator = Mutator::new(corpus(Wire::Ollama), seed);
             (0..20).map(|_| mutator.make()).collect::<Vec<_>>()
         };
-        assert_eq!(made(1), made(1));
-        assert_ne!(made(1), made(2));
+        assert_eq!(generated(1), generated(1));
+        assert_ne!(generated(1), generated(2));
     }
 }

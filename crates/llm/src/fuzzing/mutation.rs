@@ -1,4 +1,4 @@
-//! Bytes that nearly are a provider's.
+//! Generates input similar to that of providers.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -6,10 +6,10 @@ use rand::{Rng as _, SeedableRng as _};
 
 use crate::wire::Wire;
 
-/// Longest input made, in bytes.
+/// Longest generated input, in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// What decoders look for, and what upsets them.
+/// Words that decoders look for or are sensitive to.
 const WORDS: &[&str] = &[
     "\n",
     "\n\n",
@@ -62,7 +62,7 @@ const WORDS: &[&str] = &[
     "\"code\":429",
 ];
 
-/// Makes inputs of examples, the same ones for the same seed.
+/// Mutates examples; the same seed generates the same inputs.
 #[derive(Debug)]
 pub struct Mutator {
     examples: Vec<Vec<u8>>,
@@ -71,14 +71,14 @@ pub struct Mutator {
 
 impl Mutator {
     /// # Panics
-    /// Without examples.
+    /// When `examples` is empty.
     #[must_use]
     pub fn new(examples: Vec<Vec<u8>>, seed: u64) -> Self {
         assert!(!examples.is_empty(), "nothing to mutate");
         Self { examples, random: StdRng::seed_from_u64(seed) }
     }
 
-    /// The next input: an example with a few changes, most often one.
+    /// The next input: an example with a few mutations, usually one.
     pub fn make(&mut self) -> Vec<u8> {
         let mut bytes = self.examples.choose(&mut self.random).cloned().unwrap_or_default();
         let most = self.random.random_range(1..=5);
@@ -132,7 +132,7 @@ fn swap_lines(bytes: &mut Vec<u8>, random: &mut StdRng) {
     }
 }
 
-/// Puts `value` in the place of the JSON value that follows the next colon.
+/// Replaces the JSON value after the next colon by `value`.
 fn replace_value(bytes: &mut Vec<u8>, at: usize, value: &[u8]) {
     let Some(colon) = bytes[at..].iter().position(|byte| *byte == b':') else { return };
     let start = at + colon + 1;
@@ -140,7 +140,7 @@ fn replace_value(bytes: &mut Vec<u8>, at: usize, value: &[u8]) {
     bytes.splice(start..start + length, value.iter().copied());
 }
 
-/// The examples of a wire: short streams of our own making.
+/// The examples of a wire: short hand-written streams.
 #[must_use]
 pub fn corpus(wire: Wire) -> Vec<Vec<u8>> {
     let text = match wire {

@@ -1,9 +1,9 @@
-//! Which names a price is for.
+//! Conditions on model names.
 
 use regex_lite::Regex;
 use serde::{Deserialize, Deserializer};
 
-/// A condition on a name, as the table says it. Letters match whatever their case, but in a pattern.
+/// A condition on a name, e.g. `{"starts_with": "gpt-5"}`. All but `regex` ignore case.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Clause {
@@ -24,8 +24,8 @@ fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error
 }
 
 impl Clause {
-    /// Whether it holds for `name`.
-    pub(crate) fn holds(&self, name: &str) -> bool {
+    /// Whether the condition is true for `name`.
+    pub(crate) fn is_match(&self, name: &str) -> bool {
         let lower = name.to_lowercase();
         let same = |text: &str| text.to_lowercase();
         match self {
@@ -34,13 +34,13 @@ impl Clause {
             Self::EndsWith(text) => lower.ends_with(&same(text)),
             Self::Contains(text) => lower.contains(&same(text)),
             Self::Regex(pattern) => pattern.is_match(name),
-            Self::Not(clause) => !clause.holds(name),
-            Self::Or(clauses) => clauses.iter().any(|clause| clause.holds(name)),
-            Self::And(clauses) => clauses.iter().all(|clause| clause.holds(name)),
+            Self::Not(clause) => !clause.is_match(name),
+            Self::Or(clauses) => clauses.iter().any(|clause| clause.is_match(name)),
+            Self::And(clauses) => clauses.iter().all(|clause| clause.is_match(name)),
         }
     }
 
-    /// The names it mentions whole.
+    /// Collects the literal names in the condition.
     pub(crate) fn names<'c>(&'c self, found: &mut Vec<&'c str>) {
         match self {
             Self::Equals(name) => found.push(name),
@@ -55,11 +55,11 @@ mod tests {
     use super::*;
 
     fn holds(clause: &str, name: &str) -> bool {
-        serde_json::from_str::<Clause>(clause).unwrap().holds(name)
+        serde_json::from_str::<Clause>(clause).unwrap().is_match(name)
     }
 
     #[test]
-    fn each_kind_of_clause_says_what_it_says() {
+    fn clauses_match_names() {
         assert!(holds(r#"{"equals": "GPT-5"}"#, "gpt-5"));
         assert!(!holds(r#"{"equals": "gpt-5"}"#, "gpt-5-mini"));
         assert!(holds(r#"{"starts_with": "gpt"}"#, "GPT-5"));

@@ -1,5 +1,5 @@
-//! Reads what a call used out of a provider's own answer by the package's description of it, whatever its shape. For
-//! tests alone: production reads it with the wires' decoders, and is compared with this.
+//! Reads the usage from a provider's answer by the package's description of the API. For tests only: production code
+//! uses the decoders of the wires, and is compared with this.
 
 use std::str::FromStr;
 
@@ -11,30 +11,30 @@ use crate::price::clause::Clause;
 use crate::price::table::table;
 use crate::price::unit::{Counts, PriceError};
 
-/// How one flavour of a provider's API says what was used.
+/// Where one flavour of a provider's API reports usage.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Extractor {
     pub(crate) flavour: Box<str>,
-    root: Vec<Place>,
-    model: Vec<Place>,
+    root: Vec<PathStep>,
+    model: Vec<PathStep>,
     counts: Vec<Count>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 struct Count {
-    path: Vec<Place>,
-    /// Which unit is counted; several paths to one are added up.
+    path: Vec<PathStep>,
+    /// Unit being counted; counts of several paths with the same unit are added.
     unit: Box<str>,
     #[serde(default)]
     required: bool,
 }
 
-/// One step down into an answer.
+/// One step of a path into an answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-enum Place {
+enum PathStep {
     Key(Box<str>),
-    /// The first item of a list whose `field` is right.
+    /// The first item of an array whose `field` matches.
     Item {
         field: Box<str>,
         #[serde(rename = "match")]
@@ -42,47 +42,47 @@ enum Place {
     },
 }
 
-/// What a provider's answer says of its use.
+/// Usage read from an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extracted {
-    /// The model that answered, if it is named.
+    /// The model that answered, if the answer names it.
     pub(crate) model: Option<String>,
-    /// What it used.
+    /// Counts by unit.
     pub(crate) counts: Counts,
 }
 
-/// Why an answer says nothing of its use.
+/// Why usage cannot be read from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExtractError {
-    /// The table knows no such provider.
-    #[error("nothing is known of the answers of a provider called `{0}`")]
+    /// The price list has no such provider.
+    #[error("the price list has no provider `{0}`")]
     UnknownProvider(String),
-    /// The provider has no such flavour.
+    /// The provider has no such API flavour.
     #[error("{provider} has no API flavour `{flavour}`; known: {known}")]
     UnknownFlavour {
-        /// Of which provider.
+        /// The provider's id.
         provider: String,
-        /// What was asked for.
+        /// The requested flavour.
         flavour: String,
-        /// What there is, separated by commas.
+        /// The available flavours, separated by commas.
         known: String,
     },
-    /// Something that must be there is not, or is no count.
+    /// A required count is missing or not a number.
     #[error("the answer has no count at `{0}`")]
     Missing(String),
-    /// A count that cannot be.
-    #[error("the count at `{0}` is no number from 0 up")]
+    /// A negative or non-numeric count.
+    #[error("the count at `{0}` is not a number of at least 0")]
     Invalid(String),
     /// Counts that cannot be added.
     #[error(transparent)]
     Counts(#[from] PriceError),
 }
 
-/// Reads what a call used out of the provider's own answer, a whole one as JSON. `flavour` says which of the
-/// provider's APIs it came from: `default`, `chat`, `responses`, …
+/// Reads the usage from a complete answer. `flavour` is the API of the provider that sent it: `default`, `chat`,
+/// `responses`, …
 ///
 /// # Errors
-/// An [`ExtractError`] when the provider or its flavour is unknown, or the answer says nothing of its use.
+/// An [`ExtractError`] when the provider or flavour is unknown, or the answer has no usage.
 pub(crate) fn extract(provider: &str, flavour: &str, body: &Value) -> Result<Extracted, ExtractError> {
     let found =
         table().provider(provider).ok_or_else(|| ExtractError::UnknownProvider(provider.to_owned()))?;
@@ -96,56 +96,56 @@ pub(crate) fn extract(provider: &str, flavour: &str, body: &Value) -> Result<Ext
 }
 
 impl Extractor {
-    /// Reads `body`, a whole answer as JSON.
+    /// Reads the usage from a complete answer.
     pub(crate) fn extract(&self, body: &Value) -> Result<Extracted, ExtractError> {
         let model = at(&self.model, body).and_then(Value::as_str).map(str::to_owned);
         let root = at(&self.root, body).filter(|root| root.is_object());
-        let root = root.ok_or_else(|| ExtractError::Missing(shown(&self.root)))?;
+        let root = root.ok_or_else(|| ExtractError::Missing(display_path(&self.root)))?;
         let mut counts = Counts::default();
         for count in &self.counts {
             match at(&count.path, root) {
                 Some(Value::Number(number)) => {
-                    let invalid = || ExtractError::Invalid(self.shown(count));
+                    let invalid = || ExtractError::Invalid(self.display_path(count));
                     counts.add(&count.unit, decimal(number).ok_or_else(invalid)?)?;
                 }
-                Some(Value::Bool(_)) => return Err(ExtractError::Invalid(self.shown(count))),
-                _ if count.required => return Err(ExtractError::Missing(self.shown(count))),
+                Some(Value::Bool(_)) => return Err(ExtractError::Invalid(self.display_path(count))),
+                _ if count.required => return Err(ExtractError::Missing(self.display_path(count))),
                 _ => {}
             }
         }
         if counts.is_empty() && !self.counts.is_empty() {
-            return Err(ExtractError::Missing(shown(&self.root)));
+            return Err(ExtractError::Missing(display_path(&self.root)));
         }
         Ok(Extracted { model, counts })
     }
 
-    fn shown(&self, count: &Count) -> String {
-        format!("{}.{}", shown(&self.root), shown(&count.path))
+    fn display_path(&self, count: &Count) -> String {
+        format!("{}.{}", display_path(&self.root), display_path(&count.path))
     }
 }
 
-/// A number of an answer that may be a count, to the last digit that was written.
+/// Converts a count exactly; `None` for negative numbers.
 fn decimal(number: &serde_json::Number) -> Option<Decimal> {
     let text = number.to_string();
     let decimal = Decimal::from_str(&text).or_else(|_| Decimal::from_scientific(&text)).ok()?;
     (!decimal.is_sign_negative() || decimal.is_zero()).then_some(decimal)
 }
 
-fn at<'v>(path: &[Place], value: &'v Value) -> Option<&'v Value> {
-    path.iter().try_fold(value, |value, place| match place {
-        Place::Key(key) => value.as_object()?.get(&**key),
-        Place::Item { field, matches } => value.as_array()?.iter().find(|item| {
+fn at<'v>(path: &[PathStep], value: &'v Value) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        PathStep::Key(key) => value.as_object()?.get(&**key),
+        PathStep::Item { field, matches } => value.as_array()?.iter().find(|item| {
             item.get(&**field)
                 .and_then(Value::as_str)
-                .is_some_and(|text| !text.is_empty() && matches.holds(text))
+                .is_some_and(|text| !text.is_empty() && matches.is_match(text))
         }),
     })
 }
 
-fn shown(path: &[Place]) -> String {
-    let steps = path.iter().map(|place| match place {
-        Place::Key(key) => &**key,
-        Place::Item { field, .. } => &**field,
+fn display_path(path: &[PathStep]) -> String {
+    let steps = path.iter().map(|step| match step {
+        PathStep::Key(key) => &**key,
+        PathStep::Item { field, .. } => &**field,
     });
     steps.collect::<Vec<_>>().join(".")
 }

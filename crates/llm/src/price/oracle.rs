@@ -1,9 +1,9 @@
-//! The same calls, priced here and by genai-prices' own Python package. `cargo xtask prices-test` writes the calls
-//! down, with what the package says of each, and runs this.
+//! Compares costs computed here with those of genai-prices' Python package. `cargo xtask prices-test` writes calls
+//! with the package's costs to a file and runs this.
 //!
-//! Each call is priced twice: from the provider's answer through the wire's decoder and its `Usage`, as production does
-//! it, wherever Houston speaks that protocol and a `Usage` counts what is paid for; and from what the package's own
-//! description of the API reads, so that all units and terms of the table are compared.
+//! Each call is priced twice: as in production, from the provider's answer through the wire's decoder and `Usage`
+//! (where Houston supports the protocol and `Usage` has all billed units); and from the counts read by the package's
+//! description of the API, which covers all units and terms of the price list.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -19,12 +19,12 @@ use super::{Price, Terms};
 use crate::model::Event;
 use crate::wire::{Dialect, Wire};
 
-/// Where the calls are.
+/// Variable with the path of the file.
 const FILE: &str = "HOUSTON_PRICE_CASES";
-/// Fewer calls, or fewer providers, would show too little.
+/// Minimum numbers of calls and providers for a meaningful comparison.
 const FEWEST: usize = 300;
 const FEWEST_PROVIDERS: usize = 10;
-/// Per wire: Cohere has nine models.
+/// Minimum per wire: Cohere has nine models.
 const FEWEST_DECODED: usize = 5;
 
 #[derive(Deserialize)]
@@ -37,25 +37,25 @@ struct Case {
     model: String,
     at: DateTime<Utc>,
     terms: Terms,
-    /// What the package says; `None` when it refuses.
+    /// Cost by the package in US dollars; `None` when it refuses.
     cost: Option<String>,
 }
 
 impl Case {
-    /// What the package's description of the API reads, priced here.
+    /// Cost of the counts read by the package's description of the API.
     fn cost(&self) -> Option<Decimal> {
         let used = extract(&self.provider, &self.flavour, &self.body).ok()?;
         Price::find(&self.provider, &self.model)?.cost_of(&used.counts, self.at, &self.terms).ok()
     }
 }
 
-/// What a [`Usage`](houston_domain::model::Usage) counts.
+/// Units that a [`Usage`](houston_domain::model::Usage) contains.
 const COUNTED: [&str; 5] =
     ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"];
 
 impl Case {
-    /// What Houston speaks with this provider's API; `None` where it does not, and for answers made up in a form that
-    /// contradicts itself (xAI counts reasoning beside the output, and says so by a total that these do not have).
+    /// The wire of this provider's API. `None` where Houston has none, and for invented answers that are inconsistent
+    /// (xAI reports reasoning outside of the output, recognisable by a total that the invented answers lack).
     fn wire(&self) -> Option<Wire> {
         let is_made_up = self.source == "made up";
         Some(match (self.provider.as_str(), self.flavour.as_str()) {
@@ -71,7 +71,7 @@ impl Case {
         })
     }
 
-    /// What production says: the answer decoded, and its usage priced. `None` where it does not come to that.
+    /// Cost as in production: decodes the answer and prices its usage. `None` where that is not possible.
     fn cost_of_decoded(&self) -> Option<Decimal> {
         let wire = self.wire().filter(|_| self.terms == Terms::new())?;
         let used = extract(&self.provider, &self.flavour, &self.body).ok()?;
@@ -79,13 +79,13 @@ impl Case {
             return None;
         }
         let mut events = VecDeque::new();
-        wire.decoder("x", Dialect::COMPATIBLE).whole(&whole(wire, &self.body), &mut events).unwrap();
+        wire.decoder("x", Dialect::COMPATIBLE).whole_answer(&whole(wire, &self.body), &mut events).unwrap();
         let Some(Event::Done(turn)) = events.pop_back() else { panic!("no answer: {}", self.body) };
         Price::find(&self.provider, &self.model)?.cost(&turn.usage, self.at)
     }
 }
 
-/// A report of what was used, as a whole answer.
+/// Wraps a usage report into a complete answer.
 fn whole(wire: Wire, body: &Value) -> String {
     let mut body = body.clone();
     let answer = match wire {
@@ -104,22 +104,22 @@ fn whole(wire: Wire, body: &Value) -> String {
         }
     };
     if let (Some(fields), Value::Object(answer)) = (body.as_object_mut(), answer) {
-        // Of an answer that failed, what it used is compared all the same.
+        // Failed answers report usage, too, which is compared as well.
         fields.remove("error");
         fields.extend(answer);
     }
     body.to_string()
 }
 
-/// Durations are paid by the hour, and a 3,600th has no last digit: both sides round it, each in its own place. All
-/// else is exact.
+/// Durations are billed by the hour, and 1/3600 has no exact decimal: both sides round it, at different places.
+/// Everything else is exact.
 fn is_same(ours: Decimal, theirs: Decimal) -> bool {
     ours == theirs || (ours.scale() >= 24 && ours.round_dp(22) == theirs.round_dp(22))
 }
 
 #[test]
 #[ignore = "`cargo xtask prices-test` installs the package and runs this"]
-fn costs_are_those_of_the_package() {
+fn costs_equal_those_of_the_python_package() {
     let file =
         std::env::var_os(FILE).expect("HOUSTON_PRICE_CASES names the file of `cargo xtask prices-test`");
     let text = fs::read_to_string(file).unwrap();
@@ -171,5 +171,8 @@ fn costs_are_those_of_the_package() {
         wrong.len(),
         wrong[..wrong.len().min(5)].join("\n")
     );
-    assert!(bodies.len() >= FEWEST && providers.len() >= FEWEST_PROVIDERS, "too few to show anything");
+    assert!(
+        bodies.len() >= FEWEST && providers.len() >= FEWEST_PROVIDERS,
+        "too few calls for a meaningful comparison"
+    );
 }

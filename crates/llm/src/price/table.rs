@@ -1,7 +1,7 @@
-//! The vendored prices, read when they are first asked for.
+//! The vendored price list, parsed on first use.
 //!
-//! `data/prices.json` is genai-prices' table, cut down to the providers that matter here; `cargo xtask prices` writes
-//! it anew. Only the providers that are asked for are read in.
+//! `data/prices.json` is genai-prices' list, reduced to the providers supported here; `cargo xtask prices` updates
+//! it. Providers are parsed when they are first looked up.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -17,44 +17,44 @@ use crate::price::unit::Units;
 
 const TEXT: &str = include_str!("../../data/prices.json");
 
-/// Where vendored data comes from.
+/// Origin of vendored data.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Source {
-    /// The package.
+    /// Name of the package.
     pub package: String,
-    /// Its version.
+    /// Version of the package.
     pub version: String,
-    /// When it was taken.
+    /// The day it was downloaded.
     pub date: NaiveDate,
-    /// Under which licence.
+    /// Licence, e.g. `MIT`.
     pub licence: String,
-    /// Whose it is.
+    /// Copyright notice.
     pub copyright: String,
 }
 
-/// Names of ours that the table has under another name.
+/// Provider names of Houston whose id in the list differs.
 const OTHER_NAMES: [(&str, &str); 1] = [("zhipu", "zai")];
 
-/// The table.
+/// The price list.
 pub(crate) struct Table {
     pub(crate) source: Source,
     pub(crate) units: Units,
     providers: Vec<Provider>,
 }
 
-/// One provider of it.
+/// One provider of the list.
 pub(crate) struct Provider {
     id: Box<str>,
-    /// Other names it goes by.
+    /// Other names of the provider.
     matches: Option<Clause>,
     text: &'static str,
     models: OnceLock<Models>,
 }
 
-/// What is known of a provider's models.
+/// The models of a provider.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Models {
-    /// Providers whose models it offers as well, at their prices.
+    /// Providers whose models it also offers, at their prices.
     #[serde(default)]
     fallback: Vec<Box<str>>,
     #[cfg(test)]
@@ -80,7 +80,7 @@ struct Head {
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
-/// The table.
+/// The price list.
 pub(crate) fn table() -> &'static Table {
     &TABLE
 }
@@ -100,19 +100,20 @@ impl Table {
         }
     }
 
-    /// The provider called `name`, here or in the table.
+    /// Finds a provider by its name here or in the list.
     pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
         let name = name.trim().to_lowercase();
         let name = OTHER_NAMES.iter().find(|(ours, _)| *ours == name).map_or(&*name, |(_, theirs)| theirs);
         let by_id = self.providers.iter().find(|provider| &*provider.id == name);
         by_id.or_else(|| {
             let fits =
-                |provider: &&Provider| provider.matches.as_ref().is_some_and(|clause| clause.holds(name));
+                |provider: &&Provider| provider.matches.as_ref().is_some_and(|clause| clause.is_match(name));
             self.providers.iter().find(fits)
         })
     }
 
-    /// The model that `provider` calls `name`, and whether it is its own: Azure has OpenAI's at OpenAI's prices.
+    /// Finds a model of `provider` by name, and whether it is the provider's own: Azure offers OpenAI's at OpenAI's
+    /// prices.
     pub(crate) fn model<'t>(&'t self, provider: &'t Provider, name: &str) -> Option<(&'t Tariff, bool)> {
         let name = name.to_lowercase();
         self.matching(provider, &name).or_else(|| {
@@ -132,12 +133,12 @@ impl Table {
 }
 
 impl Provider {
-    /// The table's name for it.
+    /// The provider's id in the list.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its models.
+    /// The provider's models.
     #[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
     pub(crate) fn models(&self) -> &Models {
         self.models
@@ -147,10 +148,10 @@ impl Provider {
 
 impl Models {
     fn matching(&self, name: &str) -> Option<&Tariff> {
-        self.models.iter().find(|model| model.matches.holds(name))
+        self.models.iter().find(|model| model.matches.is_match(name))
     }
 
-    /// All names that are known whole.
+    /// All names that the list contains literally.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for model in &self.models {
@@ -161,7 +162,7 @@ impl Models {
     }
 }
 
-/// `-20261231` as `-2026-12-31`: some gateways write dates without dashes.
+/// Rewrites `-20261231` to `-2026-12-31`: some gateways write dates without dashes.
 fn with_dashed_dates(name: &str) -> String {
     let mut rest = name;
     let mut dashed = String::with_capacity(name.len() + 2);
@@ -187,13 +188,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_table_can_be_read() {
+    fn whole_price_list_parses() {
         let table = table();
         let models: usize = table.providers.iter().map(|provider| provider.models().models.len()).sum();
         assert!(models > 1_000, "only {models} models");
         for provider in &table.providers {
             for name in &provider.models().fallback {
-                assert!(table.providers.iter().any(|other| other.id == *name), "{name} is not among them");
+                assert!(table.providers.iter().any(|other| other.id == *name), "{name} is not in the list");
             }
         }
         assert!(
@@ -202,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn it_says_where_it_comes_from() {
+    fn source_has_package_and_licence() {
         let source = &table().source;
         assert_eq!((&*source.package, &*source.licence), ("genai-prices", "MIT"));
         assert!(source.copyright.contains("Pydantic"));
     }
 
     #[test]
-    fn dates_get_their_dashes() {
+    fn dates_in_model_names_get_dashes() {
         assert_eq!(with_dashed_dates("gpt-5.2-20251211"), "gpt-5.2-2025-12-11");
         assert_eq!(with_dashed_dates("gpt-5.2-20251211:batch"), "gpt-5.2-2025-12-11:batch");
         assert_eq!(with_dashed_dates("gpt-5.2-20251311"), "gpt-5.2-20251311");

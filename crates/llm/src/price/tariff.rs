@@ -1,4 +1,4 @@
-//! What a model costs, and when.
+//! The prices of a model over time.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use serde::Deserialize;
 use crate::price::clause::Clause;
 use crate::price::unit::Amounts;
 
-/// What the provider was asked for beside tokens, and bills for: `service_tier`, `processing`, `speed`, …
+/// Billing options of a request besides its tokens: `service_tier`, `processing`, `speed`, …
 pub(crate) type Terms = BTreeMap<String, String>;
 
-/// One model of the table.
+/// One model of the price list.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Tariff {
-    /// The table's name for it.
+    /// The list's id of the model.
     pub(crate) id: Box<str>,
-    /// All names it goes by.
+    /// The names of the model.
     #[serde(rename = "match")]
     pub(crate) matches: Clause,
-    /// Input tokens it takes at most.
+    /// Context window, in input tokens.
     pub(crate) context: Option<u64>,
-    /// Of several prices the last one in force holds; the first one when none is.
+    /// The last entry in force applies; the first one when none is in force.
     prices: Vec<Priced>,
     #[serde(default)]
     variants: Vec<Variant>,
@@ -34,7 +34,7 @@ struct Priced {
     prices: Amounts,
 }
 
-/// Prices for other terms than the usual ones; the first that fits holds, for each unit by itself.
+/// Prices for special terms; the first matching variant applies, separately for each unit.
 #[derive(Debug, Clone, Deserialize)]
 struct Variant {
     when: Terms,
@@ -46,14 +46,14 @@ struct Variant {
 /// When a price is in force.
 #[derive(Debug, Clone, Deserialize)]
 struct Condition {
-    /// From this day on, UTC.
+    /// First day, UTC.
     from: Option<NaiveDate>,
-    /// Daily, from the first time to before the second, UTC; over midnight when the second is earlier.
+    /// Daily from the first time until before the second, UTC; past midnight when the second is earlier.
     between: Option<(NaiveTime, NaiveTime)>,
 }
 
 impl Condition {
-    fn holds(&self, at: DateTime<Utc>) -> bool {
+    fn is_in_force(&self, at: DateTime<Utc>) -> bool {
         let time = at.time();
         let in_time = match self.between {
             None => true,
@@ -65,14 +65,14 @@ impl Condition {
 }
 
 impl Tariff {
-    /// The prices in force at `at` on `terms`.
+    /// The prices in force at `at` with `terms`.
     pub(crate) fn prices(&self, at: DateTime<Utc>, terms: &Terms) -> Amounts {
-        let last = self.prices.iter().rev().find(|price| price.when.holds(at));
+        let last = self.prices.iter().rev().find(|price| price.when.is_in_force(at));
         let mut prices = last.or(self.prices.first()).map(|price| price.prices.clone()).unwrap_or_default();
         let mut fitting = Amounts::new();
         for variant in &self.variants {
             let fits = variant.when.iter().all(|(name, value)| terms.get(name) == Some(value));
-            if fits && variant.condition.holds(at) {
+            if fits && variant.condition.is_in_force(at) {
                 for (unit, amount) in &variant.prices {
                     fitting.entry(unit.clone()).or_insert_with(|| amount.clone());
                 }

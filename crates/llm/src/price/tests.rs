@@ -16,7 +16,7 @@ fn usage(input: u64, output: u64) -> Usage {
 const NOW: &str = "2026-11-22T12:00:00Z";
 
 #[test]
-fn a_known_model_costs_what_its_list_says() {
+fn listed_model_has_list_price() {
     let price = Price::find("anthropic", "claude-sonnet-4-5-20250929").unwrap();
     assert_eq!(price.cost(&usage(2_743, 4), at(NOW)), dollars("0.008289"));
     let read = Usage { cache_read_tokens: 1_000, ..usage(2_000, 0) };
@@ -26,7 +26,7 @@ fn a_known_model_costs_what_its_list_says() {
 }
 
 #[test]
-fn names_lead_to_prices_as_providers_spell_them() {
+fn prices_are_found_by_alternative_names() {
     let same = |a: (&str, &str), b: (&str, &str)| {
         let cost =
             |(provider, model)| Price::find(provider, model).unwrap().cost(&usage(1_000, 1_000), at(NOW));
@@ -41,7 +41,7 @@ fn names_lead_to_prices_as_providers_spell_them() {
 }
 
 #[test]
-fn what_nobody_knows_has_no_price_and_not_a_price_of_nothing() {
+fn unknown_model_has_no_price() {
     for (provider, model) in [
         ("openai", "gpt-of-my-own"),
         ("ollama", "gpt-oss:20b"),
@@ -54,14 +54,14 @@ fn what_nobody_knows_has_no_price_and_not_a_price_of_nothing() {
 }
 
 #[test]
-fn a_tier_changes_the_price_of_all_of_it() {
+fn tier_changes_the_price_of_all_tokens() {
     let price = Price::find("google", "gemini-2.5-pro").unwrap();
     assert_eq!(price.cost(&usage(200_000, 0), at(NOW)), dollars("0.25"));
     assert_eq!(price.cost(&usage(200_001, 0), at(NOW)), dollars("0.5000025"));
 }
 
 #[test]
-fn prices_hold_from_their_day_on_and_at_their_hours() {
+fn prices_apply_by_date_and_time_of_day() {
     let tariff: Tariff = serde_json::from_str(
         r#"{"id": "m", "match": {"equals": "m"}, "prices": [
             {"prices": {"input_mtok": "1"}},
@@ -83,13 +83,13 @@ fn prices_hold_from_their_day_on_and_at_their_hours() {
 }
 
 #[test]
-fn usage_that_contradicts_itself_has_no_cost() {
+fn inconsistent_usage_has_no_cost() {
     let price = Price::find("anthropic", "claude-sonnet-4-5").unwrap();
     assert_eq!(price.cost(&Usage { cache_read_tokens: 11, ..usage(10, 0) }, at(NOW)), None);
 }
 
 #[test]
-fn answers_tell_their_use_in_many_shapes() {
+fn usage_is_extracted_by_api_flavour() {
     let body = serde_json::json!({"model": "gpt-5-mini", "usage": {
         "prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 40}}});
     let used = extract("openai", "chat", &body).unwrap();

@@ -1,51 +1,51 @@
-//! What is counted and paid for, and how one count is part of another: cached input is input, and is paid for once.
+//! Billing units, and which units are part of others: cached input is part of the input and is billed only once.
 
 use std::collections::BTreeMap;
 
 use rust_decimal::Decimal;
 use serde::Deserialize;
 
-/// The unit that is one per call, whatever it used.
+/// The unit counted once per call.
 const CALLS: &str = "requests";
 
-/// Something that is counted.
+/// A billing unit.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Unit {
-    /// How prices call it.
+    /// The unit's name in prices.
     price: Box<str>,
-    /// Of how many the price is.
+    /// Number of units that a price is for, e.g. 1,000,000.
     per: u64,
-    /// What sets it apart. One whose dimensions are all of another's and more is a part of that other.
+    /// Distinguishing properties. A unit with all dimensions of another and more is part of that other.
     dimensions: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// All units, by the name of their count.
+/// All units, by the names of their counts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Units(BTreeMap<Box<str>, Unit>);
 
-/// How much of each unit a call used, by the unit's name: `input_tokens`, `cache_read_tokens`, …
+/// Counts of a call by unit name: `input_tokens`, `cache_read_tokens`, …
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Counts(BTreeMap<Box<str>, Decimal>);
 
 impl Counts {
-    /// Adds `count` to what is counted of `unit`.
+    /// Adds `count` to the count of `unit`.
     ///
     /// # Errors
-    /// [`PriceError::Overflow`] when the sum is beyond a decimal.
+    /// [`PriceError::Overflow`] when the sum exceeds the range of a decimal.
     pub(crate) fn add(&mut self, unit: &str, count: Decimal) -> Result<(), PriceError> {
         let so_far = self.0.entry(unit.into()).or_default();
         *so_far = so_far.checked_add(count).ok_or(PriceError::Overflow)?;
         Ok(())
     }
 
-    /// The units of which there is at least one.
+    /// The units with a count above 0.
     #[cfg(test)]
     pub(crate) fn units(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, count)| !count.is_zero()).map(|(unit, _)| &**unit)
     }
 
-    /// Whether nothing was counted, not even none of something.
+    /// Whether no unit was counted, not even with 0.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -55,38 +55,38 @@ impl Counts {
 /// Why counts cannot be priced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PriceError {
-    /// A part was counted, and the whole is paid for but was not.
+    /// A part was counted, but the whole that is billed was not.
     #[error("the usage counts {part} but not {whole}, of which that is a part")]
     MissingWhole {
-        /// What is missing.
+        /// The missing unit.
         whole: String,
-        /// What was counted.
+        /// The counted unit.
         part: String,
     },
-    /// Parts are more than their whole.
+    /// The parts of a unit add up to more than the unit.
     #[error("the usage counts more of the parts of {whole} than of {whole} itself")]
     PartExceedsWhole {
-        /// Of what.
+        /// The unit.
         whole: String,
     },
-    /// Beyond what a decimal holds.
+    /// A count or cost exceeds the range of a decimal.
     #[error("the counts of the usage are larger than any real call's")]
     Overflow,
 }
 
-/// A price that may depend on how much went in.
+/// A price that may depend on the length of the input.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Amount {
     Flat(Decimal),
-    /// Crossing a tier's start changes the price of all of it.
+    /// Reaching a tier changes the price of all tokens, not only of those beyond its start.
     Tiered {
         base: Decimal,
         tiers: Vec<(u64, Decimal)>,
     },
 }
 
-/// Prices in US dollars, by the name that units give them.
+/// Prices in US dollars, by the units' names in prices.
 pub(crate) type Amounts = BTreeMap<Box<str>, Amount>;
 
 impl Amount {
@@ -107,12 +107,12 @@ impl Unit {
             && whole.dimensions.iter().all(|(name, value)| self.dimensions.get(name) == Some(value))
     }
 
-    /// Whether something could be both.
+    /// Whether no dimension contradicts the other's.
     fn agrees_with(&self, other: &Self) -> bool {
         self.dimensions.iter().all(|(name, value)| other.dimensions.get(name).is_none_or(|v| v == value))
     }
 
-    /// Whether it is what is both.
+    /// Whether its dimensions are those of both units combined.
     fn is_join_of(&self, one: &Self, other: &Self) -> bool {
         let mut joined = one.dimensions.clone();
         joined.extend(other.dimensions.clone());
@@ -121,13 +121,14 @@ impl Unit {
 }
 
 impl Units {
-    /// Whether there is a unit of that name.
+    /// Whether a unit with that name exists.
     #[cfg(test)]
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// What `counts` cost: each counted thing once, at the price of the most specific unit that has one.
+    /// Cost of `counts` in US dollars: everything is billed once, at the price of the most specific unit that has
+    /// one.
     pub(crate) fn cost(&self, amounts: &Amounts, counts: &Counts) -> Result<Decimal, PriceError> {
         let mut priced: Vec<(&str, &Unit, &Amount)> = Vec::new();
         for (name, unit) in &self.0 {
@@ -135,7 +136,7 @@ impl Units {
                 priced.push((name, unit, amount));
             }
         }
-        // The most specific first: what is left of the others is paid at their own price.
+        // Most specific first: the remainder of the others is billed at their own price.
         priced.sort_by_key(|(_, unit, _)| std::cmp::Reverse(unit.dimensions.len()));
         let tiered = priced.iter().any(|(.., amount)| matches!(amount, Amount::Tiered { .. }));
         let input = if tiered { self.count(counts, "input_tokens")? } else { Decimal::ZERO };
@@ -149,7 +150,7 @@ impl Units {
         Ok(total)
     }
 
-    /// What is counted of a unit, without its parts that are paid for already.
+    /// The count of a unit without its parts that are already billed.
     fn rest(
         &self,
         counts: &Counts,
@@ -166,7 +167,7 @@ impl Units {
         Ok(rest)
     }
 
-    /// What is counted of `name`: as reported, or nothing. A part without its whole says too little.
+    /// The count of `name`: as reported, or 0. An error if only a part of it was reported.
     fn count(&self, counts: &Counts, name: &str) -> Result<Decimal, PriceError> {
         if let Some(count) = counts.0.get(name) {
             return Ok(*count);

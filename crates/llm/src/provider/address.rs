@@ -1,31 +1,31 @@
-//! Addresses of providers that are more than a base URL.
+//! Request URLs of providers, from their base URLs.
 
 use reqwest::Url;
 
 use super::Lookup;
 use crate::wire::Wire;
 
-/// The version of Foundry's inference API that is asked for when nobody names another.
+/// API version of Azure AI Foundry's inference API, unless another one is set.
 const FOUNDRY_VERSION: &str = "2024-05-01-preview";
 
-/// How the address of the operations follows from the one given.
+/// How request URLs are built from the base URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Address {
-    /// It is the base URL; the wire knows the rest.
+    /// The base URL; the wire appends the operation.
     AsGiven,
-    /// The same, of a provider whose address has no version.
+    /// Like [`AsGiven`](Self::AsGiven), for a provider without a version in its URLs.
     WithoutVersion,
-    /// `{endpoint}/openai/v1`, where the model is named in the body; or, when a version is named,
-    /// `{endpoint}/openai/deployments/{model}` with `api-version`.
+    /// `{endpoint}/openai/v1`, with the model in the body; if an API version is set,
+    /// `{endpoint}/openai/deployments/{model}?api-version=…`.
     Azure,
-    /// `{endpoint}/models` with `api-version`.
+    /// `{endpoint}/models?api-version=…`.
     Foundry,
-    /// That of an organisation, when one is named: `https://models.github.ai/orgs/{org}/inference`.
+    /// `https://models.github.ai/orgs/{org}/inference` if an organisation is set.
     GitHub,
 }
 
 impl Address {
-    /// What one looks like.
+    /// An example base URL for error messages.
     pub(super) fn example(self) -> &'static str {
         match self {
             Self::Azure => "https://<resource>.openai.azure.com",
@@ -34,8 +34,7 @@ impl Address {
         }
     }
 
-    /// The base URL of `model`, given the one that was found and whether the user named it. `None` when it is no
-    /// address.
+    /// The complete base URL for `model`. `named` says whether the user set `base`. `None` when `base` is not a URL.
     pub(super) fn base(self, base: &str, named: bool, model: &str, lookup: Lookup<'_>) -> Option<Url> {
         let mut url = Url::parse(base.trim()).ok()?;
         if url.cannot_be_a_base() {
@@ -80,7 +79,7 @@ impl Address {
         Some(url)
     }
 
-    /// Where requests for `model` go, under `base`. `None` when it is no HTTP address.
+    /// The URL for requests to `model`. `None` when `base` is not an HTTP URL.
     pub(super) fn operation(self, base: &Url, wire: Wire, model: &str) -> Option<Url> {
         let mut url = wire.url(base.as_str(), model)?;
         if self == Self::WithoutVersion && base.path() == "/" {
@@ -95,7 +94,7 @@ fn has_version(url: &Url) -> bool {
     url.query_pairs().any(|(name, _)| name == "api-version")
 }
 
-/// A version in the address itself comes first.
+/// A version that is already in the URL takes precedence.
 fn set_version(url: &mut Url, version: Option<&str>) {
     if let Some(version) = version.filter(|_| !has_version(url)) {
         url.query_pairs_mut().append_pair("api-version", version.trim());
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn azure_is_asked_as_its_versions_want() {
+    fn azure_url_depends_on_the_api_version() {
         let version = [("AZURE_OPENAI_API_VERSION", "2024-10-21")];
         let azure = |given: &str, variables| base(Address::Azure, given, variables);
         assert_eq!(azure("https://x.openai.azure.com/", &[]), "https://x.openai.azure.com/openai/v1");
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn foundry_and_github_have_addresses_of_their_own() {
+    fn foundry_and_github_urls_are_built() {
         let foundry = |given: &str, variables| base(Address::Foundry, given, variables);
         let given = "https://x.services.ai.azure.com";
         assert_eq!(foundry(given, &[]), format!("{given}/models?api-version=2024-05-01-preview"));

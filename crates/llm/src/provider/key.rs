@@ -1,4 +1,4 @@
-//! Where a key comes from.
+//! Finds the API key of a provider.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,14 +8,14 @@ use houston_domain::model::{ModelError, ModelErrorCode};
 use super::{Choice, Lookup, Provider};
 use crate::secret::Secret;
 
-/// Longest file taken for a key, in bytes: a signed token has some thousands.
+/// Longest key file read, in bytes: a signed token has a few thousand.
 const LONGEST: u64 = 64 << 10;
 
-/// The first key found: the choice's own, the variable it names, then those of the row. Beside each variable,
-/// `<VARIABLE>_FILE` may name a file that holds the key, as Docker's secrets do.
+/// Finds the first key: the one in `choice`, the variable it names, then the variables of the row. For each variable,
+/// `<VARIABLE>_FILE` may contain the path of a file with the key, as with Docker secrets.
 ///
 /// # Errors
-/// `PROVIDER_NOT_CONFIGURED` when a file that was named cannot be read.
+/// `PROVIDER_NOT_CONFIGURED` when a key file cannot be read or is empty.
 pub(super) fn find(
     row: &Provider,
     choice: &Choice,
@@ -32,20 +32,20 @@ pub(super) fn find(
     Ok(None)
 }
 
-/// Why there is none: where it was looked for, and what to do.
+/// The error for a missing key: what to set, and where it was looked for.
 pub(super) fn missing(row: &Provider, choice: &Choice) -> ModelError {
     let variables: Vec<&str> = variables(row, choice).collect();
     let first = variables.first().copied().unwrap_or_default();
-    let mut places: Vec<String> =
+    let mut sources: Vec<String> =
         variables.iter().flat_map(|name| [(*name).to_owned(), format!("{name}_FILE")]).collect();
-    places.push(format!("providers.{}.key in jobs/providers.toml", row.name));
+    sources.push(format!("providers.{}.key in jobs/providers.toml", row.name));
     if !row.key_hint.is_empty() {
-        places.push(row.key_hint.to_owned());
+        sources.push(row.key_hint.to_owned());
     }
     not_configured(format!(
-        "{} needs a key: set {first} (or choose another model with HOUSTON_MODEL=provider/model). Looked for in: {}",
+        "{} needs a key: set {first} (or choose another model with HOUSTON_MODEL=provider/model). Looked in: {}",
         row.name,
-        places.join(", ")
+        sources.join(", ")
     ))
 }
 
@@ -60,7 +60,11 @@ fn in_variable(row: &Provider, variable: &str, lookup: Lookup<'_>) -> Result<Opt
     let name = format!("{variable}_FILE");
     let Some(path) = lookup(&name).filter(|path| !path.trim().is_empty()) else { return Ok(None) };
     let refuse = |why: &dyn std::fmt::Display| {
-        not_configured(format!("{}: {name} names `{}`, which holds no key: {why}", row.name, path.trim()))
+        not_configured(format!(
+            "{}: {name} names `{}`, which contains no usable key: {why}",
+            row.name,
+            path.trim()
+        ))
     };
     let mut text = String::new();
     let read = File::open(path.trim()).and_then(|file| file.take(LONGEST).read_to_string(&mut text));

@@ -1,4 +1,4 @@
-//! The providers: one row each. Adding an OpenAI-compatible one means adding a row to [`PROVIDERS`].
+//! The providers, one row each. To add an OpenAI-compatible provider, add a row to [`PROVIDERS`].
 
 mod address;
 mod key;
@@ -21,67 +21,66 @@ use crate::secret::Secret;
 use crate::simulated::Simulated;
 use crate::wire::{Dialect, Wire};
 
-/// Where the values of environment variables come from. The environment itself is read in `cli` alone.
+/// Looks up an environment variable. Only the `cli` crate reads the environment.
 pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
-/// How a provider wants to be shown the key.
+/// The header in which a provider expects the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthStyle {
     /// `authorization: Bearer <key>`
     Bearer,
     /// `x-api-key: <key>`
     ApiKeyHeader,
-    /// `api-key: <key>` (Azure); a token of Entra goes as `Bearer`.
+    /// `api-key: <key>` (Azure); Entra tokens are sent as `authorization: Bearer`.
     AzureKeyHeader,
     /// `x-goog-api-key: <key>`
     GoogleKeyHeader,
 }
 
-/// What is known of a provider.
+/// A row of the provider table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
-    /// As in `anthropic/claude-…` before the slash.
+    /// The provider's name, e.g. `anthropic`.
     pub name: &'static str,
-    /// Other names it is known by.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
-    /// What it speaks; `None` for the simulated model.
+    /// Its protocol; `None` for the simulated model.
     pub wire: Option<Wire>,
-    /// What it speaks differently from the rest of its wire.
+    /// Its deviations from the protocol.
     pub dialect: Dialect,
-    /// Where it is, without a trailing slash; empty when only the user knows.
+    /// Base URL without a trailing slash; empty when users must set it.
     pub base_url: &'static str,
-    /// What becomes of the base URL.
+    /// How request URLs are built from the base URL.
     pub address: Address,
-    /// The variables that name another base URL; the first that is set counts.
+    /// Environment variables that override the base URL; the first one set is used.
     pub url_variables: &'static [&'static str],
-    /// The variables that hold the key, or with `_FILE` behind their name a file with it; the first that is set
-    /// counts.
+    /// Environment variables with the key, or, with `_FILE` appended, with the path of a file that contains it; the
+    /// first one set is used.
     pub key_variables: &'static [&'static str],
-    /// Where else a key may come from, in words; empty for nowhere.
+    /// Another source of the key, as text for messages; empty if there is none.
     pub key_hint: &'static str,
-    /// How the key is sent.
+    /// The header for the key.
     pub auth: AuthStyle,
-    /// Whether it refuses to work without.
+    /// Whether calls require a key.
     pub needs_key: bool,
-    /// Whether a key alone is enough to choose it when nobody chose.
+    /// Whether the provider is chosen automatically when its key is set.
     pub found_by_key: bool,
-    /// Whether its models usually call tools.
+    /// Whether its models usually support tool calls.
     pub supports_tools: bool,
-    /// Used when nobody named a model; empty when only the user knows one. The names were current in November
-    /// 2026.
+    /// Model used when none is configured; empty when users must name one. Names as of November 2026.
     pub default_model: &'static str,
-    /// Some of its models, to recognise a slip, where no table has them. Any other name is sent as it is.
+    /// Some model names, for suggestions, where no table lists the provider's models. Other names are sent unchanged.
     pub models: &'static [&'static str],
 }
 
-/// How like a row's name must be to be suggested (Jaro-Winkler, 0 to 1).
+/// How similar a provider's name must be to be suggested (Jaro-Winkler, 0 to 1).
 const MIN_SIMILARITY: f64 = 0.75;
 
 impl Provider {
-    /// The row called `name`, or known by it.
+    /// Finds a provider by its name or an alias, ignoring case.
     ///
     /// # Errors
-    /// `PROVIDER_NOT_SUPPORTED`, naming the nearest row.
+    /// `PROVIDER_NOT_SUPPORTED` for an unknown name, with a suggestion and the list of names.
     pub fn named(name: &str) -> Result<&'static Self, ModelError> {
         let lower = name.to_ascii_lowercase();
         if let Some(row) = PROVIDERS.iter().find(|row| row.names().any(|known| known == lower)) {
@@ -93,7 +92,7 @@ impl Provider {
         let shown: String = name.chars().take(60).collect();
         Err(ModelError::new(
             ModelErrorCode::ProviderNotSupported,
-            format!("no provider is called `{shown}`{like} Known: {}", known.join(", ")),
+            format!("unknown provider `{shown}`{like} Known providers: {}", known.join(", ")),
         ))
     }
 
@@ -101,39 +100,40 @@ impl Provider {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// The base URL that one of its variables names.
+    /// The base URL from the first variable that is set.
     pub(crate) fn url_variable(&self, lookup: Lookup<'_>) -> Option<String> {
         self.url_variables.iter().find_map(|name| lookup(name).filter(|url| !url.trim().is_empty()))
     }
 }
 
-/// Of `known`, the name most like `name`, if it is at least `least` like it (Jaro-Winkler, 0 to 1).
+/// The entry of `known` most similar to `name`, if its similarity is at least `least` (Jaro-Winkler, 0 to 1).
 pub(crate) fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str, least: f64) -> Option<&'a str> {
     let rated = known.map(|known| (strsim::jaro_winkler(known, name), known));
     rated.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(rating, _)| *rating >= least).map(|(_, known)| known)
 }
 
-/// A model to talk to. What is `None` is taken from the provider's row and its variables.
+/// A model selection. Fields that are `None` are taken from the provider's row and its environment variables. For
+/// example, `Choice::new("groq", "openai/gpt-oss-120b")`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// A row's name.
+    /// The provider's name or alias.
     pub provider: String,
     /// The model's name, as the provider knows it.
     pub model: String,
-    /// Where the provider is, up to and including its version (`http://127.0.0.1:8080/v1`).
+    /// Base URL, up to and including the version (`http://127.0.0.1:8080/v1`).
     pub base_url: Option<String>,
-    /// The key.
+    /// The API key.
     pub key: Option<Secret>,
-    /// A variable that holds it, looked at before those of the row.
+    /// Environment variable with the key, checked before those of the row.
     pub key_variable: Option<String>,
-    /// What it speaks, for a server that speaks something else than its row says.
+    /// Protocol, for a server that uses another one than its row says.
     pub wire: Option<Wire>,
-    /// Whether it can call tools, for a model that differs from what its row says.
+    /// Whether the model supports tool calls, if that differs from its row.
     pub tools: Option<bool>,
 }
 
 impl Choice {
-    /// A provider's model with everything else as its row says.
+    /// Selects a model of `provider`, with all other settings from the provider's row.
     #[must_use]
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
@@ -147,14 +147,14 @@ impl Choice {
         }
     }
 
-    /// Whether a key is found where it, or its row, says.
+    /// Whether a key is configured, in the selection or in an environment variable.
     #[must_use]
     pub fn has_key(&self, lookup: Lookup<'_>) -> bool {
         Provider::named(&self.provider).is_ok_and(|row| matches!(key::find(row, self, lookup), Ok(Some(_))))
     }
 
-    /// Describes the model without connecting to it; for an unknown provider too, so that its failure has a
-    /// name.
+    /// Describes the model without connecting to it. Also works for an unknown provider, so that its failure can name
+    /// it.
     #[must_use]
     pub fn description(&self) -> Description {
         let row = Provider::named(&self.provider).ok();
@@ -173,32 +173,32 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Reads `provider/model`; the model may hold slashes. A provider alone means its default model.
+/// Parses `provider/model`; the model may contain slashes. A provider alone selects its default model.
 ///
 /// # Errors
-/// `PROVIDER_NOT_SUPPORTED`, naming the nearest provider.
+/// `PROVIDER_NOT_SUPPORTED` for an unknown provider, with a suggestion.
 pub fn parse_choice(text: &str) -> Result<Choice, ModelError> {
     let (provider, model) = text.trim().split_once('/').unwrap_or((text.trim(), ""));
     let row = Provider::named(provider)?;
     Ok(Choice::new(row.name, if model.is_empty() { row.default_model } else { model }))
 }
 
-/// Issues tokens that stand for a key and expire.
+/// A source of access tokens that expire and are used in place of a key.
 pub trait TokenSource: Send + Sync {
-    /// A token that is valid now; `None` when there is none. Asked before each call, so it must be cached.
+    /// A valid token; `None` if none is available. Called before each model call, so implementations should cache.
     fn token(&self) -> BoxFuture<'_, Option<Secret>>;
 }
 
-/// Makes a model of a choice. Nothing is sent yet: a wrong key shows in the first call.
+/// Creates the model of `choice`. Sends nothing: a rejected key shows in the first call.
 ///
 /// # Errors
-/// `PROVIDER_NOT_SUPPORTED` for an unknown provider; `PROVIDER_NOT_CONFIGURED` when the key or the base URL
-/// is missing or unusable, in one line that names the variable to set.
+/// `PROVIDER_NOT_SUPPORTED` for an unknown provider; `PROVIDER_NOT_CONFIGURED` when the key, model or base URL is
+/// missing or invalid. The message names the variable to set.
 pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<dyn Model>, ModelError> {
     connect_with(choice, http, lookup, None)
 }
 
-/// As [`connect`]; where no key is set, each call is made with a token of `tokens`.
+/// Like [`connect`]; if no key is set, each call uses a token from `tokens`.
 ///
 /// # Errors
 /// As [`connect`].
@@ -225,7 +225,7 @@ pub fn connect_with(
     let base = named.as_deref().unwrap_or(row.base_url);
     if base.trim().is_empty() {
         return Err(not_configured(format!(
-            "{0} needs the address of a server: set {1} or providers.{0}.base_url in jobs/providers.toml (for example {2})",
+            "{0} needs a base URL: set {1}, or providers.{0}.base_url in jobs/providers.toml (for example {2})",
             row.name,
             row.url_variables.join(" or "),
             row.address.example(),
@@ -234,7 +234,7 @@ pub fn connect_with(
     let url = row.address.base(base, named.is_some(), &choice.model, lookup);
     let Some(url) = url.and_then(|url| row.address.operation(&url, wire, &choice.model)) else {
         return Err(not_configured(format!(
-            "{}: `{}` is no http or https address",
+            "{}: `{}` is not an http or https URL",
             row.name,
             redacted_address(base)
         )));

@@ -1,10 +1,10 @@
-//! The rows. What a row leaves out is as in [`COMPATIBLE`].
+//! The rows of the provider table. Fields that a row omits are as in [`COMPATIBLE`].
 
 use super::address::Address;
 use super::{AuthStyle, Provider};
 use crate::wire::{Dialect, Wire};
 
-/// An OpenAI-compatible provider that needs a key, which is most of them.
+/// Defaults: an OpenAI-compatible provider that requires a key.
 const COMPATIBLE: Provider = Provider {
     name: "",
     aliases: &[],
@@ -23,10 +23,10 @@ const COMPATIBLE: Provider = Provider {
     models: &[],
 };
 
-/// Where a token of Entra comes from.
+/// Source of Entra tokens, for error messages.
 const AZURE_TOKEN: &str = "the token of `az account get-access-token`";
 
-/// All of them, in the order in which [`detect`](crate::detect::detect) looks for a key.
+/// All providers, in the order in which [`detect`](crate::detect::detect) looks for keys.
 pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "anthropic",
@@ -139,7 +139,7 @@ pub const PROVIDERS: &[Provider] = &[
         default_model: "accounts/fireworks/models/deepseek-v4-flash",
         ..COMPATIBLE
     },
-    // Its models search and cite, and call no tools.
+    // Its models search and cite, and do not support tool calls.
     Provider {
         name: "perplexity",
         dialect: Dialect::PERPLEXITY,
@@ -151,7 +151,7 @@ pub const PROVIDERS: &[Provider] = &[
         default_model: "sonar",
         ..COMPATIBLE
     },
-    // A model is the name of a deployment, which only its owner knows.
+    // The model is the name of a deployment, which users choose.
     Provider {
         name: "azure",
         aliases: &["azure-openai", "azure_openai"],
@@ -175,7 +175,7 @@ pub const PROVIDERS: &[Provider] = &[
         found_by_key: false,
         ..COMPATIBLE
     },
-    // Its port changes with every start (`foundry service status` tells it).
+    // The port changes with every start; `foundry service status` prints it.
     Provider {
         name: "foundry-local",
         aliases: &["foundry_local"],
@@ -185,7 +185,7 @@ pub const PROVIDERS: &[Provider] = &[
         needs_key: false,
         ..COMPATIBLE
     },
-    // The token is on many machines for other reasons: it chooses nothing by itself.
+    // Many machines have this token for other reasons, so it does not select the provider.
     Provider {
         name: "github",
         aliases: &["github-models", "github_models"],
@@ -218,7 +218,7 @@ pub const PROVIDERS: &[Provider] = &[
         default_model: "default",
         ..COMPATIBLE
     },
-    // Everything about it stands in the configuration.
+    // Configured entirely by the user.
     Provider {
         name: "custom",
         dialect: Dialect::UNKNOWN_SERVER,

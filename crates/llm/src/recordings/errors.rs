@@ -5,7 +5,7 @@ use super::{are_here, code_of, expected, recordings};
 use crate::error;
 
 #[test]
-fn every_recorded_error_lands_in_its_code() {
+fn recorded_errors_are_classified() {
     if !are_here() {
         return;
     }
@@ -21,7 +21,8 @@ fn every_recorded_error_lands_in_its_code() {
         }
         let error = error::refused(recording.status, &headers, &recording.body);
         let code = match recording.name.as_str() {
-            // What the model wrote was refused, like its twin in mid-stream; the prototype had no word for it.
+            // The provider rejected what its own model wrote, as the same error within a stream; the prototype had no
+            // code for it.
             "groq/error_400_tool_use_failed" => code_of("Provider"),
             _ => code_of(row["code"].as_str().unwrap()),
         };

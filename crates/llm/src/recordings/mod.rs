@@ -1,5 +1,5 @@
-//! Recorded exchanges with real providers, replayed where they are found: in `shared/fixtures/llm` beside the project.
-//! Without them each of these tests says that it was left out; the exchanges made by hand in `exchanges/` are always
+//! Replays recorded exchanges with real providers, if they exist in `shared/fixtures/llm` next to the project.
+//! Otherwise each of these tests prints that it was skipped; the hand-written exchanges in `exchanges/` are always
 //! replayed.
 
 mod errors;
@@ -38,7 +38,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/llm")
 }
 
-/// Whether there are recordings; says so if not.
+/// Whether recordings exist; prints a line if not.
 fn are_here() -> bool {
     let folder = folder();
     let here = folder.is_dir();
@@ -48,7 +48,7 @@ fn are_here() -> bool {
     here
 }
 
-/// All of them, in order of their names.
+/// All recordings, ordered by name.
 fn recordings() -> Vec<Recording> {
     let folder = folder();
     let mut found = Vec::new();
@@ -91,7 +91,7 @@ fn recording(name: String, path: &std::path::Path) -> Recording {
     }
 }
 
-/// What an independent prototype made of each recording, by name.
+/// The results of an independent prototype, by name of the recording.
 fn expected() -> Vec<(String, Value)> {
     let text = fs::read_to_string(folder().join("EXPECTED.jsonl")).unwrap();
     text.lines()
@@ -102,7 +102,7 @@ fn expected() -> Vec<(String, Value)> {
         .collect()
 }
 
-/// The prototype's names of error codes, in ours.
+/// The error code for the prototype's name of it.
 fn code_of(name: &str) -> houston_domain::model::ModelErrorCode {
     use houston_domain::model::ModelErrorCode as Code;
     match name {
@@ -110,9 +110,9 @@ fn code_of(name: &str) -> houston_domain::model::ModelErrorCode {
         "ContextLength" => Code::ContextLengthExceeded,
         "ModelNotFound" => Code::ModelNotFound,
         "RateLimited" | "Overloaded" => Code::RateLimited,
-        // A request that is wrong in another way is none of the ten.
+        // An invalid request of another kind is none of the ten codes.
         "InvalidRequest" => Code::Unknown,
-        // The provider refused what its own model wrote.
+        // The provider rejected what its own model wrote.
         "Provider" => Code::InvalidResponse,
         other => panic!("unknown code {other}"),
     }

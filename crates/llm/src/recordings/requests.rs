@@ -14,7 +14,7 @@ pub(super) fn recording(name: &str) -> Recording {
     recordings().into_iter().find(|recording| recording.name == name).unwrap()
 }
 
-/// What the model answered in a recording, as the history keeps it: through JSON, as in the database.
+/// The recorded answer as the history stores it: through JSON, as in the database.
 pub(super) fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
     let dialect = Provider::named(provider).map_or(Dialect::COMPATIBLE, |row| row.dialect);
     let mut reader = Reader::new(wire.framing(), wire.decoder(provider, dialect));
@@ -53,16 +53,16 @@ pub(super) fn result(entry: &Entry, content: &str) -> Entry {
     Entry::user(vec![Block::ToolResult { tool_use_id: id, content: content.to_owned(), is_error: false }])
 }
 
-/// The second request of a recorded conversation is what we would send after reading the first answer.
+/// The second request of a recorded conversation equals what Houston sends after reading the first answer.
 #[test]
-fn signed_thinking_goes_back_as_anthropic_recorded_it() {
+fn signed_thinking_is_sent_back_as_recorded() {
     if !are_here() {
         return;
     }
     let second = recording("anthropic/stream_thinking_tool_result_turn").request;
     let first = answer(Wire::Anthropic, "anthropic", "anthropic/stream_thinking_then_tool");
-    let asked = second["messages"][0]["content"][0]["text"].as_str().unwrap();
-    let entries = [Entry::user(vec![Block::text(asked)]), first.clone(), result(&first, "0.32a0")];
+    let question = second["messages"][0]["content"][0]["text"].as_str().unwrap();
+    let entries = [Entry::user(vec![Block::text(question)]), first.clone(), result(&first, "0.32a0")];
     let recorded_tool = &second["tools"][0];
     let tools = [tool(
         "fixed_version",
@@ -77,7 +77,7 @@ fn signed_thinking_goes_back_as_anthropic_recorded_it() {
     }
     assert!(sent.get("system").is_none());
 
-    // Another wire has no use for it.
+    // Another wire leaves it out.
     let sent = encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("openai", "x"), &entries, &tools, 1);
     assert!(
         !sent.to_string().contains("signature") && !sent.to_string().contains("fixed_version tool to see")
@@ -85,7 +85,7 @@ fn signed_thinking_goes_back_as_anthropic_recorded_it() {
 }
 
 #[test]
-fn redacted_thinking_and_the_providers_own_tools_go_back_untouched() {
+fn redacted_thinking_and_server_tools_are_sent_back_unchanged() {
     if !are_here() {
         return;
     }
@@ -106,25 +106,25 @@ fn redacted_thinking_and_the_providers_own_tools_go_back_untouched() {
         ];
         let sent = encode(Wire::Anthropic, Dialect::COMPATIBLE, ("anthropic", "x"), &entries, &[], 1);
         for mut block in recorded {
-            let kept = sent["messages"][1]["content"].as_array().unwrap();
+            let sent_content = sent["messages"][1]["content"].as_array().unwrap();
             if block["type"] == "server_tool_use" {
-                block["input"] = json!({"query": kept[0]["input"]["query"].as_str().unwrap()});
+                block["input"] = json!({"query": sent_content[0]["input"]["query"].as_str().unwrap()});
             }
-            assert!(kept.contains(&block), "{name}: {block} is not in {kept:?}");
+            assert!(sent_content.contains(&block), "{name}: {block} is not in {sent_content:?}");
         }
     }
 }
 
 #[test]
-fn a_chat_conversation_is_sent_as_it_was_recorded() {
+fn chat_history_is_encoded_as_recorded() {
     if !are_here() {
         return;
     }
     let recorded = recording("deepseek/stream_reasoning_tool").request;
-    let said = |index: usize| recorded["messages"][index]["content"].as_str().unwrap();
+    let content_of = |index: usize| recorded["messages"][index]["content"].as_str().unwrap();
     let call = &recorded["messages"][2]["tool_calls"][0];
     let asks = Entry::assistant(vec![
-        Block::text(said(2)),
+        Block::text(content_of(2)),
         Block::ToolUse {
             id: call["id"].as_str().unwrap().to_owned(),
             name: "best_language_to_learn".to_owned(),
@@ -133,11 +133,11 @@ fn a_chat_conversation_is_sent_as_it_was_recorded() {
         },
     ]);
     let entries = [
-        Entry::user(vec![Block::text(said(1))]),
+        Entry::user(vec![Block::text(content_of(1))]),
         asks.clone(),
-        result(&asks, said(3)),
-        Entry::assistant(vec![Block::text(said(4))]),
-        Entry::user(vec![Block::text(said(5))]),
+        result(&asks, content_of(3)),
+        Entry::assistant(vec![Block::text(content_of(4))]),
+        Entry::user(vec![Block::text(content_of(5))]),
     ];
     let definition = &recorded["tools"][0]["function"];
     let tools = [tool(
@@ -153,14 +153,14 @@ fn a_chat_conversation_is_sent_as_it_was_recorded() {
     }
     assert_eq!(sent["max_tokens"], 9);
 
-    // DeepSeek itself wants the reasoning of every tool call, be it none.
+    // DeepSeek itself requires the reasoning of every tool call, even if empty.
     let sent = encode(Wire::OpenAiChat, Dialect::DEEPSEEK, ("deepseek", "x"), &entries, &tools, 9);
     assert_eq!(sent["messages"][1]["reasoning_content"], "");
     assert!(sent["messages"][3].get("reasoning_content").is_none());
 }
 
 #[test]
-fn reasoning_goes_back_to_the_provider_that_wrote_it_alone() {
+fn reasoning_is_sent_back_only_to_its_provider() {
     if !are_here() {
         return;
     }
@@ -179,7 +179,7 @@ fn reasoning_goes_back_to_the_provider_that_wrote_it_alone() {
 
     assert!(sent("groq")["messages"][1].get("reasoning_details").is_none());
     let anthropic = encode(Wire::Anthropic, Dialect::COMPATIBLE, ("anthropic", "x"), &entries, &[], 1);
-    assert_eq!(anthropic["messages"][1]["content"].as_array().unwrap().len(), 1, "the tool call alone");
+    assert_eq!(anthropic["messages"][1]["content"].as_array().unwrap().len(), 1, "only the tool call");
 
     let asks = answer(Wire::OpenAiChat, "ollama", "ollama/openai_compat_stream_tool");
     let entries = [Entry::user(vec![Block::text("hi")]), asks.clone(), result(&asks, "sunny")];

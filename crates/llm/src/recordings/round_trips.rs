@@ -7,16 +7,16 @@ use super::requests::{answer, recording, result};
 use crate::model::{Description, Request};
 use crate::wire::{Dialect, Wire};
 
-/// What of a recorded answer must go back.
+/// What must be sent back of a recorded answer.
 struct Signed {
     recording: &'static str,
     wire: Wire,
     dialect: Dialect,
-    /// Where it stands in an event of the stream; `*` is every element.
+    /// Path to it in an event of the stream; `*` is every element.
     path: &'static str,
-    /// What an event that holds it says.
+    /// Text by which events that contain it are recognised.
     marks: &'static [&'static str],
-    /// Whether it is a text that comes in pieces.
+    /// Whether it is a text that arrives in pieces.
     in_pieces: bool,
 }
 
@@ -79,7 +79,7 @@ const TABLE: &[Signed] = &[
         ..ANTHROPIC
     },
     Signed {
-        // No recording of DeepSeek holds reasoning; this one names it alike.
+        // No recording of DeepSeek contains reasoning; this one uses the same field.
         recording: "zhipu/stream_thinking",
         wire: Wire::OpenAiChat,
         dialect: Dialect::DEEPSEEK,
@@ -94,7 +94,7 @@ impl Signed {
         self.recording.split_once('/').unwrap().0
     }
 
-    /// The values as they were recorded, byte for byte.
+    /// The recorded values, byte for byte.
     fn recorded(&self) -> Vec<String> {
         let stream = String::from_utf8(recording(self.recording).body).unwrap();
         let events = stream.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -114,7 +114,7 @@ impl Signed {
         found
     }
 
-    /// The body of the request after the recorded answer, for `provider`.
+    /// The request body that follows the recorded answer, sent to `provider`.
     fn next_request(&self, provider: &str) -> String {
         let answer = answer(self.wire, self.provider(), self.recording);
         let mut entries = vec![Entry::user(vec![Block::text("1")]), answer.clone()];
@@ -147,7 +147,7 @@ fn collect(value: &RawValue, path: &[&str], found: &mut Vec<String>) {
 }
 
 #[test]
-fn what_a_provider_signed_goes_back_byte_for_byte_and_to_it_alone() {
+fn signed_data_is_sent_back_only_to_its_provider() {
     if !are_here() {
         return;
     }
@@ -155,10 +155,10 @@ fn what_a_provider_signed_goes_back_byte_for_byte_and_to_it_alone() {
         let name = format!("{} {}", signed.recording, signed.path);
         let recorded = signed.recorded();
         assert!(recorded.iter().any(|value| value.len() > 20), "{name}: {recorded:?}");
-        let own = signed.next_request(signed.provider());
+        let request = signed.next_request(signed.provider());
         let others = signed.next_request("another");
         for value in &recorded {
-            assert!(own.contains(value), "{name}: {value} is not in {own}");
+            assert!(request.contains(value), "{name}: {value} is not in {request}");
             assert!(!others.contains(value), "{name}: {value} went to another provider");
         }
         println!(

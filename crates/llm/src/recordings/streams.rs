@@ -11,7 +11,7 @@ use crate::model::Event;
 use crate::provider::Provider;
 use crate::wire::{AnswerEnd, Dialect, Wire};
 
-/// What a recording speaks.
+/// The wire of a recording.
 fn wire(recording: &Recording) -> Wire {
     match recording.provider() {
         "anthropic" => Wire::Anthropic,
@@ -23,13 +23,13 @@ fn wire(recording: &Recording) -> Wire {
     }
 }
 
-/// How the provider of a recording departs from its wire.
+/// The dialect of a recording's provider.
 fn dialect(recording: &Recording) -> Dialect {
     let name = recording.provider().replace("azure_openai", "azure").replace("azure_foundry", "foundry");
     Provider::named(&name).map_or(Dialect::COMPATIBLE, |row| row.dialect)
 }
 
-/// The events of a stream cut into `chunks`, and the error it ends with, if any.
+/// The events of a stream split into `chunks`, and the error it ends with, if any.
 fn replay<'a>(
     recording: &Recording,
     chunks: impl Iterator<Item = &'a [u8]>,
@@ -53,7 +53,7 @@ fn streams() -> Vec<Recording> {
     recordings().into_iter().filter(|recording| recording.streams()).collect()
 }
 
-/// The blocks of a turn in the words of the prototype, which named blocks of its own for reasoning.
+/// The blocks of a turn as the prototype named them; it had several names for reasoning.
 fn kinds(turn: &ModelTurn) -> Vec<&'static str> {
     let kind = |block: &Block| match block {
         Block::Text { .. } => "text",
@@ -74,7 +74,8 @@ fn kinds(turn: &ModelTurn) -> Vec<&'static str> {
     turn.content.iter().map(kind).collect()
 }
 
-/// The same for Gemini, whose parts it named by what they hold. It kept the signed ones apart, and an empty one.
+/// The same for Gemini, where the prototype named parts by content. It stored signed parts separately, even empty
+/// ones.
 fn parts(turn: &ModelTurn, recording: &Recording) -> Vec<&'static str> {
     let mut parts: Vec<&str> = Vec::new();
     for block in &turn.content {
@@ -94,7 +95,7 @@ fn parts(turn: &ModelTurn, recording: &Recording) -> Vec<&'static str> {
     parts
 }
 
-/// A turn in the words of the prototype, which counted cached input apart.
+/// The usage as the prototype counted it, with cached input separately.
 fn summary(turn: &ModelTurn, recording: &Recording) -> Value {
     let kinds = if recording.provider() == "gemini" { parts(turn, recording) } else { kinds(turn) };
     let calls = turn.content.iter().filter_map(|block| match block {
@@ -141,15 +142,15 @@ fn assert_as_expected(recording: &Recording, row: &Value, events: &[Event], erro
     for ignored in ["stop", "agrees_with_rig"] {
         row.as_object_mut().unwrap().remove(ignored);
     }
-    // Costs are no tokens.
+    // Costs are not compared here.
     row["usage"].as_object_mut().unwrap().remove("cost");
     assert_eq!(summary(turn, recording), row, "{name}");
     assert!(turn.malformed.is_empty(), "{name}");
-    assert_told_as_done(name, events, turn);
+    assert_events_match_turn(name, events, turn);
 }
 
-/// What was told on the way is what the end says.
-fn assert_told_as_done(name: &str, events: &[Event], turn: &ModelTurn) {
+/// Checks that the events of the stream add up to the final answer.
+fn assert_events_match_turn(name: &str, events: &[Event], turn: &ModelTurn) {
     let (mut text, mut thinking) = (String::new(), String::new());
     let mut calls: Vec<(String, String, String)> = Vec::new();
     for event in events {
@@ -177,15 +178,15 @@ fn assert_told_as_done(name: &str, events: &[Event], turn: &ModelTurn) {
         }
     }
     assert_eq!((text, thinking), (done_text, done_thinking), "{name}");
-    let told: Vec<_> = calls
+    let streamed_calls: Vec<_> = calls
         .into_iter()
         .map(|(id, name, json)| (id, name, crate::wire::arguments::parse(&json).unwrap()))
         .collect();
-    assert_eq!(told, done_calls, "{name}");
+    assert_eq!(streamed_calls, done_calls, "{name}");
 }
 
 #[test]
-fn every_recorded_stream_gives_what_is_expected_however_it_is_cut() {
+fn recorded_streams_decode_the_same_however_split() {
     if !are_here() {
         return;
     }
@@ -211,7 +212,7 @@ fn every_recorded_stream_gives_what_is_expected_however_it_is_cut() {
 
 /// The prototype did not read these.
 #[test]
-fn recorded_responses_are_read() {
+fn recorded_responses_are_decoded() {
     if !are_here() {
         return;
     }
@@ -223,7 +224,7 @@ fn recorded_responses_are_read() {
     let name = "openai/responses_stream_tool_call";
     let (events, _) = replayed(name);
     let Some(Event::Done(turn)) = events.last() else { panic!("{events:?}") };
-    assert_told_as_done(name, &events, turn);
+    assert_events_match_turn(name, &events, turn);
     assert_eq!(kinds(turn), ["reasoning", "tool_use"]);
     assert_eq!(
         turn.content[1],
@@ -242,7 +243,7 @@ fn recorded_responses_are_read() {
 }
 
 #[test]
-fn a_stream_cut_off_between_two_events_is_an_error() {
+fn recorded_stream_cut_between_events_is_an_error() {
     if !are_here() {
         return;
     }
@@ -251,7 +252,7 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
         let text = String::from_utf8(recording.body.clone()).unwrap();
         let end_of_event = if wire(&recording) == Wire::Ollama { "\n" } else { "\n\n" };
         let frames: Vec<&str> = text.split_inclusive(end_of_event).collect();
-        // From here on the answer is complete by its wire's own words, whatever is still missing.
+        // From here on the answer is complete by its wire's rules, whatever is still missing.
         let mark = match wire(&recording) {
             Wire::Anthropic => "message_stop",
             Wire::OpenAiResponses => "response.completed",
@@ -265,8 +266,8 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
         let is_last = |frame: &&str| marks.iter().any(|mark| frame.contains(mark));
         let end = frames.iter().position(is_last).unwrap_or(frames.len());
         for (count, whole) in (0..frames.len()).map(|count| (count, count > end)) {
-            let kept: String = frames[..count].concat();
-            let (events, error) = replay(&recording, std::iter::once(kept.as_bytes()));
+            let prefix: String = frames[..count].concat();
+            let (events, error) = replay(&recording, std::iter::once(prefix.as_bytes()));
             let done = matches!(events.last(), Some(Event::Done(_)));
             assert_eq!(error.is_none(), done, "{} after {count} events", recording.name);
             assert!(whole || !done, "{} after {count} events is taken for an answer", recording.name);
@@ -281,7 +282,7 @@ fn a_stream_cut_off_between_two_events_is_an_error() {
 }
 
 #[test]
-fn an_answer_in_one_piece_is_told_like_a_stream() {
+fn recorded_complete_answers_emit_stream_events() {
     if !are_here() {
         return;
     }
@@ -291,11 +292,11 @@ fn an_answer_in_one_piece_is_told_like_a_stream() {
     for recording in recordings().iter().filter(in_one_piece) {
         let body = String::from_utf8(recording.body.clone()).unwrap();
         let mut events = VecDeque::new();
-        wire(recording).decoder("x", dialect(recording)).whole(&body, &mut events).unwrap();
+        wire(recording).decoder("x", dialect(recording)).whole_answer(&body, &mut events).unwrap();
         let events: Vec<Event> = events.into();
         let Some(Event::Done(turn)) = events.last() else { panic!("{events:?}") };
         assert!(turn.usage.input_tokens > 0 && !turn.content.is_empty(), "{}", recording.name);
-        assert_told_as_done(&recording.name, &events, turn);
+        assert_events_match_turn(&recording.name, &events, turn);
         if recording.name.contains("tool") {
             assert_eq!(turn.stop, StopReason::ToolUse);
             let calls = turn.content.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
@@ -313,7 +314,7 @@ fn an_answer_in_one_piece_is_told_like_a_stream() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_cut_changes_what_is_decoded(which in any::<prop::sample::Index>(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+    fn recorded_streams_decode_the_same_for_random_splits(which in any::<prop::sample::Index>(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
         if !are_here() {
             return Ok(());
         }

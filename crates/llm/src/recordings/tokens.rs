@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::{are_here, recordings};
 use crate::tokens::estimate;
 
-/// Every text of a value, but not the names of its fields; schemas as they stand, as models read them.
+/// All strings of a value without field names; schemas as JSON, as models read them.
 fn texts(value: &Value, found: &mut u64) {
     match value {
         Value::String(text) => *found += estimate(text),
@@ -14,7 +14,7 @@ fn texts(value: &Value, found: &mut u64) {
                     "parameters" | "input_schema" | "parametersJsonSchema" => {
                         *found += estimate(&value.to_string())
                     }
-                    // What is no text of the conversation, and what is not charged.
+                    // Fields that are not part of the conversation or not billed.
                     "model" | "type" | "role" | "signature" | "id" | "tool_use_id" | "tool_call_id"
                     | "thoughtSignature" | "include" | "stream_options" | "tool_choice" => {}
                     _ => texts(value, found),
@@ -25,7 +25,7 @@ fn texts(value: &Value, found: &mut u64) {
     }
 }
 
-/// The largest count of input tokens a recorded answer reports, cache included.
+/// The largest input token count in a recorded answer, cached tokens included.
 fn reported(body: &str) -> Option<u64> {
     let numbers = |name: &str| -> u64 {
         let mark = format!("\"{name}\":");
@@ -42,9 +42,9 @@ fn reported(body: &str) -> Option<u64> {
     (most > 0).then_some(most)
 }
 
-/// Recordings whose request does not hold all that was charged: results of the provider's own search, a cache made
-/// earlier, tools described by the provider, Anthropic's share behind a provider that tells nothing of it, and requests
-/// that were cut when they were recorded.
+/// Recordings whose billed input is not all in the request: results of the provider's own search, a cache written
+/// earlier, tools described by the provider, Anthropic's share behind a provider that does not report it, and
+/// requests that were truncated when recorded.
 const HIDDEN: [&str; 6] = [
     "anthropic/stream_web_search_citations",
     "cohere/stream_tool_call",
@@ -54,10 +54,10 @@ const HIDDEN: [&str; 6] = [
     "openrouter/stream_tool_calls",
 ];
 
-/// Against what providers charged for recorded requests. Short as these are, what a provider adds weighs more than the
-/// texts: beside the tenth of the reserve, 200 tokens are allowed.
+/// Compares estimates with what providers billed for recorded requests. The requests are short, so the provider's
+/// overhead weighs more than the texts: besides the reserve of 10 %, 200 tokens are allowed.
 #[test]
-fn estimates_are_near_what_providers_reported() {
+fn token_estimates_are_close_to_billed_counts() {
     if !are_here() {
         return;
     }

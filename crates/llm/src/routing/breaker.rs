@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_when_half_of_enough_calls_failed_and_not_before() {
+    fn breaker_opens_at_half_of_enough_calls() {
         let mut breaker = Breaker::new(BreakerPolicy::default(), at(0));
         (0..11).for_each(|_| answer(&mut breaker, 0));
         (0..10).for_each(|_| fail(&mut breaker, 0));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_open_for_its_time_and_then_lets_one_call_a_second_through() {
+    fn open_breaker_probes_once_a_second_after_its_wait() {
         let mut breaker = opened();
         assert_eq!(breaker.admit(at(1500)), Err(Rejected { cause: NetworkError, wait: at(29_500) }));
         assert!(breaker.admit(at(30_999)).is_err());
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_from_before_it_opened_do_not_open_it_again() {
+    fn outcomes_of_older_calls_do_not_reopen_the_breaker() {
         let mut breaker = Breaker::new(BreakerPolicy::default(), at(0));
         let old = breaker.admit(at(0)).unwrap();
         (0..20).for_each(|_| fail(&mut breaker, 1000));
@@ -271,7 +271,7 @@ mod tests {
         /// While the breaker is not closed, a provider that never answers is called once in 30 s, or once a second
         /// while probes hang. A rejection never has a zero wait, and a call after that wait is let through.
         #[test]
-        fn it_never_lets_more_through_than_it_says(
+        fn open_breaker_limits_calls_and_announces_waits(
             steps in proptest::collection::vec((0..2_000u64, 0..3u8), 1..300)
         ) {
             let mut breaker = opened();

@@ -24,7 +24,7 @@ use houston_domain::model::{ModelError, ModelErrorCode as Code};
 
 use crate::model::{Description, Event, EventStream, Model, Request, Switch};
 use crate::routing::latency::Latencies;
-use crate::routing::retry::begin;
+use crate::routing::retry::start;
 use crate::routing::router::{Candidate, Need, Needs, Order, SkipReason, Strategy, order};
 
 /// Several models behind the interface of one.
@@ -62,11 +62,11 @@ impl Fallback {
         let mut events = VecDeque::new();
         let mut failed = Vec::new();
         for (nth, index) in order.asked.iter().enumerate() {
-            let asked = &self.candidates[*index].description;
-            let error = match begin(&*self.models[*index], request).await {
+            let candidate = &self.candidates[*index].description;
+            let error = match start(&*self.models[*index], request).await {
                 Ok(answer) => {
-                    if *asked != self.description {
-                        events.push_back(Event::Answering(Box::new(asked.clone())));
+                    if *candidate != self.description {
+                        events.push_back(Event::Answering(Box::new(candidate.clone())));
                     }
                     return Ok(Box::pin(Announced { events, answer }));
                 }
@@ -74,10 +74,10 @@ impl Fallback {
             };
             let continues = may_fall_back(&error);
             if let Some(next) = order.asked.get(nth + 1).filter(|_| continues) {
-                let switch = self.switch(asked, &self.candidates[*next].description, &error);
+                let switch = self.switch(candidate, &self.candidates[*next].description, &error);
                 events.push_back(Event::Fallback(Box::new(switch)));
             }
-            failed.push((asked, error));
+            failed.push((candidate, error));
             if !continues {
                 break;
             }
@@ -95,15 +95,15 @@ impl Fallback {
         if failed.len() == 1 && order.skipped.is_empty() {
             return failed.into_iter().map(|(_, error)| error).next().unwrap_or_else(no_suitable_model);
         }
-        let passing = || failed.iter().map(|(_, error)| error).filter(|error| error.code.is_retryable());
-        let deciding = passing().next().or(failed.last().map(|(_, error)| error)).cloned();
+        let retryable = || failed.iter().map(|(_, error)| error).filter(|error| error.code.is_retryable());
+        let deciding = retryable().next().or(failed.last().map(|(_, error)| error)).cloned();
         let mut error = deciding.unwrap_or_else(|| none_suitable(order));
-        if passing().next().is_some() {
-            error.breaker_open = passing().all(|error| error.breaker_open);
-            let wait = passing().map(|error| error.retry_after.unwrap_or_default()).min();
+        if retryable().next().is_some() {
+            error.breaker_open = retryable().all(|error| error.breaker_open);
+            let wait = retryable().map(|error| error.retry_after.unwrap_or_default()).min();
             error.retry_after = wait.filter(|wait| *wait > Duration::ZERO);
         }
-        let mut lines: Vec<String> = failed.iter().map(|(asked, error)| line(asked, error)).collect();
+        let mut lines: Vec<String> = failed.iter().map(|(candidate, error)| line(candidate, error)).collect();
         lines.extend(
             order
                 .skipped
@@ -132,10 +132,10 @@ fn may_fall_back(error: &ModelError) -> bool {
 }
 
 /// Formats `acme/m: RATE_LIMITED: slow down`, without repeating the provider's name.
-fn line(asked: &Description, error: &ModelError) -> String {
-    let provider = format!("{}: ", asked.provider);
+fn line(candidate: &Description, error: &ModelError) -> String {
+    let provider = format!("{}: ", candidate.provider);
     let message = error.message.strip_prefix(&provider).unwrap_or(&error.message);
-    format!("{asked}: {}: {message}", error.code.as_str())
+    format!("{candidate}: {}: {message}", error.code.as_str())
 }
 
 /// The error when no model was suitable.

@@ -91,7 +91,7 @@ impl Latencies {
 
     /// Starts measuring a call of `model`.
     pub(crate) fn start(&self, model: &Description) -> Stopwatch {
-        Stopwatch { latencies: self.clone(), model: model.to_string(), asked: Instant::now(), first: None }
+        Stopwatch { latencies: self.clone(), model: model.to_string(), started: Instant::now(), first: None }
     }
 
     fn measure(&self, model: &str, measured: impl FnOnce(&mut Latency, Duration)) {
@@ -105,16 +105,16 @@ impl Latencies {
 pub(crate) struct Stopwatch {
     latencies: Latencies,
     model: String,
-    asked: Instant,
+    started: Instant,
     first: Option<Instant>,
 }
 
 impl Stopwatch {
     /// Records an event of the answer.
     pub(crate) fn record_event(&mut self, event: &Event) {
-        let Self { latencies, model, asked, first } = self;
+        let Self { latencies, model, started, first } = self;
         let first = *first.get_or_insert_with(|| {
-            latencies.measure(model, |latency, now| latency.record_first_event(asked.elapsed(), now));
+            latencies.measure(model, |latency, now| latency.record_first_event(started.elapsed(), now));
             Instant::now()
         });
         if let Event::Done(turn) = event {
@@ -129,7 +129,7 @@ impl Stopwatch {
     pub(crate) fn record_failure(&self, error: &ModelError) {
         if error.code == ModelErrorCode::Timeout && self.first.is_none() {
             self.latencies
-                .measure(&self.model, |latency, now| latency.record_first_event(self.asked.elapsed(), now));
+                .measure(&self.model, |latency, now| latency.record_first_event(self.started.elapsed(), now));
         }
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_calls_count_most_and_old_ones_are_forgotten() {
+    fn latency_weighs_recent_calls_and_forgets_old_ones() {
         let mut latency = Latency::default();
         assert_eq!(latency.expected(s(0.0)), None);
         latency.record_first_event(s(1.0), s(1.0));
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_expected_lies_between_what_was_measured(
+        fn expected_latency_is_within_the_measurements(
             calls in proptest::collection::vec((0.0..60.0f64, 1..5000u64, 0.1..100.0f64), 1..50)
         ) {
             let mut latency = Latency::default();

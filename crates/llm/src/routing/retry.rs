@@ -81,7 +81,7 @@ impl Retrying {
         }
         loop {
             attempt += 1;
-            let error = match begin(&*self.inner, request).await {
+            let error = match start(&*self.inner, request).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
@@ -94,7 +94,7 @@ impl Retrying {
                 code = error.code.as_str(),
                 attempt,
                 wait_ms = wait.as_millis(),
-                "model call failed, asking again"
+                "model call failed; asking again"
             );
             tokio::time::sleep(wait).await;
         }
@@ -102,15 +102,15 @@ impl Retrying {
 
     /// The wait before the next attempt; `None` to give up.
     fn wait_before(&self, attempt: u32, error: &ModelError) -> Option<Duration> {
-        let asked = error.retry_after;
+        let requested = error.retry_after;
         if attempt > self.policy.retries
             || !error.code.is_retryable()
             || error.breaker_open
-            || asked.is_some_and(|asked| asked > self.policy.longest_wait)
+            || requested.is_some_and(|requested| requested > self.policy.longest_wait)
         {
             return None;
         }
-        let wait = asked.map_or(self.policy.delay, |asked| asked.max(SHORTEST_WAIT));
+        let wait = requested.map_or(self.policy.delay, |requested| requested.max(SHORTEST_WAIT));
         let stretch =
             self.random.lock().unwrap_or_else(PoisonError::into_inner).random_range(1.0..1.0 + JITTER);
         Some(wait.mul_f64(stretch))
@@ -118,7 +118,7 @@ impl Retrying {
 }
 
 /// Starts a call and waits for its first event.
-pub(crate) async fn begin(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
+pub(crate) async fn start(model: &dyn Model, request: &Request<'_>) -> Result<EventStream, ModelError> {
     let mut rest = model.stream(request).await?;
     let first = rest.next().await.transpose()?;
     Ok(Box::pin(Prefetched { first, rest }))
@@ -176,7 +176,7 @@ mod tests {
         }
 
         fn stream<'a>(&'a self, _: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
-            let next = self.1.lock().unwrap().pop_front().expect("asked too often");
+            let next = self.1.lock().unwrap().pop_front().expect("called more often than scripted");
             async move { next.map(|events| Box::pin(stream::iter(events)) as EventStream) }.boxed()
         }
     }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_asks_again_until_an_answer_begins() {
+    async fn failed_calls_are_retried_until_an_answer_starts() {
         let script = vec![
             Err(error(Code::NetworkError, None)),
             Ok(vec![Err(error(Code::RateLimited, Some(4000)))]),
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_gives_up_after_two_retries() {
+    async fn call_fails_after_two_retries() {
         let refusal = || Err(error(Code::Timeout, None));
         let (result, _, left) = run(vec![refusal(), refusal(), refusal(), Ok(answer())]).await;
         assert_eq!((result.unwrap_err().code, left), (Code::Timeout, 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_never_repeats_what_cannot_succeed_or_was_seen() {
+    async fn permanent_errors_and_started_answers_are_not_retried() {
         for code in [
             Code::AuthenticationError,
             Code::ContextLengthExceeded,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_is_too_long_is_handed_up() {
+    async fn long_retry_delay_is_returned_to_the_caller() {
         let (result, took, left) = run(vec![Err(error(Code::RateLimited, Some(11_000))), Ok(answer())]).await;
         let error = result.unwrap_err();
         assert_eq!((error.retry_after, took, left), (Some(Duration::from_secs(11)), Duration::ZERO, 1));

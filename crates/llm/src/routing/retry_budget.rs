@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_calls_have_the_floor_and_many_a_tenth() {
+    fn retry_budget_is_the_floor_or_ten_percent() {
         let mut budget = RetryBudget::new(RetryBudgetPolicy::default());
         let now = Duration::from_secs(100);
         budget.record_call(now);
@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn retries_are_never_more_than_a_tenth_or_the_floor(
+        fn retries_never_exceed_the_budget(
             steps in proptest::collection::vec((0..50u64, 0..4u8), 1..300)
         ) {
             let mut budget = RetryBudget::new(RetryBudgetPolicy::default());

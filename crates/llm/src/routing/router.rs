@@ -118,12 +118,12 @@ impl Candidate {
     pub fn from_tables(description: Description, ranks: &BTreeMap<String, u8>, now: DateTime<Utc>) -> Self {
         let Description { provider, model, .. } = &description;
         // Models on the user's own machine cost nothing per token.
-        let own = Provider::named(provider).is_ok_and(|row| !row.needs_key);
-        let own = own.then_some(Rates { input: Decimal::ZERO, output: Decimal::ZERO });
+        let self_hosted = Provider::named(provider).is_ok_and(|row| !row.needs_key);
+        let self_hosted = self_hosted.then_some(Rates { input: Decimal::ZERO, output: Decimal::ZERO });
         let listed = Capabilities::find(provider, model).unwrap_or_default();
         Self {
             capabilities: Capabilities { tools: Some(description.supports_tools), ..listed },
-            rates: Price::find(provider, model).and_then(|price| Rates::of(&price, now)).or(own),
+            rates: Price::find(provider, model).and_then(|price| Rates::of(&price, now)).or(self_hosted),
             quality: rank(model, ranks),
             description,
         }

@@ -68,7 +68,7 @@ mod tests {
         /// Compared with a list of all events: none younger than 90 % of the span is missing, none older than the
         /// span is counted.
         #[test]
-        fn counts_are_those_of_the_time_just_past(
+        fn window_counts_match_recent_events(
             steps in proptest::collection::vec((0..3_000u64, any::<bool>()), 1..200)
         ) {
             let mut window = Window::new(Duration::from_secs(10));

@@ -1,18 +1,19 @@
-//! `/sim …` in a user's text: orders for load and fault drills. The list stands in [`super`].
+//! Parses `/sim …` lines in a user's text, which control the simulated model in load and fault tests. [`super`] lists
+//! the directives.
 
 use std::time::Duration;
 
 use houston_domain::model::ModelErrorCode;
 
-/// A tool the text orders to be called.
+/// A tool call requested by a directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OrderedCall {
+pub(super) struct RequestedCall {
     pub(super) name: String,
-    /// The arguments as they are to be sent, well-formed or not.
+    /// The arguments as they are sent, whether valid JSON or not.
     pub(super) json: String,
 }
 
-/// What a text orders.
+/// The directives in a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) chunks: Option<usize>,
@@ -22,23 +23,23 @@ pub(super) struct Directives {
     pub(super) fail: Option<ModelErrorCode>,
     pub(super) fail_after: usize,
     pub(super) retry_after: Option<Duration>,
-    pub(super) calls: Vec<OrderedCall>,
+    pub(super) calls: Vec<RequestedCall>,
     pub(super) repeat: Option<String>,
 }
 
-/// The longest answer a text may order, so that a drill cannot exhaust memory.
-const MOST_CHUNKS: usize = 100_000;
+/// Longest answer a directive may request, in words, so that a test cannot exhaust memory.
+const MAX_CHUNKS: usize = 100_000;
 
 impl Directives {
-    /// Reads the orders in `text` and returns them with the rest of it.
+    /// Parses the directives in `text` and returns them with the remaining text.
     pub(super) fn read(text: &str) -> (Self, String) {
         let mut directives = Self::default();
         let mut rest = String::new();
         for line in text.lines() {
             match line.split_once("/sim ") {
-                Some((before, orders)) => {
+                Some((before, arguments)) => {
                     rest.push_str(before);
-                    directives.obey(orders);
+                    directives.apply(arguments);
                 }
                 None => rest.push_str(line),
             }
@@ -47,27 +48,27 @@ impl Directives {
         (directives, rest.trim().to_owned())
     }
 
-    fn obey(&mut self, orders: &str) {
-        let mut orders = orders.trim_start();
-        while let Some((key, after)) = orders.split_once('=') {
+    fn apply(&mut self, arguments: &str) {
+        let mut arguments = arguments.trim_start();
+        while let Some((key, after)) = arguments.split_once('=') {
             let value_end = end_of_value(after);
             let (value, next) = after.split_at(value_end);
             self.set(key.trim(), value);
-            orders = next.trim_start();
+            arguments = next.trim_start();
         }
     }
 
     fn set(&mut self, key: &str, value: &str) {
         let millis = || value.parse().map(Duration::from_millis).unwrap_or_default();
         match key {
-            "chunks" => self.chunks = value.parse().ok().map(|n: usize| n.clamp(1, MOST_CHUNKS)),
-            "think" => self.think = value.parse().unwrap_or(0).min(MOST_CHUNKS),
+            "chunks" => self.chunks = value.parse().ok().map(|n: usize| n.clamp(1, MAX_CHUNKS)),
+            "think" => self.think = value.parse().unwrap_or(0).min(MAX_CHUNKS),
             "delay_ms" => self.delay = Some(millis()),
             "hold_ms" => self.hold = millis(),
             "fail" => self.fail = Some(code_named(value)),
             "fail_after" => self.fail_after = value.parse().unwrap_or(0),
             "retry_after_ms" => self.retry_after = Some(millis()),
-            "tool" => self.calls.push(OrderedCall { name: value.to_owned(), json: "{}".to_owned() }),
+            "tool" => self.calls.push(RequestedCall { name: value.to_owned(), json: "{}".to_owned() }),
             "args" => {
                 if let Some(call) = self.calls.last_mut() {
                     value.clone_into(&mut call.json);
@@ -79,7 +80,7 @@ impl Directives {
     }
 }
 
-/// Where a value ends: after the JSON that begins it, else at the next space.
+/// End of a value: after the JSON value it starts with, otherwise before the next space.
 fn end_of_value(text: &str) -> usize {
     if text.starts_with(['{', '[', '"']) {
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
@@ -90,7 +91,7 @@ fn end_of_value(text: &str) -> usize {
     text.find(' ').unwrap_or(text.len())
 }
 
-/// `rate_limited` → its code; what is none of the ten is `UNKNOWN`.
+/// Parses an error code such as `rate_limited`; unknown names give `UNKNOWN`.
 fn code_named(name: &str) -> ModelErrorCode {
     serde_json::from_value(name.to_uppercase().into()).unwrap_or(ModelErrorCode::Unknown)
 }
@@ -100,16 +101,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_read_and_taken_out_of_the_text() {
-        let (orders, rest) = Directives::read(
+    fn directives_are_parsed_and_removed_from_the_text() {
+        let (directives, rest) = Directives::read(
             "hello\n/sim chunks=20 delay_ms=0 tool=create_note args={\"title\": \"a b\"} tool=x args={oops fail=timeout\nthere",
         );
         assert_eq!(rest, "hello\n\nthere");
-        assert_eq!(orders.chunks, Some(20));
-        assert_eq!(orders.delay, Some(Duration::ZERO));
-        assert_eq!(orders.fail, Some(ModelErrorCode::Timeout));
+        assert_eq!(directives.chunks, Some(20));
+        assert_eq!(directives.delay, Some(Duration::ZERO));
+        assert_eq!(directives.fail, Some(ModelErrorCode::Timeout));
         let calls: Vec<_> =
-            orders.calls.iter().map(|call| (call.name.as_str(), call.json.as_str())).collect();
+            directives.calls.iter().map(|call| (call.name.as_str(), call.json.as_str())).collect();
         assert_eq!(calls, [("create_note", "{\"title\": \"a b\"}"), ("x", "{oops")]);
     }
 }

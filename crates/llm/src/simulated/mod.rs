@@ -1,36 +1,37 @@
-//! A model that needs no network and no key: rules instead of thought, real tool calls, deterministic.
+//! A deterministic model for trying Houston without network or API key: it follows rules, but calls real tools.
 //!
-//! It looks at the last turn of the user and at the tools offered:
+//! It reacts to the last user turn and to the offered tools:
 //!
-//! | asked for | calls | then |
+//! | user asks for | tool call | then |
 //! |---|---|---|
 //! | a note | `create_note {title, content}` | `send_message {content}` with the note's id |
 //! | "list my notes" | `list_notes {}` | `send_message` with them |
 //! | "remember that …" | `manage_learning {action: "add", content}` | `send_message` |
 //! | the time or date | `get_current_time {time_zone?}` | `send_message` |
-//! | anything else | `send_message`, saying that it is simulated | – |
+//! | anything else | `send_message`, saying that the model is simulated | – |
 //!
-//! A tool that is not offered is not called; without `send_message` it answers in plain text. Once a message
-//! is sent it ends with "Done.".
+//! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was
+//! sent, it ends with "Done.".
 //!
-//! A line of the user's text may order more, for load and fault drills. `/sim` is followed by any of
+//! Directives in the user's text control the answer in load and fault tests. A line with `/sim` may contain any of
+//! these:
 //!
-//! | order | what it does |
+//! | directive | effect |
 //! |---|---|
-//! | `chunks=20` | the answer has that many words, one piece each |
-//! | `think=5` | that many words of reasoning come first |
-//! | `delay_ms=0` | the pause before each piece |
-//! | `hold_ms=2000` | a pause before the first |
+//! | `chunks=20` | the answer has that many words, each sent as one piece |
+//! | `think=5` | sends that many words of reasoning first |
+//! | `delay_ms=0` | pause before each piece |
+//! | `hold_ms=2000` | pause before the first piece |
 //! | `fail=rate_limited` | fails with that code ([`ModelErrorCode`], in lower case) |
-//! | `fail_after=3` | … after that many events of the answer, in mid-stream |
-//! | `retry_after_ms=500` | … asking to wait that long |
-//! | `tool=x args={"a":1}` | calls `x`; may be repeated for parallel calls; text that is no JSON object is sent as it is |
-//! | `loop=x` | calls `x` again after each answer, for ever |
+//! | `fail_after=3` | … after that many events of the answer |
+//! | `retry_after_ms=500` | … with that retry delay |
+//! | `tool=x args={"a":1}` | calls `x`; may be repeated for parallel calls; arguments that are not a JSON object are sent unchanged |
+//! | `loop=x` | calls `x` again after each result, without end |
 //!
 //! [`ModelErrorCode`]: houston_domain::model::ModelErrorCode
 
 mod directive;
-mod pace;
+mod paced_stream;
 mod rules;
 
 use std::time::Duration;
@@ -40,12 +41,12 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelTurn, StopReason, Usage};
 use serde_json::Value;
 
-use self::pace::Paced;
-use self::rules::{Say, Situation};
+use self::paced_stream::PacedStream;
+use self::rules::{Reply, Situation};
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::wire::arguments;
 
-/// The simulated model.
+/// The simulated model. See the module page for its rules.
 #[derive(Debug, Clone)]
 pub struct Simulated {
     description: Description,
@@ -53,7 +54,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// With 15 ms before each piece, about the pace of a fast provider.
+    /// Creates the model with a pause of 15 ms before each piece, about the speed of a fast provider.
     #[must_use]
     pub fn new() -> Self {
         let description = Description {
@@ -65,7 +66,7 @@ impl Simulated {
         Self { description, delay: Duration::from_millis(15) }
     }
 
-    /// With another pause before each piece; zero is allowed.
+    /// Sets the pause before each piece; zero is allowed.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
@@ -86,16 +87,16 @@ impl Model for Simulated {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         let situation = Situation::of(request);
-        let orders = &situation.orders;
-        let mut events = events(request, orders.think, &situation.decide());
-        let error = orders.fail.map(|code| ModelError {
-            retry_after: orders.retry_after,
+        let directives = &situation.directives;
+        let mut events = events(request, directives.think, &situation.decide());
+        let error = directives.fail.map(|code| ModelError {
+            retry_after: directives.retry_after,
             ..ModelError::new(code, "ordered by /sim fail")
         });
         if error.is_some() {
-            events.truncate(orders.fail_after.min(events.len() - 1));
+            events.truncate(directives.fail_after.min(events.len() - 1));
         }
-        let (hold, delay) = (orders.hold, orders.delay.unwrap_or(self.delay));
+        let (hold, delay) = (directives.hold, directives.delay.unwrap_or(self.delay));
         Box::pin(async move {
             if !hold.is_zero() {
                 tokio::time::sleep(hold).await;
@@ -104,15 +105,15 @@ impl Model for Simulated {
                 Some(error) if events.is_empty() => Err(error),
                 error => {
                     let events = events.into_iter().map(Ok).chain(error.map(Err)).collect();
-                    Ok(Box::pin(Paced::new(events, delay)) as EventStream)
+                    Ok(Box::pin(PacedStream::new(events, delay)) as EventStream)
                 }
             }
         })
     }
 }
 
-/// The events of an answer that says `say`, after so many words of reasoning.
-fn events(request: &Request<'_>, think: usize, say: &Say) -> Vec<Event> {
+/// The events of an answer, preceded by `think` words of reasoning.
+fn events(request: &Request<'_>, think: usize, reply: &Reply) -> Vec<Event> {
     let mut events = Vec::new();
     let (mut content, mut malformed, mut written) = (Vec::new(), Vec::new(), 0);
     if think > 0 {
@@ -121,13 +122,13 @@ fn events(request: &Request<'_>, think: usize, say: &Say) -> Vec<Event> {
         events.extend(pieces(&text).map(|piece| Event::Thinking(piece.to_owned())));
         content.push(Block::Thinking { text, raw: None });
     }
-    match say {
-        Say::Text(text) => {
+    match reply {
+        Reply::Text(text) => {
             written += text.len();
             events.extend(pieces(text).map(|piece| Event::Text(piece.to_owned())));
             content.push(Block::text(text));
         }
-        Say::Calls(calls) => {
+        Reply::Calls(calls) => {
             for (index, call) in calls.iter().enumerate() {
                 let id = format!("sim_{:08x}_{index}", fingerprint(request.entries));
                 written += call.name.len() + call.json.len();
@@ -143,13 +144,13 @@ fn events(request: &Request<'_>, think: usize, say: &Say) -> Vec<Event> {
             }
         }
     }
-    let stop = if matches!(say, Say::Calls(_)) { StopReason::ToolUse } else { StopReason::EndTurn };
+    let stop = if matches!(reply, Reply::Calls(_)) { StopReason::ToolUse } else { StopReason::EndTurn };
     let turn = ModelTurn { content, malformed, stop, usage: usage(request, written) };
     events.push(Event::Done(Box::new(turn)));
     events
 }
 
-/// What a provider would report, at four characters a token.
+/// Usage as a provider would report it, at four characters per token.
 fn usage(request: &Request<'_>, written: usize) -> Usage {
     let tokens = |chars: usize| u64::try_from(chars.div_ceil(4)).unwrap_or(u64::MAX);
     let cached: usize = request.system.iter().filter(|part| part.cached).map(|part| part.text.len()).sum();
@@ -174,8 +175,8 @@ fn block_length(block: &Block) -> usize {
     }
 }
 
-/// Differs from turn to turn and is the same for the same history (FNV-1a over the last entries), so that
-/// call ids are unique within a run and tests can foretell them.
+/// A hash (FNV-1a) of the last two entries and the length of the history, so that call ids are unique within a run
+/// and predictable in tests.
 fn fingerprint(entries: &[Entry]) -> u32 {
     let mut hash = 0x811c_9dc5_u32;
     let mut feed = |bytes: &[u8]| {
@@ -198,7 +199,7 @@ fn fingerprint(entries: &[Entry]) -> u32 {
     hash
 }
 
-/// Cuts a text after each space, and what is still long once more, as providers cut anywhere.
+/// Splits a text after each space, and long words once more, because providers split anywhere.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     const LONG: usize = 24;
     text.split_inclusive(' ').flat_map(|word| {

@@ -1,62 +1,62 @@
-//! What the simulated model decides to say, from what it was asked and what its tools answered since.
+//! Decides what the simulated model answers, from the last user turn and the tool results since.
 
 use houston_domain::history::{Block, Entry, Role};
 use serde_json::{Value, json};
 
-use super::directive::{Directives, OrderedCall};
+use super::directive::{Directives, RequestedCall};
 use crate::model::Request;
 use crate::shorten::shortened;
 
-/// How much of what it was asked it repeats, in characters.
+/// Longest part of the user's text that is repeated, in characters.
 const LONGEST_ECHO: usize = 300;
 
-/// What it says next.
+/// The next answer: text or tool calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Say {
+pub(super) enum Reply {
     Text(String),
-    Calls(Vec<OrderedCall>),
+    Calls(Vec<RequestedCall>),
 }
 
-/// A tool it called since it was asked, and what came back.
+/// A tool call made since the last user text, with its result.
 struct Step<'a> {
     name: &'a str,
     answer: String,
     failed: bool,
 }
 
-/// The last entry of the user that holds text, and everything since.
+/// The last user entry with text, and the tool calls since.
 pub(super) struct Situation<'a> {
-    pub(super) orders: Directives,
-    asked: String,
+    pub(super) directives: Directives,
+    user_text: String,
     steps: Vec<Step<'a>>,
     offered: Vec<&'a str>,
 }
 
 impl<'a> Situation<'a> {
-    /// Reads it from a request.
+    /// Extracts the situation from a request.
     pub(super) fn of(request: &Request<'a>) -> Self {
         let entries = request.entries;
         let is_text = |entry: &Entry| entry.content.iter().any(|block| matches!(block, Block::Text { .. }));
         let last = entries.iter().rposition(|entry| entry.role == Role::User && is_text(entry)).unwrap_or(0);
-        // Of earlier entries nothing counts, not even of unanswered ones: their orders were carried out, or cancelled.
+        // Earlier entries are ignored, even unanswered ones: their directives were executed or cancelled.
         let text = entries.get(last).map(Entry::text).unwrap_or_default();
-        let (orders, asked) = Directives::read(&without_tags(&text));
+        let (directives, user_text) = Directives::read(&without_tags(&text));
         Self {
-            orders,
-            asked,
+            directives,
+            user_text,
             steps: steps(entries.get(last + 1..).unwrap_or_default()),
             offered: request.tools.iter().map(|tool| tool.name.as_str()).collect(),
         }
     }
 
-    /// Decides.
-    pub(super) fn decide(&self) -> Say {
-        if let Some(name) = &self.orders.repeat {
-            return Say::Calls(vec![OrderedCall { name: name.clone(), json: "{}".to_owned() }]);
+    /// Chooses the next answer.
+    pub(super) fn decide(&self) -> Reply {
+        if let Some(name) = &self.directives.repeat {
+            return Reply::Calls(vec![RequestedCall { name: name.clone(), json: "{}".to_owned() }]);
         }
-        let Some(step) = self.steps.last() else { return self.begin() };
+        let Some(step) = self.steps.last() else { return self.first_reply() };
         if step.name == "send_message" && !step.failed {
-            return Say::Text("Done.".to_owned());
+            return Reply::Text("Done.".to_owned());
         }
         self.reply(match (step.name, step.failed) {
             (name, true) => format!("I tried {name}, and it failed: {}", step.answer),
@@ -71,33 +71,35 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// The first thing it does when asked.
-    fn begin(&self) -> Say {
-        if !self.orders.calls.is_empty() {
-            return Say::Calls(self.orders.calls.clone());
+    /// The answer before any tool was called.
+    fn first_reply(&self) -> Reply {
+        if !self.directives.calls.is_empty() {
+            return Reply::Calls(self.directives.calls.clone());
         }
-        let lower = self.asked.to_lowercase();
+        let lower = self.user_text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let call = |name: &str, input: Value| self.call(name, &input);
         let chosen = if has(&["notes"]) && has(&["list", "show", "my notes", "what", "which", "read"]) {
             call("list_notes", json!({}))
         } else if has(&["note", "write down", "write this down", "jot down"]) {
-            let (title, content) = note_in(&self.asked);
+            let (title, content) = note_in(&self.user_text);
             call("create_note", json!({"title": title, "content": content}))
         } else if has(&["remember", "learn that", "don't forget"]) {
-            let content =
-                after_phrase(&self.asked, &["remember that", "learn that", "don't forget that", "remember"]);
+            let content = after_phrase(
+                &self.user_text,
+                &["remember that", "learn that", "don't forget that", "remember"],
+            );
             call("manage_learning", json!({"action": "add", "content": content}))
         } else if lower
             .split(|c: char| !c.is_alphanumeric())
             .any(|word| matches!(word, "time" | "date" | "clock"))
         {
-            call("get_current_time", time_zone_in(&self.asked))
+            call("get_current_time", time_zone_in(&self.user_text))
         } else {
             None
         };
         chosen.unwrap_or_else(|| {
-            let asked = if self.asked.is_empty() { "nothing" } else { self.asked.as_str() };
+            let asked = if self.user_text.is_empty() { "nothing" } else { self.user_text.as_str() };
             let asked = shortened(asked, LONGEST_ECHO);
             self.reply(format!(
                 "This is Houston's simulated model: it follows rules and needs no key. You asked: {asked}"
@@ -105,24 +107,24 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// A call, if the tool is offered.
-    fn call(&self, name: &str, input: &Value) -> Option<Say> {
+    /// A tool call, if the tool is offered.
+    fn call(&self, name: &str, input: &Value) -> Option<Reply> {
         self.offered
             .contains(&name)
-            .then(|| Say::Calls(vec![OrderedCall { name: name.to_owned(), json: input.to_string() }]))
+            .then(|| Reply::Calls(vec![RequestedCall { name: name.to_owned(), json: input.to_string() }]))
     }
 
-    /// Says `text` to the user, stretched or cut to the number of words ordered.
-    fn reply(&self, text: String) -> Say {
-        let text = match self.orders.chunks {
+    /// Sends `text` to the user, repeated or cut to the number of words set by `chunks`.
+    fn reply(&self, text: String) -> Reply {
+        let text = match self.directives.chunks {
             Some(count) => text.split_whitespace().cycle().take(count).collect::<Vec<_>>().join(" "),
             None => text,
         };
-        self.call("send_message", &json!({"content": text})).unwrap_or(Say::Text(text))
+        self.call("send_message", &json!({"content": text})).unwrap_or(Reply::Text(text))
     }
 }
 
-/// The calls in `entries`, each with its result.
+/// The tool calls in `entries` that have a result.
 fn steps(entries: &[Entry]) -> Vec<Step<'_>> {
     let results = |wanted: &str| {
         entries.iter().flat_map(|entry| &entry.content).find_map(|block| match block {
@@ -139,18 +141,18 @@ fn steps(entries: &[Entry]) -> Vec<Step<'_>> {
     calls.filter_map(|(id, name)| results(id).map(|(answer, failed)| Step { name, answer, failed })).collect()
 }
 
-/// What a result says: its `observation` or `error` when it is an object with one, else all of it.
+/// The text of a tool result: its `observation` or `error` field, otherwise the whole content.
 fn observation_in(content: &str) -> String {
     const LONGEST: usize = 500;
-    let said = serde_json::from_str::<Value>(content).ok().and_then(|value| {
+    let text = serde_json::from_str::<Value>(content).ok().and_then(|value| {
         let text = value.get("observation").or_else(|| value.get("error"))?;
         Some(text.as_str().map_or_else(|| text.to_string(), str::to_owned))
     });
-    said.unwrap_or_else(|| content.to_owned()).chars().take(LONGEST).collect()
+    text.unwrap_or_else(|| content.to_owned()).chars().take(LONGEST).collect()
 }
 
-/// The text of `<message>` elements if there are any, else everything but the tags. Prompts wrap what the
-/// user said, and the rules must not react to the wrapping.
+/// The text of `<message>` elements, otherwise the whole text. Prompts wrap user messages in such elements, and the
+/// rules must not react to the wrapping.
 fn without_tags(text: &str) -> String {
     for tag in ["user_message", "message"] {
         let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
@@ -168,17 +170,17 @@ fn without_tags(text: &str) -> String {
     text.to_owned()
 }
 
-/// What follows the first of `phrases` found, whatever its case; all of `text` when none is.
+/// The text after the first phrase found, ignoring case; all of `text` when none is found.
 fn after_phrase<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
-    // Only ASCII letters change, so the positions are those of `text`.
+    // Only ASCII letters change, so positions are the same as in `text`.
     let lower = text.to_ascii_lowercase();
     let rest = phrases.iter().find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
     let rest = rest.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | '"'));
     if rest.is_empty() { text.trim() } else { rest }
 }
 
-/// A note's title (its first words) and content.
-fn note_in(asked: &str) -> (String, String) {
+/// A note's title (its first eight words) and content.
+fn note_in(text: &str) -> (String, String) {
     const TITLE_WORDS: usize = 8;
     const PHRASES: [&str; 10] = [
         "write down that",
@@ -192,28 +194,28 @@ fn note_in(asked: &str) -> (String, String) {
         "a note",
         "note",
     ];
-    let content = after_phrase(asked, &PHRASES);
+    let content = after_phrase(text, &PHRASES);
     let title =
         content.lines().next().unwrap_or_default().split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>();
     (title.join(" "), content.to_owned())
 }
 
-/// `{"time_zone": …}` when the text names one like `Europe/Berlin`.
-fn time_zone_in(asked: &str) -> Value {
+/// `{"time_zone": …}` if the text contains a zone such as `Europe/Berlin`.
+fn time_zone_in(text: &str) -> Value {
     let is_zone = |word: &&str| {
-        word.split_once('/').is_some_and(|(area, place)| {
+        word.split_once('/').is_some_and(|(area, city)| {
             area.starts_with(|c: char| c.is_ascii_uppercase())
-                && place.starts_with(|c: char| c.is_ascii_uppercase())
+                && city.starts_with(|c: char| c.is_ascii_uppercase())
         })
     };
     let trimmed = |word| str::trim_matches(word, |c: char| c.is_ascii_punctuation());
-    match asked.split_whitespace().map(trimmed).find(is_zone) {
+    match text.split_whitespace().map(trimmed).find(is_zone) {
         Some(zone) => json!({ "time_zone": zone }),
         None => json!({}),
     }
 }
 
-/// The first word in `text` that begins with `prefix`.
+/// The first word in `text` that starts with `prefix`.
 fn id_in<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').find(|word| word.starts_with(prefix))
 }

@@ -21,12 +21,12 @@ async fn events_of(entries: &[Entry], tools: &[ToolDefinition]) -> Result<Vec<Ev
 }
 
 fn turn_of(events: &[Event]) -> ModelTurn {
-    let Some(Event::Done(turn)) = events.last() else { panic!("no end: {events:?}") };
+    let Some(Event::Done(turn)) = events.last() else { panic!("the answer has no end: {events:?}") };
     (**turn).clone()
 }
 
-/// Talks until the model calls no more tools; every tool answers with `answer`.
-async fn talk(text: &str, answer: &str) -> Vec<(String, Value)> {
+/// Continues until the model calls no more tools; every tool returns `answer`. Returns the calls.
+async fn converse(text: &str, answer: &str) -> Vec<(String, Value)> {
     let (tools, mut called) = (all_tools(), Vec::new());
     let mut entries = vec![Entry::user(vec![Block::text(text)])];
     for _ in 0..5 {
@@ -49,12 +49,12 @@ async fn talk(text: &str, answer: &str) -> Vec<(String, Value)> {
         }
         entries.push(Entry::user(results));
     }
-    panic!("no end: {called:?}");
+    panic!("the answer has no end: {called:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_note_is_written_and_confirmed_with_its_id() {
-    let called = talk(
+async fn note_is_created_and_confirmed_with_its_id() {
+    let called = converse(
         "please write down that the milk is sour",
         r#"{"success":true,"observation":"note_0a1b created"}"#,
     )
@@ -69,23 +69,23 @@ async fn a_note_is_written_and_confirmed_with_its_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_wish_has_its_tool() {
+async fn requests_map_to_tools() {
     for (text, name, input) in [
         ("show my notes", "list_notes", json!({})),
         ("remember that I like tea", "manage_learning", json!({"action": "add", "content": "I like tea"})),
         ("what time is it in Europe/Berlin?", "get_current_time", json!({"time_zone": "Europe/Berlin"})),
         ("<message from=\"ann\">what is the date</message>", "get_current_time", json!({})),
     ] {
-        let called = talk(text, "ok").await;
+        let called = converse(text, "ok").await;
         assert_eq!(called[0], (name.to_owned(), input), "{text}");
         assert_eq!(called[1].0, "send_message", "{text}");
     }
-    let called = talk("how are you", "ok").await;
+    let called = converse("how are you", "ok").await;
     assert!(called[0].1["content"].as_str().unwrap().ends_with("You asked: how are you"), "{called:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_tools_it_speaks_in_pieces_that_make_the_whole() {
+async fn without_tools_it_streams_text() {
     let entries = [Entry::user(vec![Block::text("hi\n/sim chunks=20 delay_ms=7")])];
     let started = tokio::time::Instant::now();
     let events = events_of(&entries, &[]).await.unwrap();
@@ -99,7 +99,7 @@ async fn without_tools_it_speaks_in_pieces_that_make_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orders_of_a_drill_are_obeyed() {
+async fn directives_are_followed() {
     let ask = |text: &str| [Entry::user(vec![Block::text(text)])];
     let error = events_of(&ask("/sim fail=rate_limited retry_after_ms=900"), &[]).await.unwrap_err();
     assert_eq!(

@@ -158,7 +158,7 @@ mod tests {
 
     /// Token counts of o200k (`tiktoken-rs` 0.12.1) for the same texts; short texts deviate more.
     #[test]
-    fn it_is_near_what_o200k_counts() {
+    fn estimate_is_close_to_o200k() {
         for (o200k, text) in [
             (21, "The quick brown fox jumps over the lazy dog, and nobody in the house knew why it did so."),
             (
@@ -185,7 +185,7 @@ mod tests {
     proptest! {
         /// The parts of a split text cost as much as the whole, up to 4 tokens at the split.
         #[test]
-        fn it_adds_up(a in ".{0,200}", b in ".{0,200}") {
+        fn estimate_is_additive(a in ".{0,200}", b in ".{0,200}") {
             let (whole, parts) = (estimate(&format!("{a}{b}")), estimate(&a) + estimate(&b));
             prop_assert!(whole.abs_diff(parts) <= 4, "{whole} and {parts}");
             let most = 1 + 2 * u64::try_from(a.chars().count()).unwrap();

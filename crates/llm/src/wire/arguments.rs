@@ -1,17 +1,17 @@
-//! The arguments of a tool call.
+//! Arguments of tool calls.
 
 use houston_domain::storable::storable_value;
 use serde_json::Value;
 
 use crate::shorten::shortened;
 
-/// Longest piece of malformed arguments that is kept, in characters: enough for the model to see its mistake.
+/// Longest piece of malformed arguments that is stored, in characters: enough for the model to see its mistake.
 const LONGEST_MALFORMED: usize = 400;
 
-/// Parses the arguments of a call. No text at all means no arguments.
+/// Parses the arguments of a call. Blank text and `null` mean no arguments.
 ///
 /// # Errors
-/// The text, shortened, when it is no JSON object.
+/// The text, shortened, when it is not a JSON object.
 pub(crate) fn parse(json: &str) -> Result<Value, String> {
     let json = json.trim();
     if json.is_empty() || json == "null" {

@@ -1,4 +1,4 @@
-//! A history as turns: user and assistant in alternation, without what a wire cannot say.
+//! Converts a history into alternating user and assistant turns, without blocks that a wire cannot express.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use houston_domain::history::{Block, Entry, RawBlock, Role};
 
 use crate::model::SystemPart;
 
-/// What a wire makes of a block.
+/// What a wire does with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// Sends it.
+pub(crate) enum BlockUse {
+    /// It is sent.
     Send,
-    /// Sends it if something follows it in the turn: providers refuse a turn that ends with reasoning.
+    /// It is sent if another block follows in the turn: providers reject a turn that ends with reasoning.
     SendBeforeOthers,
-    /// Leaves it out.
+    /// It is left out.
     Drop,
 }
 
@@ -21,22 +21,22 @@ pub(crate) enum Use {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn<'a> {
     pub(crate) role: Role,
-    /// Never empty; of a user, the tool results come first.
+    /// Never empty. In a user turn, tool results come first.
     pub(crate) blocks: Vec<&'a Block>,
 }
 
-/// Joins entries into turns. A turn of which nothing remains is left out, and its neighbours become one.
-/// Blank text of the model is left out; `judge` decides on the rest.
-pub(crate) fn turns<'a>(entries: &'a [Entry], judge: impl Fn(&Block) -> Use) -> Vec<Turn<'a>> {
+/// Joins entries into turns. A turn without remaining blocks is left out, and its neighbours are joined. Blank
+/// assistant text is left out; `block_use` decides about all other blocks.
+pub(crate) fn turns<'a>(entries: &'a [Entry], block_use: impl Fn(&Block) -> BlockUse) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'a>> = Vec::with_capacity(entries.len());
     for entry in entries {
-        let judge = |block: &Block| match block {
-            Block::Text { text, .. } if entry.role == Role::Assistant && is_blank(text) => Use::Drop,
-            block => judge(block),
+        let block_use = |block: &Block| match block {
+            Block::Text { text, .. } if entry.role == Role::Assistant && is_blank(text) => BlockUse::Drop,
+            block => block_use(block),
         };
         let mut blocks: Vec<&Block> =
-            entry.content.iter().filter(|block| judge(block) != Use::Drop).collect();
-        let last = blocks.iter().rposition(|block| judge(block) == Use::Send).map_or(0, |at| at + 1);
+            entry.content.iter().filter(|block| block_use(block) != BlockUse::Drop).collect();
+        let last = blocks.iter().rposition(|block| block_use(block) == BlockUse::Send).map_or(0, |at| at + 1);
         blocks.truncate(last);
         if blocks.is_empty() {
             continue;
@@ -52,40 +52,40 @@ pub(crate) fn turns<'a>(entries: &'a [Entry], judge: impl Fn(&Block) -> Use) -> 
     turns
 }
 
-/// Adds the system context to what was said last, a message of the user or a tool's answer. No message is added for it:
-/// which role may follow which differs from server to server, and what is sent without it is in order.
-pub(crate) fn append_context(said: &mut Cow<'_, str>, context: &str) {
-    let said = said.to_mut();
-    said.push_str("\n\n");
-    said.push_str(context);
+/// Appends the system context to the last text, a user message or a tool result. It is not sent as a message of its
+/// own: servers differ in which role may follow which, and the order without it is valid.
+pub(crate) fn append_context(text: &mut Cow<'_, str>, context: &str) {
+    let text = text.to_mut();
+    text.push_str("\n\n");
+    text.push_str(context);
 }
 
-/// What is made of a block where reasoning goes back to who wrote it, and to nobody else: `is_own` says whose it is.
-pub(crate) fn judge(block: &Block, is_own: impl Fn(&RawBlock) -> bool) -> Use {
+/// The decision for wires that send reasoning back only to the provider that wrote it, which `is_own` checks.
+pub(crate) fn block_use(block: &Block, is_own: impl Fn(&RawBlock) -> bool) -> BlockUse {
     match block {
-        Block::Thinking { raw: Some(raw), .. } if is_own(raw) => Use::SendBeforeOthers,
-        Block::Opaque { raw } if is_own(raw) => Use::Send,
-        Block::Thinking { .. } | Block::Opaque { .. } => Use::Drop,
-        _ => Use::Send,
+        Block::Thinking { raw: Some(raw), .. } if is_own(raw) => BlockUse::SendBeforeOthers,
+        Block::Opaque { raw } if is_own(raw) => BlockUse::Send,
+        Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
+        _ => BlockUse::Send,
     }
 }
 
-/// Whether a text says nothing. Providers refuse such a block.
+/// Whether a text is blank. Providers reject blank blocks.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// What a user said, or a word for nothing: the turn must stand.
+/// The user's text, or a placeholder if it is blank: the turn must not be left out.
 pub(crate) fn user_text(text: &str) -> &str {
     if is_blank(text) { "(empty message)" } else { text }
 }
 
-/// The system prompt as one text; `None` when it says nothing.
+/// The system prompt as one text; `None` when it is blank.
 pub(crate) fn system_text(parts: &[SystemPart]) -> Option<String> {
     joined(parts.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)))
 }
 
-/// The texts with blank lines between them; `None` when there are none.
+/// Joins texts with blank lines; `None` when there are none.
 pub(crate) fn joined<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut joined = texts.next()?.to_owned();
     for text in texts {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_joined_and_reasoning_never_ends_a_turn() {
+    fn entries_join_into_turns_not_ending_with_reasoning() {
         let result = Block::ToolResult { tool_use_id: "a".into(), content: "ok".into(), is_error: false };
         let thinking = || Block::Thinking { text: "hm".into(), raw: None };
         let history = [
@@ -110,11 +110,11 @@ mod tests {
             Entry::user(vec![result.clone(), Block::text("3")]),
             Entry::assistant(vec![thinking(), Block::text("4"), thinking(), Block::text(" ")]),
         ];
-        let judge = |block: &Block| match block {
-            Block::Thinking { .. } => Use::SendBeforeOthers,
-            _ => Use::Send,
+        let block_use = |block: &Block| match block {
+            Block::Thinking { .. } => BlockUse::SendBeforeOthers,
+            _ => BlockUse::Send,
         };
-        let turns = turns(&history, judge);
+        let turns = turns(&history, block_use);
         assert_eq!(turns.len(), 2);
         assert_eq!(turns[0].blocks, [&result, &Block::text("1"), &Block::text("2"), &Block::text("3")]);
         assert_eq!(turns[1].blocks, [&thinking(), &Block::text("4")]);

@@ -1,5 +1,6 @@
-//! Values as servers send them, in other forms than their protocol has: a number as text, below zero or too large, `null`
-//! or a number for a text. One strange value must not lose an answer, so it is read as missing.
+//! Lenient deserialization of values that servers send in other forms than their protocol defines: a number as a
+//! string, negative or too large, `null` or a number in place of a string. They are read as missing, so that one
+//! strange value does not lose an answer.
 
 use std::fmt;
 
@@ -8,10 +9,10 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// The largest count that is believed: no model call has as many tokens, and sums of such counts do not overflow.
+/// Largest count accepted: no model call has as many tokens, and sums of such counts do not overflow.
 const LARGEST_COUNT: u64 = 1 << 40;
 
-/// A count, or a place in a list; `None` when the value is no number from 0 to [`LARGEST_COUNT`].
+/// A count or index; `None` when the value is not a number from 0 to [`LARGEST_COUNT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -35,13 +36,13 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// The whole part of a number; `None` below zero.
+/// The integer part of a number; `None` below zero.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
 fn truncated(number: f64) -> Option<u64> {
     (number >= 0.0).then_some(number as u64)
 }
 
-/// A text; a number as it is written; `None` for anything else.
+/// Deserializes a string; a number as it is written; anything else as `None`.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let json = <&RawValue>::deserialize(deserializer)?.get();
     Ok(match json.as_bytes().first() {
@@ -51,7 +52,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     })
 }
 
-/// A value of the expected form, or else its default.
+/// Deserializes a value of the expected type, anything else as the default.
 pub(crate) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -61,19 +62,19 @@ where
     Ok(serde_json::from_str(json.get()).unwrap_or_default())
 }
 
-/// Reads `null` as the default.
+/// Deserializes `null` as the default.
 pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Whether a field called `error` reports one: some servers send `null`, `""`, `{}` or `false` beside every answer.
+/// Whether an `error` field reports an error: some servers send `null`, `""`, `{}` or `false` with every answer.
 pub(crate) fn is_error(value: Option<&RawValue>) -> bool {
     value.is_some_and(|value| !matches!(value.get().trim(), "null" | "\"\"" | "{}" | "[]" | "false"))
 }
 
-/// Arguments of a tool call as JSON text: most servers send them inside a text, a few send the object itself.
+/// Arguments of a tool call as JSON text: most servers send them inside a string, a few send the object itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments(pub(crate) String);
 
@@ -88,7 +89,7 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
-/// The fields of an object, in order, every value as it was received.
+/// The fields of an object, in order, with each value unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(pub(crate) Vec<(String, Box<RawValue>)>);
 

@@ -1,15 +1,15 @@
-//! Why an answer ended, in the words of the protocols that have no closed list of them.
+//! Finish reasons of protocols without a closed list of them.
 
 use houston_domain::model::{ModelError, StopReason};
 
 use super::AnswerEnd;
 use crate::error;
 
-/// What `finish_reason` says, in OpenAI's chat and at servers that speak it, or in Ollama's own protocol.
+/// Maps a `finish_reason` of OpenAI-compatible servers or of Ollama.
 ///
 /// # Errors
-/// `NETWORK_ERROR` when the reason means that the answer is not complete; `INVALID_RESPONSE` for a reason that the
-/// provider's protocol does not have. Of servers that are not known (`end`), such a reason is a normal end.
+/// `NETWORK_ERROR` when the reason means that the answer is incomplete; `INVALID_RESPONSE` for an unknown reason,
+/// unless `end` is [`AnswerEnd::Unknown`]: then it counts as a normal end.
 pub(crate) fn stop_reason(finish_reason: &str, end: AnswerEnd) -> Result<StopReason, ModelError> {
     let reason = finish_reason.trim().to_ascii_lowercase();
     Ok(match reason.as_str() {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_that_means_broken_off_is_no_good_end() {
+    fn failure_finish_reasons_are_errors() {
         let known = |reason| stop_reason(reason, AnswerEnd::DoneMark).map_err(|error| error.code);
         assert_eq!(known("insufficient_system_resource"), Err(Code::NetworkError));
         assert_eq!(known("network_error"), Err(Code::NetworkError));

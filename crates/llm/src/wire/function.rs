@@ -1,10 +1,10 @@
-//! A tool as the wires that learnt from OpenAI's chat describe it.
+//! Tool definitions as in OpenAI's Chat Completions, also used by other wires.
 
 use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A tool that may be called.
+/// Definition of a tool.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct FunctionTool<'a> {
     #[serde(rename = "type")]
@@ -20,7 +20,7 @@ struct Definition<'a> {
 }
 
 impl<'a> FunctionTool<'a> {
-    /// Of what the engine offers.
+    /// Converts a tool definition of the engine.
     pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
         let function =
             Definition { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };

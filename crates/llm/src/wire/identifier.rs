@@ -1,7 +1,7 @@
-//! Call ids and tool names as providers accept them.
+//! Makes call ids and tool names acceptable for every provider.
 //!
-//! A history outlives the provider that wrote it, and a model may ask for a tool whose name no provider would
-//! accept. Sent as they are, either would make every later call fail.
+//! A history may be sent to another provider than the one that wrote it, and a model may call a tool by a name that
+//! no provider accepts. Sent unchanged, either would make every later call fail.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ const LONGEST_NAME: usize = 64;
 /// Longest call id that every provider accepts (OpenAI's limit).
 const LONGEST_ID: usize = 40;
 
-/// A tool's name: letters, digits, `_` and `-`.
+/// A tool name: letters, digits, `_` and `-`; other characters are replaced.
 pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(is_plain) {
         return Cow::Borrowed(name);
@@ -24,8 +24,8 @@ pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if plain.is_empty() { "unnamed".to_owned() } else { plain })
 }
 
-/// A call's id: letters, digits, `_` and `-`, the same wherever the same id stands. With `nine`, exactly nine
-/// letters or digits.
+/// A call id: letters, digits, `_` and `-`; with `nine`, exactly nine letters or digits. Equal ids give equal
+/// results.
 pub(crate) fn call_id(id: &str, nine: bool) -> Cow<'_, str> {
     let fits = if nine {
         id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -39,7 +39,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Hexadecimal digits that stand for `text` (FNV-1a, 64 bits).
+/// A hash of `text` as hexadecimal digits (FNV-1a, 64 bits).
 fn digest(text: &str, digits: usize) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_providers_accept_is_kept_and_the_rest_is_mended() {
+    fn invalid_names_and_ids_are_replaced() {
         assert_eq!(tool_name("create_note"), "create_note");
         assert_eq!(tool_name("functions.create note"), "functions_create_note");
         assert_eq!(tool_name(""), "unnamed");

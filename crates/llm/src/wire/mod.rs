@@ -1,6 +1,5 @@
-//! Wires: what providers speak. Each is a folder of functions free of I/O: `request` turns a
-//! [`Request`] into bytes, `stream` turns the data of stream events into [`Event`]s, and `response` holds the
-//! shapes both ways of answering share.
+//! Wires: the protocols of providers, free of I/O. Each is a folder: `request` encodes a [`Request`] as JSON,
+//! `stream` decodes stream events into [`Event`]s, `response` has the types shared by streamed and complete answers.
 
 pub(crate) mod anthropic;
 pub(crate) mod arguments;
@@ -26,134 +25,136 @@ use serde::{Deserialize, Serialize};
 use crate::framing::Framing;
 use crate::model::{Description, Event, Request};
 
-/// What a provider speaks.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wire {
-    /// Anthropic's Messages.
+    /// Anthropic Messages.
     Anthropic,
-    /// OpenAI's Chat Completions, which most others speak too.
+    /// OpenAI Chat Completions, also used by most other providers.
     #[serde(rename = "openai_chat")]
     OpenAiChat,
-    /// OpenAI's Responses.
+    /// OpenAI Responses.
     #[serde(rename = "openai_responses")]
     OpenAiResponses,
-    /// Google's Gemini.
+    /// Google Gemini.
     Gemini,
-    /// Cohere's Chat, version 2.
+    /// Cohere Chat, version 2.
     Cohere,
-    /// Ollama's own chat.
+    /// Ollama's own chat API.
     Ollama,
 }
 
-/// Where a provider departs from its wire.
+/// Deviations of a provider from its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dialect {
-    /// Whether the limit of the answer is called `max_completion_tokens` and not `max_tokens`.
+    /// Sends the output limit as `max_completion_tokens` instead of `max_tokens`.
     pub max_completion_tokens: bool,
-    /// Whether it accepts `stream_options`.
+    /// Accepts `stream_options`.
     pub stream_options: bool,
-    /// Whether call ids must be exactly nine letters or digits.
+    /// Requires call ids of exactly nine letters or digits.
     pub nine_character_ids: bool,
-    /// Whether it refuses a history whose tool calls come without `reasoning_content`, even an empty one.
-    pub wants_reasoning_back: bool,
-    /// Whether it refuses what a user says right after a tool's answer.
-    pub assistant_after_tools: bool,
-    /// Whether it accepts `prompt_cache_key`.
+    /// Rejects tool calls in the history without `reasoning_content`; an empty one is sent if there is none.
+    pub requires_reasoning_content: bool,
+    /// Rejects a user message directly after a tool result; an assistant message (`OK.`) is inserted.
+    pub requires_assistant_after_tool: bool,
+    /// Accepts `prompt_cache_key`.
     pub prompt_cache_key: bool,
-    /// How it is held to a form of the answer.
-    pub answer_form: AnswerForm,
-    /// How the end of its stream is recognised, in OpenAI's chat.
+    /// How it is made to follow an answer schema.
+    pub schema_support: SchemaSupport,
+    /// How the end of its stream is recognised (Chat Completions).
     pub answer_end: AnswerEnd,
 }
 
-/// How the end of a chat stream is recognised. A connection that is closed before is an answer that was cut off.
+/// How the end of a chat stream is recognised. If the connection closes earlier, the answer was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerEnd {
-    /// At `[DONE]`, as OpenAI documents it:
-    /// <https://platform.openai.com/docs/api-reference/chat-streaming>.
+    /// By `[DONE]`, as OpenAI documents it: <https://platform.openai.com/docs/api-reference/chat-streaming>.
     DoneMark,
-    /// At a finish reason and the end of the connection: it never sends `[DONE]`.
+    /// By a finish reason and the end of the connection, for a provider that never sends `[DONE]`.
     FinishReason,
-    /// At `[DONE]`; or, where the server does not send it, at a finish reason, a report of the tokens used, and the
-    /// end of the connection. Whoever set up the server knows what it is, Houston does not. Finish reasons that are
-    /// not known are taken as a normal end.
+    /// By `[DONE]`; if the server does not send it, by a finish reason, a usage report and the end of the connection.
+    /// For servers configured by address only, whose software Houston does not know. Unknown finish reasons count as
+    /// a normal end.
     Unknown,
 }
 
-/// How a provider is held to a form of the answer.
+/// How a provider is made to follow an answer schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerForm {
-    /// It takes the schema.
+pub enum SchemaSupport {
+    /// It accepts the schema.
     JsonSchema,
-    /// It promises some JSON object; the schema is told to the model.
+    /// It guarantees a JSON object; the schema is described in the prompt.
     JsonObject,
-    /// It promises nothing, or not in a stream; the schema is told to the model.
-    Told,
+    /// It guarantees nothing, or not in a stream; the schema is described in the prompt.
+    PromptOnly,
 }
 
 impl Dialect {
-    /// What most providers that speak OpenAI's chat accept.
+    /// The features of most OpenAI-compatible providers.
     pub const COMPATIBLE: Self = Self {
         max_completion_tokens: false,
         stream_options: true,
         nine_character_ids: false,
-        wants_reasoning_back: false,
-        assistant_after_tools: false,
+        requires_reasoning_content: false,
+        requires_assistant_after_tool: false,
         prompt_cache_key: false,
-        answer_form: AnswerForm::JsonSchema,
+        schema_support: SchemaSupport::JsonSchema,
         answer_end: AnswerEnd::DoneMark,
     };
-    /// OpenAI's reasoning models refuse `max_tokens`.
+    /// OpenAI's reasoning models reject `max_tokens`.
     pub const OPENAI: Self = Self { max_completion_tokens: true, prompt_cache_key: true, ..Self::COMPATIBLE };
-    /// Mistral refuses unknown fields and foreign call ids, and reports usage unasked. Between a tool and the user it wants
-    /// a word of the model (`Unexpected role 'user' after role 'tool'`, code 3230):
-    /// <https://github.com/datapizza-labs/datapizza-ai/issues/98>.
+    /// Mistral rejects unknown fields and call ids of other formats, and always reports usage. It requires an
+    /// assistant message between a tool result and a user message (`Unexpected role 'user' after role 'tool'`, code
+    /// 3230): <https://github.com/datapizza-labs/datapizza-ai/issues/98>.
     pub const MISTRAL: Self = Self {
         stream_options: false,
         nine_character_ids: true,
-        assistant_after_tools: true,
+        requires_assistant_after_tool: true,
         ..Self::COMPATIBLE
     };
-    /// DeepSeek thinks by default, and answers 400 when a tool call comes back without its reasoning. It refuses
+    /// DeepSeek reasons by default, and answers 400 when a tool call is sent back without its reasoning. It rejects
     /// `json_schema`.
-    pub const DEEPSEEK: Self =
-        Self { wants_reasoning_back: true, answer_form: AnswerForm::JsonObject, ..Self::COMPATIBLE };
-    /// Groq holds few models to a schema, and none in a stream or beside tools:
+    pub const DEEPSEEK: Self = Self {
+        requires_reasoning_content: true,
+        schema_support: SchemaSupport::JsonObject,
+        ..Self::COMPATIBLE
+    };
+    /// Groq supports schemas for few models, and never in a stream or together with tools:
     /// <https://console.groq.com/docs/structured-outputs>.
-    pub const GROQ: Self = Self { answer_form: AnswerForm::Told, ..Self::COMPATIBLE };
-    /// Perplexity reports usage unasked and never sends `[DONE]`: none of 12 recorded streams has it, and its stream
+    pub const GROQ: Self = Self { schema_support: SchemaSupport::PromptOnly, ..Self::COMPATIBLE };
+    /// Perplexity always reports usage and never sends `[DONE]`: none of 12 recorded streams has it, and its stream
     /// ends with the chunk whose finish reason is `stop`: <https://docs.perplexity.ai/guides/streaming-responses>.
     pub const PERPLEXITY: Self =
         Self { stream_options: false, answer_end: AnswerEnd::FinishReason, ..Self::COMPATIBLE };
-    /// A server that Houston knows nothing of but its address.
+    /// A server of which only the address is known.
     pub const UNKNOWN_SERVER: Self = Self { answer_end: AnswerEnd::Unknown, ..Self::COMPATIBLE };
 }
 
-/// Reads one answer. It is told of every event, and says with [`Event::Done`] that the answer is complete.
+/// Decodes one answer. Yields [`Event::Done`] when the answer is complete.
 pub(crate) trait Decoder: Send {
-    /// Reads the data of one stream event and appends what it means to `out`.
+    /// Decodes the data of one stream event and appends the result to `out`.
     ///
     /// # Errors
-    /// What the provider reports, or `INVALID_RESPONSE` for what cannot be read.
+    /// The error reported by the provider, or `INVALID_RESPONSE` for data that cannot be decoded.
     fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 
-    /// Takes note that the connection was closed.
+    /// Handles the end of the connection.
     ///
     /// # Errors
-    /// `NETWORK_ERROR` unless the wire's own end was seen.
+    /// `NETWORK_ERROR` unless the end mark of the wire was received.
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 
-    /// Reads an answer that came in one piece, from a server that does not stream.
+    /// Decodes a complete answer from a server that does not stream.
     ///
     /// # Errors
     /// As [`event`](Self::event).
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 }
 
 impl Wire {
-    /// Where requests for `model` go, under `base`. An address without a path gets the version that every such
-    /// server has; Anthropic's own convention is to leave it out always. `None` when `base` is no HTTP address.
+    /// The URL for requests to `model`. A `base` without a path gets the wire's usual version; for Anthropic, `/v1`
+    /// is always appended, as is its convention. `None` when `base` is not an HTTP URL.
     pub(crate) fn url(self, base: &str, model: &str) -> Option<reqwest::Url> {
         let mut url = reqwest::Url::parse(base.trim()).ok()?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -164,14 +165,14 @@ impl Wire {
             Self::Anthropic => (versioned(path, path.ends_with("/v1"), "/v1"), "messages".to_owned()),
             Self::OpenAiChat => (versioned(path, !path.is_empty(), "/v1"), "chat/completions".to_owned()),
             Self::OpenAiResponses => (versioned(path, !path.is_empty(), "/v1"), "responses".to_owned()),
-            // Tuned models name their own collection.
+            // Tuned models are in a collection of their own.
             Self::Gemini => {
                 let collection = if model.contains('/') { "" } else { "models/" };
                 let operation = format!("{collection}{model}:streamGenerateContent");
                 (versioned(path, !path.is_empty(), "/v1beta"), operation)
             }
             Self::Cohere => (versioned(path, !path.is_empty(), "/v2"), "chat".to_owned()),
-            // The address of its OpenAI endpoint will do too.
+            // The address of its OpenAI-compatible endpoint is accepted, too.
             Self::Ollama => {
                 (path.trim_end_matches("/v1").trim_end_matches("/api").to_owned(), "api/chat".to_owned())
             }
@@ -184,7 +185,7 @@ impl Wire {
         Some(url)
     }
 
-    /// The body of a request, JSON.
+    /// The body of a request, as JSON.
     pub(crate) fn encode(self, model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
         match self {
             Self::Anthropic => anthropic::request::encode(model, request),
@@ -196,7 +197,7 @@ impl Wire {
         }
     }
 
-    /// A decoder for one answer of `provider`.
+    /// Creates a decoder for one answer of `provider`.
     pub(crate) fn decoder(self, provider: &str, dialect: Dialect) -> Box<dyn Decoder> {
         let end = dialect.answer_end;
         match self {
@@ -209,7 +210,7 @@ impl Wire {
         }
     }
 
-    /// How its streams are cut into events.
+    /// How its streams are split into events.
     pub(crate) fn framing(self) -> Framing {
         match self {
             Self::Ollama => Framing::lines(),
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_completed_as_its_owners_expect() {
+    fn base_url_is_completed_per_wire() {
         for (wire, base, url) in [
             (Wire::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
             (Wire::Anthropic, "https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),

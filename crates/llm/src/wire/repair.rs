@@ -1,12 +1,12 @@
-//! Mends JSON that servers write although JSON forbids it: `NaN` and `Infinity` (Python's `json.dumps`), and half a
-//! character as an escape (`\ud83d` without its second half, where a server cuts an emoji between two events).
+//! Repairs invalid JSON that servers send: `NaN` and `Infinity` (Python's `json.dumps`), and unpaired surrogate
+//! escapes (`\ud83d` alone, where a server splits an emoji between two events).
 
 use serde::de::IgnoredAny;
 
-/// What stands for half a character: U+FFFD, as an escape.
+/// Replaces an unpaired surrogate: U+FFFD, as an escape.
 const REPLACEMENT: &str = "\\ufffd";
 
-/// `json` as it can be read; `None` when it can be read as it is, or not even then.
+/// The repaired `json`; `None` when it needs no repair or cannot be repaired.
 pub(crate) fn repaired(json: &str) -> Option<String> {
     let has_half = memchr::memmem::find(json.as_bytes(), b"\\u").is_some();
     let has_word = ["NaN", "Infinity"]
@@ -39,12 +39,12 @@ fn repair(json: &str) -> String {
     out
 }
 
-/// The length of a number that JSON does not know, if `rest` begins with one.
+/// Length of the non-JSON number that `rest` starts with, if any.
 fn word(rest: &str) -> Option<usize> {
     ["-Infinity", "Infinity", "NaN"].into_iter().find(|word| rest.starts_with(word)).map(str::len)
 }
 
-/// Copies the escape that `rest` begins with, a pair of halves as one; returns its length.
+/// Copies the escape that `rest` starts with, a surrogate pair as one; returns its length.
 fn escape(rest: &str, out: &mut String) -> usize {
     let half = |at: usize, from: u32, to: u32| {
         let digits = rest.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_json_forbids_is_changed() {
+    fn repair_changes_only_invalid_json() {
         let cases = [
             (r#"{"a":NaN,"b":-Infinity,"c":"NaN"}"#, Some(r#"{"a":null,"b":null,"c":"NaN"}"#)),
             (r#"{"a":"\ud83d","b":"x\ude00"}"#, Some(r#"{"a":"\ufffd","b":"x\ufffd"}"#)),

@@ -1,29 +1,30 @@
-//! The form of an answer, as providers accept it.
+//! Converts answer schemas into what providers accept.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::AnswerSchema;
 
-/// A schema as OpenAI and its likes read it.
+/// A schema in the format of OpenAI.
 #[derive(Serialize)]
 pub(crate) struct NamedSchema<'a> {
     name: &'a str,
-    /// Whether the answer is held to it. Only a schema that leaves nothing open can be: OpenAI refuses others.
+    /// Whether the provider enforces the schema. OpenAI accepts this only for schemas without optional or additional
+    /// properties.
     strict: bool,
     schema: &'a Value,
 }
 
 impl<'a> NamedSchema<'a> {
     pub(crate) fn new(form: AnswerSchema<'a>) -> Self {
-        Self { name: form.name, strict: leaves_nothing_open(form.schema), schema: form.schema }
+        Self { name: form.name, strict: is_strict(form.schema), schema: form.schema }
     }
 }
 
-/// Whether every object in a schema names all it may hold, and requires all of it.
-fn leaves_nothing_open(schema: &Value) -> bool {
+/// Whether every object in a schema forbids additional properties and requires all that it has.
+fn is_strict(schema: &Value) -> bool {
     let Value::Object(fields) = schema else { return !schema.is_boolean() };
-    let nested = children(fields).all(leaves_nothing_open);
+    let nested = children(fields).all(is_strict);
     if !describes_object(fields) {
         return nested;
     }
@@ -33,58 +34,57 @@ fn leaves_nothing_open(schema: &Value) -> bool {
     nested && all_required && fields.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
-/// The formats of text that Anthropic enforces.
+/// String formats that Anthropic enforces.
 const FORMATS: &[&str] =
     &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// A copy in which no object may hold more than it names and what Anthropic refuses to enforce is said in
-/// the description, as its own libraries do:
-/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
+/// A copy without additional properties, in which keywords that Anthropic does not enforce are moved into the
+/// description, as its own libraries do: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
 pub(crate) fn closed(schema: &Value) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
-    let mut kept = Map::new();
-    let mut said = Map::new();
+    let mut supported = Map::new();
+    let mut unsupported = Map::new();
     for (name, value) in fields {
         match (name.as_str(), value) {
             ("properties" | "$defs" | "definitions", Value::Object(named)) => {
                 let named = named.iter().map(|(name, schema)| (name.clone(), closed(schema)));
-                kept.insert(name.clone(), Value::Object(named.collect()));
+                supported.insert(name.clone(), Value::Object(named.collect()));
             }
             ("anyOf" | "allOf", Value::Array(listed)) => {
-                kept.insert(name.clone(), listed.iter().map(closed).collect());
+                supported.insert(name.clone(), listed.iter().map(closed).collect());
             }
             ("oneOf", Value::Array(listed)) => {
-                kept.insert("anyOf".to_owned(), listed.iter().map(closed).collect());
+                supported.insert("anyOf".to_owned(), listed.iter().map(closed).collect());
             }
-            ("items", _) => drop(kept.insert(name.clone(), closed(value))),
+            ("items", _) => drop(supported.insert(name.clone(), closed(value))),
             ("minItems", Value::Number(number)) if number.as_u64() < Some(2) => {
-                kept.insert(name.clone(), value.clone());
+                supported.insert(name.clone(), value.clone());
             }
             ("additionalProperties" | "$schema", _) => {}
             ("format", Value::String(format)) if FORMATS.contains(&format.as_str()) => {
-                kept.insert(name.clone(), value.clone());
+                supported.insert(name.clone(), value.clone());
             }
             ("type" | "enum" | "const" | "$ref" | "description" | "title" | "default" | "required", _) => {
-                drop(kept.insert(name.clone(), value.clone()))
+                drop(supported.insert(name.clone(), value.clone()))
             }
-            _ => drop(said.insert(name.clone(), value.clone())),
+            _ => drop(unsupported.insert(name.clone(), value.clone())),
         }
     }
     if describes_object(fields) {
-        kept.insert("additionalProperties".to_owned(), false.into());
+        supported.insert("additionalProperties".to_owned(), false.into());
     }
-    if !said.is_empty() {
-        let rules = Value::Object(said);
-        let description = match kept.get("description").and_then(Value::as_str) {
+    if !unsupported.is_empty() {
+        let rules = Value::Object(unsupported);
+        let description = match supported.get("description").and_then(Value::as_str) {
             Some(description) => format!("{description} {rules}"),
             None => rules.to_string(),
         };
-        kept.insert("description".to_owned(), description.into());
+        supported.insert("description".to_owned(), description.into());
     }
-    Value::Object(kept)
+    Value::Object(supported)
 }
 
-/// What to tell a model that its provider does not hold to a form.
+/// Prompt text for a model whose provider does not enforce the schema.
 pub(crate) fn instruction(form: AnswerSchema<'_>) -> String {
     format!(
         "Answer with one JSON object and nothing else, no Markdown around it. It must satisfy this JSON Schema:\n{}",
@@ -99,7 +99,7 @@ fn describes_object(fields: &Map<String, Value>) -> bool {
             .is_some_and(|kind| kind == "object" || names(Some(kind)).any(|kind| kind == "object"))
 }
 
-/// The schemas inside a schema.
+/// The direct subschemas of a schema.
 fn children(fields: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     let named = ["properties", "$defs", "definitions"];
     let listed = ["anyOf", "allOf", "oneOf"];
@@ -122,23 +122,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_schema_that_leaves_nothing_open_is_strict() {
+    fn only_fully_specified_schemas_are_strict() {
         let point = json!({"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"],
             "additionalProperties": false});
-        assert!(leaves_nothing_open(&point));
+        assert!(is_strict(&point));
         for (path, value) in [("required", json!([])), ("additionalProperties", json!(true))] {
             let mut open = point.clone();
             open[path] = value;
-            assert!(!leaves_nothing_open(&open), "{open}");
+            assert!(!is_strict(&open), "{open}");
             let around = json!({"type": "object", "properties": {"p": {"type": "array", "items": open}},
                 "required": ["p"], "additionalProperties": false});
-            assert!(!leaves_nothing_open(&around), "{around}");
+            assert!(!is_strict(&around), "{around}");
         }
-        assert!(!leaves_nothing_open(&json!({"type": ["object", "null"]})));
+        assert!(!is_strict(&json!({"type": ["object", "null"]})));
     }
 
     #[test]
-    fn a_closed_schema_keeps_its_sense() {
+    fn closed_schema_moves_unsupported_rules_to_description() {
         let open = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",

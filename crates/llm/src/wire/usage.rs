@@ -1,4 +1,4 @@
-//! What OpenAI's two protocols report of the tokens used, in the spellings that servers send.
+//! Usage as reported by OpenAI's two protocols and compatible servers.
 
 use houston_domain::model::Usage;
 use rust_decimal::Decimal;
@@ -13,7 +13,7 @@ use super::fields::{Count, lenient};
 pub(crate) struct ReportedUsage {
     prompt_tokens: Count,
     completion_tokens: Count,
-    /// Of Responses; a few servers send both names in a chat.
+    /// Responses; a few servers send both names in Chat Completions.
     input_tokens: Count,
     output_tokens: Count,
     total_tokens: Count,
@@ -46,8 +46,8 @@ struct OutputDetails {
     reasoning_tokens: Count,
 }
 
-/// The usage as Houston counts it: a part is never more than the whole, and reasoning counts as output (xAI leaves it
-/// out).
+/// Converts to Houston's [`Usage`]: a part is never larger than the whole, and reasoning counts as output (xAI
+/// reports it separately).
 pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
     let input_tokens = reported.prompt_tokens.or(reported.input_tokens).or_zero();
     let completion = reported.completion_tokens.or(reported.output_tokens).or_zero();
@@ -75,8 +75,8 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
     }
 }
 
-/// What the provider charged: a number (OpenRouter), or an object with the total (Perplexity). A charge that no call
-/// can have is none.
+/// The charge reported by the provider: a number (OpenRouter), or an object with the total (Perplexity). An
+/// implausible charge is ignored.
 fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Decimal>, D::Error> {
     #[derive(Deserialize)]
     struct Itemised<'a> {

@@ -1,4 +1,4 @@
-//! Whole answers, and those bound to a form.
+//! Complete answers, and answers with a schema.
 
 use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{Answer, AnswerSchema, Request, Timeouts, call};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::caller::{entries, model};
 use crate::server::server;
 
-/// Answers one call after the other with these texts; returns the answer and the requests.
+/// Answers successive calls with these texts; returns the result and the requests.
 async fn answered(
     texts: &'static [&'static str],
     schema: Option<&Value>,
@@ -47,38 +47,38 @@ fn person() -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_comes_as_a_whole_with_its_usage_and_author() {
+async fn call_returns_text_usage_and_model() {
     let (answer, requests) = answered(&["Hello."], None).await;
     let answer = answer.unwrap();
     assert_eq!((answer.text.as_str(), &answer.value), ("Hello.", &None));
     assert_eq!((answer.usage.input_tokens, answer.usage.output_tokens), (10, 3));
     assert_eq!(answer.model.to_string(), "local/m");
-    assert_eq!(requests[0]["messages"].as_array().unwrap().len(), 1, "the user's words alone");
+    assert_eq!(requests[0]["messages"].as_array().unwrap().len(), 1, "only the user's message");
 }
 
 #[tokio::test]
-async fn an_answer_of_the_right_form_is_read_also_out_of_a_fence() {
+async fn schema_answer_is_parsed_with_and_without_code_fence() {
     for texts in [&[r#"{"name":"Ann","age":30}"#], &["```json\n{\"name\": \"Ann\", \"age\": 30}\n```"]] {
         let (answer, requests) = answered(texts, Some(&person())).await;
         assert_eq!(answer.unwrap().value, Some(json!({"name": "Ann", "age": 30})));
         assert_eq!(requests.len(), 1);
-        let told = requests[0]["messages"][0]["content"].to_string();
-        assert!(told.contains("JSON Schema") && told.contains("additionalProperties"), "{told}");
+        let prompt = requests[0]["messages"][0]["content"].to_string();
+        assert!(prompt.contains("JSON Schema") && prompt.contains("additionalProperties"), "{prompt}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_of_another_form_is_sent_back_once_with_what_is_wrong() {
+async fn schema_violation_is_sent_back_once() {
     let texts = &[r#"{"name":"Ann","age":"thirty"}"#, r#"{"name":"Ann","age":30}"#];
     let (answer, requests) = answered(texts, Some(&person())).await;
     let answer = answer.unwrap();
     assert_eq!(answer.value, Some(json!({"name": "Ann", "age": 30})));
-    assert_eq!(answer.usage.input_tokens, 20, "both were paid for");
+    assert_eq!(answer.usage.input_tokens, 20, "both calls are counted");
     let messages = requests[1]["messages"].as_array().unwrap();
-    let told: Vec<String> =
+    let messages: Vec<String> =
         messages.iter().rev().take(2).map(|message| message["content"].to_string()).collect();
-    assert!(told[0].contains(".age: must be integer, and is string"), "{}", told[0]);
-    assert!(told[1].contains("thirty"), "{}", told[1]);
+    assert!(messages[0].contains(".age: must be integer, and is string"), "{}", messages[0]);
+    assert!(messages[1].contains("thirty"), "{}", messages[1]);
 
     let (answer, requests) = answered(&["Sorry?", "I am Ann."], Some(&person())).await;
     let error = answer.unwrap_err();

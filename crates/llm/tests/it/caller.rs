@@ -1,4 +1,4 @@
-//! One call, made and collected.
+//! Helpers: make one call and collect its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::ModelError;
 use houston_llm::{Choice, Event, Http, Model, Request, Timeouts, connect};
 
-/// Quick enough for tests, slow enough for a loaded machine.
+/// Short enough for tests, long enough for a loaded machine.
 pub(crate) const QUICK: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_byte: Duration::from_secs(2),

@@ -1,4 +1,4 @@
-//! Which provider is chosen when nobody chose.
+//! Which provider is chosen when none is configured.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::caller::http;
 use crate::server::server;
 
 #[tokio::test]
-async fn a_key_comes_before_a_local_server_and_that_before_the_simulated_model() {
+async fn detection_prefers_keys_then_ollama_then_simulated() {
     let http = http(Timeouts::default());
     let (base, requests) = server(|mut asked| {
         asked.answer(
@@ -30,7 +30,7 @@ async fn a_key_comes_before_a_local_server_and_that_before_the_simulated_model()
     let keys = with(&["OPENAI_API_KEY", "ANTHROPIC_API_KEY"], &base);
     assert_eq!(detect(&http, &keys).await.provider, "anthropic");
     let all = |keys: Vec<Choice>| keys.into_iter().map(|choice| choice.provider).collect::<Vec<_>>();
-    // These stand in for each other; whose key lies about for another purpose does not.
+    // Only providers of the fallback order replace each other; a key of another provider is ignored here.
     let keys = with(
         &["XAI_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
         &base,

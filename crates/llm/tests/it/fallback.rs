@@ -1,4 +1,4 @@
-//! Several models behind guards, against servers that fail in all the ways there are.
+//! Several guarded models against servers that fail in different ways.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use houston_llm::{
 use crate::caller::{QUICK, call, http};
 use crate::server::{Asked, server};
 
-/// At once, so that tests wait for nothing but time-outs.
+/// Retries without delay, so that tests wait for time-outs only.
 const ONCE: RetryPolicy =
     RetryPolicy { retries: 1, delay: Duration::from_millis(1), longest_wait: Duration::from_millis(1) };
 
@@ -27,7 +27,7 @@ fn guards(min_calls: u64) -> Guards {
     )
 }
 
-/// A server, how often it was asked, and a model of it behind `guards`.
+/// A server with its number of requests, and a guarded model that calls it.
 struct Peer {
     model: Arc<dyn Model>,
     asked: Arc<AtomicUsize>,
@@ -80,7 +80,7 @@ fn answers(asked: &mut Asked) {
 }
 
 #[tokio::test]
-async fn what_fails_before_its_answer_is_answered_by_the_next() {
+async fn failures_before_the_answer_fall_back() {
     for (case, code, calls) in [
         ("429 Too Many Requests", Code::RateLimited, 2),
         ("503 Service Unavailable", Code::NetworkError, 2),
@@ -115,7 +115,7 @@ async fn what_fails_before_its_answer_is_answered_by_the_next() {
 }
 
 #[tokio::test]
-async fn what_is_to_be_mended_is_not_hidden() {
+async fn configuration_errors_do_not_fall_back() {
     for (status, body, code) in [
         ("401 Unauthorized", "bad key", Code::AuthenticationError),
         ("400 Bad Request", "temperature must be a number", Code::Unknown),
@@ -134,7 +134,7 @@ async fn what_is_to_be_mended_is_not_hidden() {
 }
 
 #[tokio::test]
-async fn an_open_breaker_is_passed_by_at_once_and_only_its_own_key_is_meant() {
+async fn open_breaker_is_skipped_and_is_per_key() {
     let guards = guards(4);
     let busy = |asked: &mut Asked| asked.answer("503 Busy", "", "");
     let first = Peer::new(&guards, "openai", "key-of-one", busy);
@@ -145,7 +145,7 @@ async fn an_open_breaker_is_passed_by_at_once_and_only_its_own_key_is_meant() {
     }
     assert_eq!((first.asked(), second.asked()), (4, 6), "two calls with a retry each, then none");
 
-    // The same provider and model with another key is asked as if nothing had happened.
+    // The same provider and model with another key has its own breaker.
     let other = Peer::new(&guards, "openai", "key-of-another", answers);
     assert_eq!(call(&*other.model).await.1, None);
     let states: Vec<_> = guards
@@ -162,7 +162,7 @@ async fn an_open_breaker_is_passed_by_at_once_and_only_its_own_key_is_meant() {
 }
 
 #[tokio::test]
-async fn the_fastest_is_found_by_measuring() {
+async fn fastest_strategy_uses_measured_latency() {
     let guards = guards(1000);
     let slow = Peer::new(&guards, "openai", "a", |asked| {
         std::thread::sleep(Duration::from_millis(150));
@@ -178,7 +178,7 @@ async fn the_fastest_is_found_by_measuring() {
 }
 
 #[tokio::test]
-async fn dropping_the_call_asks_nobody_else() {
+async fn dropped_call_does_not_fall_back() {
     let guards = guards(1000);
     let first = Peer::new(&guards, "openai", "a", |asked| asked.wait_for_close());
     let second = Peer::new(&guards, "groq", "b", answers);

@@ -1,6 +1,6 @@
-//! The crate as its users see it: models connected by their provider's row, against servers on loopback.
+//! Tests of the public interface: models created from provider rows, against servers on loopback.
 
-// `cfg` so that clippy knows these modules for tests.
+// `cfg(test)` so that clippy recognises these modules as tests.
 #[cfg(test)]
 mod call;
 #[cfg(test)]

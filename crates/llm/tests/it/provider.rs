@@ -1,4 +1,4 @@
-//! From a choice to a model.
+//! From a model selection to a connected model.
 
 use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{
@@ -10,7 +10,7 @@ use crate::caller::{QUICK, call, http};
 use crate::server::server;
 
 #[test]
-fn a_choice_is_read_and_a_slip_is_met_with_the_nearest_name() {
+fn choice_is_parsed_and_unknown_provider_suggests_a_name() {
     let choice = parse_choice("openrouter/anthropic/claude-haiku-4.5").unwrap();
     assert_eq!(
         (choice.provider.as_str(), choice.model.as_str()),
@@ -29,7 +29,7 @@ fn a_choice_is_read_and_a_slip_is_met_with_the_nearest_name() {
 }
 
 #[test]
-fn what_is_missing_is_named_in_one_line() {
+fn missing_settings_are_named_in_one_line() {
     let http = http(Timeouts::default());
     for row in PROVIDERS {
         let result = connect(&Choice::new(row.name, "m"), &http, &|_| None);
@@ -65,7 +65,7 @@ fn what_is_missing_is_named_in_one_line() {
 }
 
 #[tokio::test]
-async fn the_key_is_sent_as_the_provider_wants_it_and_never_shown() {
+async fn key_is_sent_in_its_header_and_never_printed() {
     let (base, requests) = server(|mut asked| {
         let key =
             asked.request.lines().find_map(|line| line.strip_prefix("x-api-key: ")).unwrap_or("?").to_owned();
@@ -93,8 +93,8 @@ async fn the_key_is_sent_as_the_provider_wants_it_and_never_shown() {
 }
 
 #[tokio::test]
-async fn credentials_of_an_address_are_never_shown() {
-    // A gateway that quotes the headers it was sent.
+async fn url_credentials_are_never_printed() {
+    // A gateway that quotes the received headers.
     let (base, _requests) = server(|mut asked| {
         let sent = asked.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
         let body = format!(r#"{{"error":{{"message":"refused {sent}; password CANARYpw20"}}}}"#);
@@ -112,10 +112,10 @@ async fn credentials_of_an_address_are_never_shown() {
     let choice = Choice { base_url: Some("http://u:CANARY@[bad".into()), ..Choice::new("groq", "m") };
     let choice = Choice { key: Some(Secret::new("gsk_0123456789")), ..choice };
     let error = connect(&choice, &http(QUICK), &|_| None).err().unwrap();
-    assert_eq!(error.message, "groq: `http://[redacted]@[bad` is no http or https address");
+    assert_eq!(error.message, "groq: `http://[redacted]@[bad` is not an http or https URL");
 }
 
-/// Gives out one token, and then none.
+/// Returns one token, then none.
 struct OneToken(std::sync::atomic::AtomicBool);
 
 impl TokenSource for OneToken {
@@ -142,12 +142,12 @@ async fn each_call_without_a_key_fetches_a_token() {
     assert_eq!(error.code, Code::ProviderNotConfigured);
     assert!(error.message.contains("az account get-access-token"), "{error}");
     let error = connect(&choice, &http(QUICK), &|_| None).err().unwrap();
-    assert!(error.message.contains("Looked for in: AZURE_OPENAI_API_KEY"), "{error}");
+    assert!(error.message.contains("Looked in: AZURE_OPENAI_API_KEY"), "{error}");
     assert!(error.message.contains("the token of `az account get-access-token`"), "{error}");
 }
 
 #[tokio::test]
-async fn a_wire_can_be_chosen_and_an_address_needs_no_version() {
+async fn wire_is_configurable_and_version_is_added_to_the_url() {
     for (wire, path, stream) in [
         (Wire::Anthropic, "/v1/messages", &[r#"{"type":"message_stop"}"#][..]),
         (
@@ -178,7 +178,7 @@ async fn a_wire_can_be_chosen_and_an_address_needs_no_version() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_connected_fails_each_call() {
+async fn unavailable_model_fails_each_call() {
     let choice = Choice::new("anthropic", "m");
     let error = connect(&choice, &http(QUICK), &|_| None).err().unwrap();
     let model = Unavailable::new(choice.description(), error.clone());
@@ -195,7 +195,7 @@ async fn what_cannot_be_connected_fails_each_call() {
 }
 
 #[test]
-fn a_key_may_lie_in_a_file_and_the_choices_own_variable_comes_first() {
+fn key_file_is_read_and_choice_variable_takes_precedence() {
     let http = http(Timeouts::default());
     let folder = std::env::temp_dir().join(format!("houston-key-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -220,7 +220,7 @@ fn a_key_may_lie_in_a_file_and_the_choices_own_variable_comes_first() {
 }
 
 #[tokio::test]
-async fn a_slip_in_a_models_name_is_met_with_the_nearest() {
+async fn model_not_found_suggests_a_similar_name() {
     let (base, _requests) = server(|mut asked| {
         let body = r#"{"error":{"code":"model_not_found","message":"The model does not exist"}}"#;
         asked.answer("404 Not Found", "", body);
@@ -236,9 +236,9 @@ async fn a_slip_in_a_models_name_is_met_with_the_nearest() {
     assert!(error.cause.unwrap().contains("model_not_found"));
 }
 
-/// What each address and way to show a key is on the socket.
+/// The URL and key header of each provider, as received by a server.
 #[tokio::test]
-async fn every_provider_is_asked_where_and_as_it_expects() {
+async fn providers_get_their_url_and_key_header() {
     for (provider, variables, line, key) in [
         ("azure", &[][..], "POST /openai/v1/chat/completions ", "api-key: sk-123456"),
         (

@@ -1,24 +1,24 @@
-//! A server on loopback that does with each connection what a test says.
+//! A server on loopback whose behaviour each test defines.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// A connection, after its request was read.
+/// A connection whose request was read.
 pub(crate) struct Asked {
     pub(crate) request: String,
     pub(crate) socket: TcpStream,
 }
 
 impl Asked {
-    /// Sends a piece, at once.
+    /// Sends data immediately.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.socket.write_all(text.as_bytes());
         let _ = self.socket.flush();
     }
 
-    /// Sends the head of a stream that is chunked.
+    /// Sends the head of a chunked stream.
     pub(crate) fn begin(&mut self) {
         self.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
     }
@@ -28,25 +28,25 @@ impl Asked {
         self.send(&chunk(data));
     }
 
-    /// Sends an answer in one piece.
+    /// Sends a complete answer.
     pub(crate) fn answer(&mut self, status: &str, headers: &str, body: &str) {
         self.send(&format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()));
     }
 
-    /// Waits until the other side closes.
+    /// Waits until the client closes the connection.
     pub(crate) fn wait_for_close(&mut self) {
         let mut byte = [0];
         while matches!(self.socket.read(&mut byte), Ok(1)) {}
     }
 
-    /// Reads the next request of the same connection; `false` when there is none.
+    /// Reads the next request on the same connection; `false` when there is none.
     pub(crate) fn next(&mut self) -> bool {
         self.request = read_request(&mut self.socket);
         !self.request.is_empty()
     }
 }
 
-/// An event, as one chunk.
+/// An event, encoded as one chunk.
 pub(crate) fn chunk(data: &str) -> String {
     let event = format!("data: {data}\n\n");
     format!("{:x}\r\n{event}\r\n", event.len())
@@ -71,8 +71,8 @@ fn read_request(socket: &mut TcpStream) -> String {
     }
 }
 
-/// Serves each connection with `serve` on a thread of its own. Returns the base URL and what `serve` returned,
-/// connection by connection.
+/// Handles each connection with `serve` on a thread of its own. Returns the base URL and the results of `serve`, one
+/// per connection.
 pub(crate) fn server<T: Send + 'static>(
     serve: impl Fn(Asked) -> T + Send + Sync + Clone + 'static,
 ) -> (String, Receiver<T>) {

@@ -1,4 +1,4 @@
-//! What happens on the socket.
+//! Behaviour of connections.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ const HI: &str = r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#;
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
 #[tokio::test]
-async fn calls_in_a_row_share_a_connection() {
+async fn successive_calls_share_a_connection() {
     let (base, connections) = server(|mut asked| {
         let mut requests = Vec::new();
         loop {
@@ -73,12 +73,12 @@ async fn dropping_the_stream_closes_the_socket() {
         let closed = tokio::task::spawn_blocking(wait).await.unwrap();
         took.push(closed.unwrap().saturating_duration_since(dropped));
     }
-    // The quickest of five: what one takes beyond it is this machine's doing.
+    // The fastest of five: anything slower is due to the machine.
     assert!(took.iter().min().unwrap() < &Duration::from_millis(100), "{took:?}");
 }
 
 #[tokio::test]
-async fn dropping_the_call_before_its_answer_closes_the_socket() {
+async fn dropping_the_call_closes_the_socket() {
     let (base, closed) = server(|mut asked| asked.wait_for_close());
     let model = model(&base, Timeouts::default());
     let cut = tokio::time::timeout(Duration::from_millis(200), call(&*model)).await;
@@ -89,10 +89,10 @@ async fn dropping_the_call_before_its_answer_closes_the_socket() {
 }
 
 #[tokio::test]
-async fn silence_is_a_time_out_and_slowness_is_not() {
+async fn idle_stream_times_out_and_slow_stream_does_not() {
     let (base, _connections) = server(|mut asked| {
         asked.begin();
-        // Longer than the limit in all, never at once.
+        // Longer than the limit in total, but never in one pause.
         for _ in 0..8 {
             asked.event(HI);
             thread::sleep(Duration::from_millis(100));
@@ -110,7 +110,7 @@ async fn silence_is_a_time_out_and_slowness_is_not() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_begins_is_a_time_out() {
+async fn missing_first_byte_times_out() {
     let (base, _connections) = server(|mut asked| asked.wait_for_close());
     let started = Instant::now();
     let (_, error) = call(&*model(&base, QUICK)).await;
@@ -119,7 +119,7 @@ async fn an_answer_that_never_begins_is_a_time_out() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_steadily_and_never_ends_is_a_time_out() {
+async fn steady_endless_answer_times_out() {
     let (base, closed) = server(|mut asked| {
         asked.begin();
         while asked.socket.write_all(chunk(HI).as_bytes()).is_ok() {
@@ -136,7 +136,7 @@ async fn an_answer_that_comes_steadily_and_never_ends_is_a_time_out() {
         tokio::task::spawn_blocking(move || closed.recv_timeout(Duration::from_secs(5))).await.unwrap();
     assert_eq!(closed, Ok(()), "the socket is closed");
 
-    // The same of an answer in one piece, and of a refusal.
+    // The same for a complete answer and for an error body.
     for head in ["200 OK\r\ncontent-type: application/json", "500 No"] {
         let (base, _connections) = server(move |mut asked| {
             asked.send(&format!("HTTP/1.1 {head}\r\ncontent-length: 100000\r\n\r\n"));
@@ -150,8 +150,8 @@ async fn an_answer_that_comes_steadily_and_never_ends_is_a_time_out() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_never_made_is_a_time_out() {
-    // Who listens and never accepts: once its queue is full, nobody gets through.
+async fn connect_timeout_is_a_timeout_error() {
+    // Listens and never accepts: once its queue is full, connections cannot be established.
     let listener = socket_with_a_full_queue();
     let base = format!("http://{}/v1", listener.0.local_addr().unwrap());
     let timeouts =
@@ -161,7 +161,7 @@ async fn a_connection_that_is_never_made_is_a_time_out() {
     assert_eq!(error.code, Code::Timeout, "{error}");
 }
 
-/// A listener on loopback, and the connections that fill its queue.
+/// A listener on loopback, with the connections that fill its queue.
 fn socket_with_a_full_queue() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -174,7 +174,7 @@ fn socket_with_a_full_queue() -> (TcpListener, Vec<TcpStream>) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_network_error() {
+async fn refused_connection_is_a_network_error() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (_, error) = call(&*model(&format!("http://{free}/v1"), QUICK)).await;
     let error = error.unwrap();
@@ -183,7 +183,7 @@ async fn a_server_that_is_not_there_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn a_broken_answer_is_an_error_and_a_finished_one_is_not() {
+async fn only_answers_with_an_end_mark_succeed() {
     for (case, code) in [
         ("broken", Some(Code::NetworkError)),
         ("ended", Some(Code::NetworkError)),
@@ -225,7 +225,7 @@ async fn a_broken_answer_is_an_error_and_a_finished_one_is_not() {
 }
 
 #[tokio::test]
-async fn refusals_of_any_size_and_kind_are_read_in_bounds() {
+async fn error_bodies_are_read_within_limits() {
     let (base, _connections) = server(|mut asked| {
         let page = format!("<html>{}", "x".repeat(10 << 20));
         asked.answer("502 Bad Gateway", "content-type: text/html\r\nretry-after: 3\r\n", &page);
@@ -250,7 +250,7 @@ async fn refusals_of_any_size_and_kind_are_read_in_bounds() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_accepted() {
+async fn unstreamed_answer_is_accepted() {
     let (base, _connections) = server(|mut asked| {
         let body = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
         asked.answer("200 OK", "content-type: application/json\r\n", body);
@@ -259,7 +259,7 @@ async fn an_answer_in_one_piece_is_accepted() {
     assert_eq!((events.len(), error), (2, None));
 }
 
-/// Sends `piece` after a head until the other side closes or 64 MiB were sent; returns how much was sent.
+/// Sends `piece` after a head until the client closes or 64 MiB were sent; returns the number of bytes sent.
 fn send_without_end(asked: &mut Asked, head: &str, piece: &str) -> usize {
     asked.send(head);
     let mut sent = 0;
@@ -269,17 +269,17 @@ fn send_without_end(asked: &mut Asked, head: &str, piece: &str) -> usize {
     sent
 }
 
-/// What fills the buffers of two sockets on loopback, and what the client reads in one go.
+/// Bytes that fit into the buffers of two sockets on loopback plus one read of the client.
 const IN_FLIGHT: usize = 12 << 20;
 
 #[tokio::test]
-async fn what_never_ends_is_given_up_within_bounds() {
+async fn endless_bodies_are_abandoned_within_limits() {
     const SSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     const LINES: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n";
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
     let x = || "x".repeat(1 << 16);
-    let said = |text: String| format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#);
-    let event = format!("data: {}\n\n", said(x()));
+    let delta = |text: String| format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#);
+    let event = format!("data: {}\n\n", delta(x()));
     let line = format!("{{\"message\":{{\"content\":\"{}\"}},\"done\":false}}\n", x());
     for (case, provider, head, begin, piece, bound) in [
         ("an endless line", "local", SSE, "", x(), 4 << 20),
@@ -309,7 +309,7 @@ async fn what_never_ends_is_given_up_within_bounds() {
 }
 
 #[tokio::test]
-async fn ten_megabytes_in_one_field_are_no_answer() {
+async fn oversized_answer_is_rejected() {
     let text = "x".repeat(10 << 20);
     let whole = format!(r#"{{"choices":[{{"message":{{"content":"{text}"}},"finish_reason":"stop"}}]}}"#);
     let line = format!("{{\"message\":{{\"content\":\"{text}\"}},\"done\":true}}\n");
@@ -330,7 +330,7 @@ async fn ten_megabytes_in_one_field_are_no_answer() {
 }
 
 #[tokio::test]
-async fn a_stream_of_lines_is_read_as_it_comes() {
+async fn ndjson_stream_is_decoded_incrementally() {
     let (base, requests) = server(|mut asked| {
         asked.send(
             "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n{\"message\":{\"content\":\"h",

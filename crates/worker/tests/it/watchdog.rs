@@ -15,7 +15,7 @@ use houston_tools::{CallContext, InvalidInput, Plan, SharedTool, Tool};
 use serde_json::{Value, json};
 
 use crate::failure::{patient, says};
-use crate::rig::{Rig, assert_status};
+use crate::cluster::{TestCluster, assert_status};
 use crate::workers::{config, simulated};
 
 /// A tool that never answers.
@@ -50,79 +50,79 @@ fn short(max_duration_s: u64) -> Config {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_never_answers_is_cut_off_by_the_wall_clock() {
-    let rig = Rig::start().await;
-    let worker = rig.worker_of(short(1), simulated(), vec![]);
-    let posted = rig.post(rig.goal, "/sim hold_ms=600000").await;
-    assert_status(&rig.ended(posted.run).await, RunStatus::MaxDuration);
-    assert!(rig.said(rig.goal).await[0].contains("longer than one run may take"));
-    rig.history(rig.goal).await;
+async fn watchdog_cuts_off_a_silent_model() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker_of(short(1), simulated(), vec![]);
+    let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
+    assert_status(&cluster.ended(posted.run).await, RunStatus::MaxDuration);
+    assert!(cluster.said(cluster.goal).await[0].contains("longer than one run may take"));
+    cluster.history(cluster.goal).await;
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_never_answers_is_cut_off_by_the_wall_clock_and_its_call_closed() {
-    let rig = Rig::start().await;
+async fn watchdog_cuts_off_a_silent_tool_and_closes_its_call() {
+    let cluster = TestCluster::start().await;
     // Long enough for the tool to be called on a busy machine.
-    let worker = rig.worker_of(short(5), simulated(), hang(Duration::from_secs(600)));
-    let posted = rig.post(rig.goal, "/sim tool=hang args={}").await;
-    assert_status(&rig.ended(posted.run).await, RunStatus::MaxDuration);
-    let history = serde_json::to_string(&rig.history(rig.goal).await).unwrap();
+    let worker = cluster.worker_of(short(5), simulated(), hang(Duration::from_secs(600)));
+    let posted = cluster.post(cluster.goal, "/sim tool=hang args={}").await;
+    assert_status(&cluster.ended(posted.run).await, RunStatus::MaxDuration);
+    let history = serde_json::to_string(&cluster.history(cluster.goal).await).unwrap();
     assert!(history.contains("outcome unknown"), "{history}");
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_outlives_its_own_time_out_fails_and_the_run_goes_on() {
-    let rig = Rig::start().await;
-    let worker = rig.worker_with(simulated(), hang(Duration::from_millis(200)));
-    let posted = rig.post(rig.goal, "/sim tool=hang args={}").await;
-    assert_status(&rig.ended(posted.run).await, RunStatus::MessageSent);
-    let told = rig.events(rig.goal).await.into_iter().find_map(|event| match event.event {
+async fn tool_time_out_fails_the_call_and_the_run_continues() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker_with(simulated(), hang(Duration::from_millis(200)));
+    let posted = cluster.post(cluster.goal, "/sim tool=hang args={}").await;
+    assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
+    let told = cluster.events(cluster.goal).await.into_iter().find_map(|event| match event.event {
         Event::ToolReturned { content, is_error: true, .. } => Some(content),
         _ => None,
     });
     assert!(told.unwrap().contains("hang did not answer within"));
-    rig.history(rig.goal).await;
+    cluster.history(cluster.goal).await;
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_falls_silent_in_mid_answer_is_asked_anew() {
-    let rig = Rig::start().await;
+async fn model_that_stops_in_mid_answer_is_called_again() {
+    let cluster = TestCluster::start().await;
     let never = Gate::new();
     let whole = says("Hello, dear reader!").in_pieces(6);
     let server = ModelServer::start(in_turn([whole.clone().held_after(4, &never), whole])).await.unwrap();
     let timeouts = Timeouts { idle: Duration::from_secs(2), ..Timeouts::default() };
-    let worker = rig.worker_with(patient(&server, timeouts), vec![]);
-    let posted = rig.post(rig.goal, "hello").await;
-    let run = rig.ended(posted.run).await;
+    let worker = cluster.worker_with(patient(&server, timeouts), vec![]);
+    let posted = cluster.post(cluster.goal, "hello").await;
+    let run = cluster.ended(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, server.journal().calls()), (2, 2));
-    let events = rig.events(rig.goal).await;
+    let events = cluster.events(cluster.goal).await;
     let told = events.iter().find_map(|event| match &event.event {
         Event::RetryScheduled { code, message, .. } => Some((code.as_str(), message.as_str())),
         _ => None,
     });
     let (code, message) = told.unwrap();
     assert_eq!(code, "TIMEOUT");
-    assert!(message.contains("silence in mid-answer"), "{message}");
-    assert_eq!(rig.said(rig.goal).await, ["Hello, dear reader!"]);
+    assert!(message.contains("no data in the middle of the answer"), "{message}");
+    assert_eq!(cluster.said(cluster.goal).await, ["Hello, dear reader!"]);
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_without_end_is_cut_off_at_so_many_bytes() {
-    let rig = Rig::start().await;
+async fn endless_answer_is_cut_off_at_max_answer_bytes() {
+    let cluster = TestCluster::start().await;
     let mut config = config();
     config.context.max_answer_bytes = 1000;
     let server = ModelServer::start(always(Reply::text("word ".repeat(400)).in_pieces(100))).await.unwrap();
-    let worker = rig.worker_of(config, patient(&server, Timeouts::default()), vec![]);
-    let posted = rig.post(rig.goal, "hello").await;
-    let run = rig.ended(posted.run).await;
+    let worker = cluster.worker_of(config, patient(&server, Timeouts::default()), vec![]);
+    let posted = cluster.post(cluster.goal, "hello").await;
+    let run = cluster.ended(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::Failed, 3));
     assert_eq!(run.error_code.as_deref(), Some("INVALID_RESPONSE"));
     assert!(run.error_message.as_deref().unwrap().contains("longer than 1000 bytes"), "{run:?}");
-    assert!(rig.said(rig.goal).await.is_empty(), "none of it is kept");
+    assert!(cluster.said(cluster.goal).await.is_empty(), "none of it is kept");
     worker.drain().await;
 }

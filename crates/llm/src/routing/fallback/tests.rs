@@ -97,7 +97,7 @@ fn ask(model: &dyn Model, request: &Request<'_>) -> (Vec<Event>, Option<ModelErr
 }
 
 #[test]
-fn which_failures_another_model_may_mend() {
+fn fallback_depends_on_the_error() {
     let with = |code, status| ModelError { status: Some(status), ..error(code) };
     for (error, mends) in [
         (error(Code::Timeout), true),
@@ -138,7 +138,7 @@ fn which_failures_another_model_may_mend() {
 }
 
 #[test]
-fn who_is_asked_first_and_answers_is_not_announced() {
+fn answer_of_the_first_model_is_not_announced() {
     let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
     let model = fallback(&[&a, &b]);
     assert_eq!(model.description(), &a.description);
@@ -148,7 +148,7 @@ fn who_is_asked_first_and_answers_is_not_announced() {
 }
 
 #[test]
-fn an_answer_that_was_begun_is_nobody_elses() {
+fn started_answer_is_not_continued_by_another_model() {
     let (a, b) = (Scripted::new("a", How::BreaksOff), Scripted::new("b", How::Answers));
     let (events, failure) = ask(&fallback(&[&a, &b]), &Request::default());
     assert_eq!((events, failure.unwrap().message.as_str()), (vec![Event::Text("a".into())], "cut"));
@@ -156,7 +156,7 @@ fn an_answer_that_was_begun_is_nobody_elses() {
 }
 
 #[test]
-fn when_all_fail_each_is_named_and_what_may_pass_decides() {
+fn combined_error_names_all_and_is_retryable_if_any_is() {
     let wait = |code, seconds, breaker_open| ModelError {
         retry_after: Some(Duration::from_secs(seconds)),
         breaker_open,
@@ -174,7 +174,7 @@ fn when_all_fail_each_is_named_and_what_may_pass_decides() {
     assert_eq!(
         (failure.code, failure.retry_after, failure.breaker_open),
         (Code::RateLimited, Some(Duration::from_secs(20)), true),
-        "nobody who may recover was asked: it costs no attempt"
+        "all retryable errors came from open breakers: no attempt is counted"
     );
 
     *c.how.lock().unwrap() = How::Fails(error(Code::Timeout));
@@ -190,7 +190,7 @@ fn when_all_fail_each_is_named_and_what_may_pass_decides() {
 }
 
 #[test]
-fn who_cannot_do_it_is_passed_over_and_a_conversation_too_long_for_all_is_not_sent() {
+fn models_with_too_small_a_window_are_skipped() {
     let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
     let mut model = fallback(&[&a, &b]);
     model.candidates[0].capabilities.context_window = Some(1000);

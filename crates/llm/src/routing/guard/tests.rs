@@ -82,7 +82,7 @@ const ONCE: RetryPolicy =
     RetryPolicy { retries: 0, delay: Duration::from_millis(1500), longest_wait: Duration::from_secs(10) };
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_provider_is_left_alone_and_found_again() {
+async fn breaker_opens_for_failing_provider_and_closes_again() {
     let (guards, provider) = (guards(), Provider::new(How::Refuses(Code::RateLimited)));
     let model = guards.guard(provider.clone(), ONCE);
     // Another use case with the same model shares the breaker.
@@ -116,7 +116,7 @@ async fn a_dead_provider_is_left_alone_and_found_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_break_off_open_it_and_refused_keys_do_not() {
+async fn broken_answers_open_the_breaker_and_rejected_keys_do_not() {
     let (guards, provider) = (guards(), Provider::new(How::BreaksOff));
     let model = guards.guard(provider.clone(), ONCE);
     for _ in 0..9 {
@@ -138,7 +138,7 @@ async fn answers_that_break_off_open_it_and_refused_keys_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_end_with_the_budget_and_at_an_open_breaker() {
+async fn retries_stop_at_an_empty_budget_or_open_breaker() {
     let breaker = BreakerPolicy { min_calls: u64::MAX, ..BreakerPolicy::default() };
     let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
     let guards = Guards::new(breaker, RetryBudgetPolicy::default(), clock);

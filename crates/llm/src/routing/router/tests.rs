@@ -30,7 +30,7 @@ const QUESTION: Needs<'static> =
     Needs { always: &[], tools: false, schema: false, input_tokens: 1000, output_tokens: 500 };
 
 #[test]
-fn each_strategy_has_its_order() {
+fn strategies_order_candidates() {
     let large = priced("large", 500, 2500, 90);
     let small = priced("small", 25, 200, 60);
     let tiny = priced("tiny", 5, 40, 30);
@@ -56,7 +56,7 @@ fn each_strategy_has_its_order() {
 }
 
 #[test]
-fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
+fn missing_features_skip_a_model_and_unknown_ones_do_not() {
     let lacks = |capabilities| Candidate { capabilities, ..candidate("lacks") };
     let unknown = Capabilities::default();
     let all = [
@@ -70,9 +70,10 @@ fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
         Needs { always: &[Need::Vision], tools: true, schema: true, input_tokens: 7000, output_tokens: 500 };
     let found = order(Strategy::Fallback, &needs, &all, &|_| None);
     assert_eq!(found.asked, [4, 3], "without schemas it is asked last");
-    let told: Vec<String> = found.skipped.iter().map(|(index, reason)| format!("{index} {reason}")).collect();
+    let reasons: Vec<String> =
+        found.skipped.iter().map(|(index, reason)| format!("{index} {reason}")).collect();
     assert_eq!(
-        told,
+        reasons,
         [
             "0 skipped: does not support tools",
             "1 skipped: does not support vision",
@@ -82,7 +83,7 @@ fn what_a_model_lacks_is_said_and_what_nobody_knows_is_tried() {
 }
 
 #[test]
-fn a_context_that_may_be_too_small_is_tried_when_there_is_none_better() {
+fn tight_context_window_is_used_if_no_larger_exists() {
     let small = || Candidate {
         capabilities: Capabilities { context_window: Some(8000), ..Capabilities::default() },
         ..candidate("small")
@@ -97,7 +98,7 @@ fn a_context_that_may_be_too_small_is_tried_when_there_is_none_better() {
 }
 
 #[test]
-fn a_request_costs_what_its_tokens_cost() {
+fn request_cost_is_estimated_from_its_tokens() {
     let mut candidate = priced("m", 300, 1500, 50);
     let request = Request { max_output_tokens: 2000, input_tokens: Some(10_000), ..Request::default() };
     assert_eq!(estimate_cost(&request, &candidate), Some(Decimal::new(6, 2)), "10 k at $3, 2 k at $15");
@@ -108,7 +109,7 @@ fn a_request_costs_what_its_tokens_cost() {
 }
 
 #[test]
-fn the_rank_is_that_of_the_longest_beginning() {
+fn quality_is_the_rank_of_the_longest_prefix() {
     let ranks = BTreeMap::from([("gpt-5".to_owned(), 80), ("gpt-5-mini".to_owned(), 60)]);
     let quality =
         |model: &str| Candidate::from_tables(description(model), &ranks, DateTime::UNIX_EPOCH).quality;
@@ -116,9 +117,9 @@ fn the_rank_is_that_of_the_longest_beginning() {
         (quality("gpt-5"), quality("openai/gpt-5-mini-2026"), quality("other"), quality("agpt-5")),
         (80, 60, UNRANKED, UNRANKED)
     );
-    let own = Description { provider: "ollama".into(), ..description("qwen3:8b") };
+    let self_hosted = Description { provider: "ollama".into(), ..description("qwen3:8b") };
     assert!(
-        Candidate::from_tables(own, &ranks, DateTime::UNIX_EPOCH)
+        Candidate::from_tables(self_hosted, &ranks, DateTime::UNIX_EPOCH)
             .rates
             .is_some_and(|price| price.input.is_zero())
     );
@@ -171,7 +172,7 @@ fn needs((tools, schema, input_tokens, output_tokens, always): &Asked) -> Needs<
 proptest! {
     /// Each candidate is either asked once or skipped, and none is asked for a feature it is known to lack.
     #[test]
-    fn who_lacks_something_is_never_asked(
+    fn models_lacking_a_feature_are_never_asked(
         candidates in proptest::collection::vec(any_candidate(), 0..8),
         asked in any_needs(),
         strategy in proptest::sample::select(&Strategy::ALL[..]),
@@ -195,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn the_first_is_the_best_of_those_asked(
+    fn order_is_sorted_by_the_strategy(
         candidates in proptest::collection::vec(any_candidate(), 1..8),
         asked in any_needs(),
         latencies in proptest::collection::vec(proptest::option::of(0..100u64), 8),

@@ -1,7 +1,7 @@
-//! Anthropic's Messages: named blocks, opened, continued and closed by index.
+//! Anthropic Messages. An answer is a list of typed blocks, each opened, continued and closed by its index.
 //!
-//! Reasoning comes signed and must go back byte-equal, so a block that says more than text or a call is kept as
-//! the provider sent it ([`RawBlock`]), tools that ran on the provider's side and citations included.
+//! Reasoning is signed and must be sent back byte for byte. So blocks other than plain text and tool calls are stored
+//! as the provider sent them ([`RawBlock`]), including citations and the results of server-side tools.
 //!
 //! [`RawBlock`]: houston_domain::history::RawBlock
 
@@ -9,10 +9,10 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 
-/// This wire's name on the blocks it keeps.
+/// The wire's name in raw blocks.
 const NAME: &str = "anthropic";
 
-/// The version of the API this was written against: <https://docs.anthropic.com/en/api/versioning>.
+/// API version this was written for: <https://docs.anthropic.com/en/api/versioning>.
 pub(crate) const VERSION: &str = "2023-06-01";
 
 #[cfg(test)]

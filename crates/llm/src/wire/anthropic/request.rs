@@ -1,4 +1,4 @@
-//! A request as Anthropic reads it.
+//! Encodes requests for Anthropic.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, is_blank, judge, turns, user_text};
+use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
@@ -98,22 +98,23 @@ enum Plain<'a> {
     },
 }
 
-/// Cached for five minutes, and anew from each use.
+/// Cached for five minutes after each use.
 const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
 
-/// How many turns of the user end in a mark: this call writes at the last one, and reads what the call before
-/// wrote at the one before. With the system prompt's two these are the four marks allowed.
+/// Number of user turns that end with a cache mark: a call writes the cache at the last one, and reads at the one
+/// before what the previous call wrote. Together with the two marks of the system prompt these are the four marks
+/// allowed.
 const MARKED_TURNS: usize = 2;
 
-/// The body, JSON. The cache reaches to the end of the last system part that is marked, tools included: they
-/// stand before the system prompt; it is found again at the end of the first one, which others share. Who marks a
-/// part, or names a key, will ask again: then it reaches into the history too.
+/// The request body, as JSON. The end of the last cached system part is marked, which includes the tools, as they
+/// precede the system prompt. The end of the first cached part, which conversations share, is marked as well. If any
+/// part is cached or a cache key is set, further calls will follow, so the history is marked, too.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let parts: Vec<_> = request.system.iter().filter(|part| !is_blank(&part.text)).collect();
     let last = parts.iter().rposition(|part| part.cached);
     let first = parts.iter().position(|part| part.cached);
-    let held = request.answer_schema.filter(|_| holds_to_a_form(&model.model));
-    let told = request.answer_schema.filter(|_| held.is_none());
+    let enforced_schema = request.answer_schema.filter(|_| supports_schema(&model.model));
+    let prompt_schema = request.answer_schema.filter(|_| enforced_schema.is_none());
     let block = |text, cache_control| SystemBlock { kind: "text", text, cache_control };
     let system = parts.iter().enumerate().map(|(index, part)| {
         block(Cow::Borrowed(part.text.as_str()), ([first, last].contains(&Some(index))).then_some(EPHEMERAL))
@@ -123,13 +124,14 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         description: &tool.description,
         input_schema: &tool.input_schema,
     });
-    let turns = turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some()));
+    let turns =
+        turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
     let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider)).collect();
     if last.is_some() || request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(Message::mark);
     }
-    // Behind the last mark: the next request does not have it there.
+    // After the last mark, because the next request does not contain it.
     if let Some(text) = request.context() {
         let context = Content::Plain(Plain::Text { text, cache_control: None });
         match messages.last_mut().filter(|last| last.role == Role::User.as_str()) {
@@ -141,20 +143,22 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         model: &model.model,
         max_tokens: request.max_output_tokens,
         stream: true,
-        system: system.chain(told.map(|form| block(schema::instruction(form).into(), None))).collect(),
+        system: system
+            .chain(prompt_schema.map(|form| block(schema::instruction(form).into(), None)))
+            .collect(),
         tools: tools.collect(),
-        output_config: held.map(|form| OutputConfig {
+        output_config: enforced_schema.map(|form| OutputConfig {
             format: Format { kind: "json_schema", schema: schema::closed(form.schema) },
         }),
         messages,
     };
-    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// Whether a model can be held to a form; the older ones, and others that speak this wire, cannot:
+/// Whether a model supports answer schemas; older ones, and other providers' models, do not:
 /// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
-fn holds_to_a_form(model: &str) -> bool {
+fn supports_schema(model: &str) -> bool {
     let name = model.rsplit(['/', '.']).next().unwrap_or(model);
     let too_old = ["claude-2", "claude-3", "claude-instant", "claude-sonnet-4-0", "claude-opus-4-0"];
     let dated = ["claude-sonnet-4-20", "claude-opus-4-20"];
@@ -162,7 +166,7 @@ fn holds_to_a_form(model: &str) -> bool {
 }
 
 impl Message<'_> {
-    /// Ends what is cached here.
+    /// Sets a cache mark at the end of this message.
     fn mark(&mut self) {
         if let Some(Content::Plain(
             Plain::Text { cache_control, .. } | Plain::ToolResult { cache_control, .. },
@@ -173,8 +177,8 @@ impl Message<'_> {
     }
 }
 
-/// What only its author understands goes back to it alone.
-fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
+/// A raw block, if this provider wrote it.
+fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
@@ -188,7 +192,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'
         Block::Text { text, .. } if role == Role::User => {
             Content::Plain(Plain::Text { text: user_text(text), cache_control: None })
         }
-        Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own(raw, provider)) {
+        Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own_raw(raw, provider)) {
             Some(raw) => Content::Raw(raw),
             None => Content::Plain(Plain::Text { text, cache_control: None }),
         },
@@ -201,7 +205,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str) -> Option<Content<'
             is_error: *is_error,
             cache_control: None,
         }),
-        Block::Thinking { raw, .. } => Content::Raw(raw.as_ref().and_then(|raw| own(raw, provider))?),
-        Block::Opaque { raw } => Content::Raw(own(raw, provider)?),
+        Block::Thinking { raw, .. } => Content::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
+        Block::Opaque { raw } => Content::Raw(own_raw(raw, provider)?),
     })
 }

@@ -1,4 +1,4 @@
-//! The shapes of an answer, in a stream or in one piece.
+//! The types of streamed and complete answers.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::super::AnswerEnd;
 use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
 
-/// An event of the stream; which fields it has depends on its `type`.
+/// An event of a stream; its `type` determines the other fields.
 #[derive(Deserialize)]
 pub(super) struct StreamEvent<'a> {
     #[serde(rename = "type", default, borrow)]
@@ -26,14 +26,14 @@ pub(super) struct StreamEvent<'a> {
     pub(super) usage: Option<ReportedUsage>,
 }
 
-/// What is told at the start.
+/// The content of `message_start`.
 #[derive(Deserialize)]
 pub(super) struct MessageStart {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<ReportedUsage>,
 }
 
-/// What is new; only the field of its kind is there.
+/// The new content of a block; only the field of its type is set.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta<'a> {
@@ -48,12 +48,12 @@ pub(super) struct Delta<'a> {
     pub(super) partial_json: Option<Arguments>,
     #[serde(deserialize_with = "text")]
     pub(super) stop_reason: Option<String>,
-    /// Of a compaction: what the conversation was folded into.
+    /// The summary in a compaction block.
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
 }
 
-/// An answer in one piece.
+/// A complete answer.
 #[derive(Deserialize)]
 pub(super) struct WholeMessage {
     #[serde(deserialize_with = "null_is_default")]
@@ -64,7 +64,7 @@ pub(super) struct WholeMessage {
     pub(super) usage: Option<ReportedUsage>,
 }
 
-/// Usage as reported. Counts are cumulative, and what is missing later stays as it was.
+/// Usage as reported. Counts are cumulative; a missing count keeps its previous value.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReportedUsage {
@@ -72,7 +72,7 @@ pub(super) struct ReportedUsage {
     output_tokens: Count,
     cache_creation_input_tokens: Count,
     cache_read_input_tokens: Count,
-    /// The writes again, by how long they last.
+    /// Cache writes by lifetime.
     #[serde(deserialize_with = "lenient")]
     cache_creation: Option<CacheCreation>,
     #[serde(deserialize_with = "lenient")]
@@ -99,7 +99,7 @@ struct OutputDetails {
 }
 
 impl ReportedUsage {
-    /// Takes over what a later report says.
+    /// Merges a later report.
     pub(super) fn update(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
@@ -110,7 +110,7 @@ impl ReportedUsage {
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
     }
 
-    /// The usage as Houston counts it: Anthropic counts as input only what no cache was involved in.
+    /// Converts to Houston's [`Usage`]: Anthropic's input count excludes cached tokens.
     pub(super) fn normalised(self) -> Usage {
         let read = self.cache_read_input_tokens.or_zero();
         let by_lifetime = || self.cache_creation.map_or(0, CacheCreation::total);
@@ -128,19 +128,19 @@ impl ReportedUsage {
     }
 }
 
-/// Why it stopped. `pause_turn` means that the answer is not complete (a tool on the provider's side takes long), which
-/// is what [`StopReason::MaxTokens`] says; Houston asks for no such tool.
+/// Maps a stop reason. `pause_turn` means that the answer is incomplete because a server-side tool takes long, so it
+/// maps to [`StopReason::MaxTokens`]; Houston requests no such tools.
 ///
 /// # Errors
-/// `INVALID_RESPONSE` for a reason that Anthropic's protocol does not have; of servers that are not known (`end`), such
-/// a reason is a normal end.
+/// `INVALID_RESPONSE` for a reason that Anthropic does not define, unless `end` is [`AnswerEnd::Unknown`]: then it
+/// counts as a normal end.
 pub(super) fn stop_reason(reason: &str, end: AnswerEnd) -> Result<StopReason, ModelError> {
     Ok(match reason {
         "" | "end_turn" | "stop_sequence" => StopReason::EndTurn,
         "tool_use" => StopReason::ToolUse,
         "max_tokens" | "model_context_window_exceeded" | "pause_turn" => StopReason::MaxTokens,
         "refusal" => StopReason::Refusal,
-        // Of other servers that speak this protocol, and name the reason as OpenAI does.
+        // Other servers with this protocol use OpenAI's finish reasons.
         other => return super::super::finish_reason::stop_reason(other, end),
     })
 }

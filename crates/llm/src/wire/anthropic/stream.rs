@@ -1,4 +1,4 @@
-//! The events of a Messages stream, put together.
+//! Decodes the events of a Messages stream.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,10 @@ use super::response::{Delta, ReportedUsage, StreamEvent, WholeMessage, stop_reas
 use crate::error;
 use crate::model::Event;
 
-/// Puts one answer together.
+/// Assembles one answer.
 pub(crate) struct AnthropicDecoder {
     provider: Box<str>,
-    /// In the order in which they were opened.
+    /// Blocks with their index, in the order in which they were opened.
     blocks: Vec<(u64, Part)>,
     calls: usize,
     usage: ReportedUsage,
@@ -27,7 +27,7 @@ pub(crate) struct AnthropicDecoder {
     done: bool,
 }
 
-/// A block under construction.
+/// A block being received.
 enum Part {
     Text {
         text: String,
@@ -42,17 +42,17 @@ enum Part {
         index: usize,
         id: String,
         name: String,
-        /// The arguments given at the start; empty unless the server sends them whole.
+        /// Arguments received when the block was opened; empty unless the server sends them as a whole.
         given: Value,
         json: String,
     },
-    /// Anything else, kept as it came: redacted reasoning, tools on the provider's side and their results.
+    /// Anything else, stored unchanged: redacted reasoning, server-side tools and their results.
     Opaque {
-        /// The block as it began.
-        begun: Box<RawValue>,
-        /// What came later of its `input`.
+        /// The block as it was opened.
+        opened: Box<RawValue>,
+        /// Pieces of its `input` received later.
         json: String,
-        /// What came later of its `content`, whole.
+        /// Its `content`, received later as a whole.
         content: Option<Box<RawValue>>,
     },
 }
@@ -72,7 +72,7 @@ impl AnthropicDecoder {
 
     fn open(&mut self, number: u64, block: &RawValue, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let Ok(mut raw) = serde_json::from_str::<Map<String, Value>>(block.get()) else {
-            return Err(error::invalid("a content block that is no object"));
+            return Err(error::invalid("the provider sent a content block that is not an object"));
         };
         let mut text_of = |name: &str| match raw.get_mut(name) {
             Some(Value::String(text)) => std::mem::take(text),
@@ -108,7 +108,7 @@ impl AnthropicDecoder {
                     json: String::new(),
                 }
             }
-            _ => Part::Opaque { begun: block.to_owned(), json: String::new(), content: None },
+            _ => Part::Opaque { opened: block.to_owned(), json: String::new(), content: None },
         };
         self.blocks.push((number, part));
         Ok(())
@@ -120,15 +120,17 @@ impl AnthropicDecoder {
         delta: Delta<'_>,
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
-        let Some(place) = self.blocks.iter().rposition(|(open, _)| *open == number) else { return Ok(()) };
-        let (head, tail) = self.blocks.split_at_mut(place + 1);
-        let part = &mut head[place].1;
-        // What is read as it comes must stand in that order in the end.
+        let Some(position) = self.blocks.iter().rposition(|(open, _)| *open == number) else { return Ok(()) };
+        let (head, tail) = self.blocks.split_at_mut(position + 1);
+        let part = &mut head[position].1;
+        // Text and reasoning are passed on as they arrive, so their order must be the final one.
         let kind = std::mem::discriminant(part);
         if matches!(part, Part::Text { .. } | Part::Thinking { .. })
             && tail.iter().any(|(_, later)| std::mem::discriminant(later) == kind)
         {
-            return Err(error::invalid("text of a content block after the next one had begun"));
+            return Err(error::invalid(
+                "the provider sent text of a content block after the next block started",
+            ));
         }
         match part {
             Part::Text { text, citations } => {
@@ -161,7 +163,7 @@ impl AnthropicDecoder {
         Ok(())
     }
 
-    /// A call whose arguments came whole at its start is told of them at its end.
+    /// Closes a block. Emits the arguments of a call that were received as a whole when it was opened.
     fn close(&mut self, number: u64, out: &mut VecDeque<Event>) {
         if let Some((_, Part::Tool { index, given, json, .. })) =
             self.blocks.iter_mut().rev().find(|(open, _)| *open == number)
@@ -190,22 +192,24 @@ impl AnthropicDecoder {
     }
 }
 
-/// The finished block; `None` when nothing is in it.
+/// The completed block; `None` when it is empty.
 fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -> Option<Block> {
-    let kept = |json: String| RawBlock::new(NAME, provider, json);
+    let raw_block = |json: String| RawBlock::new(NAME, provider, json);
     match part {
         Part::Text { text, citations } => {
-            let raw = (!citations.is_empty()).then(|| kept(cited(&text, &citations)));
+            let raw = (!citations.is_empty()).then(|| raw_block(cited(&text, &citations)));
             (!text.is_empty()).then_some(Block::Text { text, raw })
         }
         Part::Thinking { mut raw, text, signature } => {
-            // Unsigned reasoning (of other servers that speak this wire) cannot be sent back.
+            // Unsigned reasoning (from other servers with this protocol) cannot be sent back.
             let signed = !signature.is_empty();
             raw.insert("type".to_owned(), "thinking".into());
             raw.insert("thinking".to_owned(), text.as_str().into());
             raw.insert("signature".to_owned(), signature.into());
-            (signed || !text.is_empty())
-                .then(|| Block::Thinking { text, raw: signed.then(|| kept(Value::Object(raw).to_string())) })
+            (signed || !text.is_empty()).then(|| Block::Thinking {
+                text,
+                raw: signed.then(|| raw_block(Value::Object(raw).to_string())),
+            })
         }
         Part::Tool { id, name, json, .. } => {
             let input = arguments::parse(&json).unwrap_or_else(|sent| {
@@ -214,10 +218,11 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
             });
             Some(Block::ToolUse { id, name, input, raw: None })
         }
-        Part::Opaque { begun, json, content } => {
-            let raw = kept(completed(&begun, &json, content).unwrap_or_else(|| begun.get().to_owned()));
-            // Redacted reasoning ends no turn, as reasoning that can be read does not.
-            let is_reasoning = begun.get().contains("\"redacted_thinking\"");
+        Part::Opaque { opened, json, content } => {
+            let raw =
+                raw_block(completed(&opened, &json, content).unwrap_or_else(|| opened.get().to_owned()));
+            // Like readable reasoning, redacted reasoning must not end a turn.
+            let is_reasoning = opened.get().contains("\"redacted_thinking\"");
             Some(if is_reasoning {
                 Block::Thinking { text: String::new(), raw: Some(raw) }
             } else {
@@ -227,7 +232,7 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
     }
 }
 
-/// A text with what it cites, every citation as it came.
+/// A text block with its citations unchanged.
 fn cited(text: &str, citations: &[Box<RawValue>]) -> String {
     #[derive(Serialize)]
     struct Cited<'a> {
@@ -239,17 +244,17 @@ fn cited(text: &str, citations: &[Box<RawValue>]) -> String {
     serde_json::to_string(&Cited { kind: "text", text, citations }).unwrap_or_default()
 }
 
-/// A block of which a field came later, every other one as it came; `None` when it began complete.
-fn completed(begun: &RawValue, json: &str, content: Option<Box<RawValue>>) -> Option<String> {
+/// A block with the fields that were received later, all others unchanged; `None` when nothing was added.
+fn completed(opened: &RawValue, json: &str, content: Option<Box<RawValue>>) -> Option<String> {
     let input = serde_json::from_str::<Box<RawValue>>(json).ok().map(|input| ("input", input));
     let later: Vec<_> = input.into_iter().chain(content.map(|content| ("content", content))).collect();
     if later.is_empty() {
         return None;
     }
-    let mut fields: Fields = serde_json::from_str(begun.get()).ok()?;
+    let mut fields: Fields = serde_json::from_str(opened.get()).ok()?;
     for (name, value) in later {
-        match fields.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = value,
+        match fields.0.iter_mut().find(|(field, _)| field == name) {
+            Some((_, field)) => *field = value,
             None => fields.0.push((name.to_owned(), value)),
         }
     }
@@ -268,7 +273,7 @@ impl Decoder for AnthropicDecoder {
             serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
         let index = event.index.or_zero();
         match &*event.kind {
-            // A server that began anew: of the first answer, the end will never come.
+            // The server started a second answer: the first one will never be completed.
             "message_start" if !self.blocks.is_empty() => return Err(error::cut_off()),
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
@@ -286,9 +291,9 @@ impl Decoder for AnthropicDecoder {
             }
             "message_stop" => self.finish(out),
             "error" => return Err(error::in_stream(data)),
-            // Of a server in between that does not know this protocol.
+            // An error of a proxy that does not know this protocol.
             "" if error::reported(data).is_some() => return Err(error::in_stream(data)),
-            // Pings, and whatever is added later: the versioning policy asks to ignore them.
+            // Pings, and event types added later, which the versioning policy asks to ignore.
             _ => {}
         }
         Ok(())
@@ -298,7 +303,7 @@ impl Decoder for AnthropicDecoder {
         if self.done { Ok(()) } else { Err(error::cut_off()) }
     }
 
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let Ok(message) = serde_json::from_str::<WholeMessage>(body) else {
             return Err(error::in_stream(body));
         };

@@ -33,7 +33,7 @@ fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
 }
 
 #[test]
-fn the_cache_ends_after_the_last_stable_part_and_others_share_the_first() {
+fn cache_marks_follow_first_and_last_stable_part() {
     let part = |text: &str, cached| SystemPart { text: text.into(), cached };
     let system = [part("a", true), part("m", true), part("b", true), part(" ", false), part("now", false)];
     let body = sent(&system, &[Entry::user(vec![Block::text("hi")])]);
@@ -55,7 +55,7 @@ fn the_cache_ends_after_the_last_stable_part_and_others_share_the_first() {
 }
 
 #[test]
-fn what_anthropic_would_refuse_for_ever_is_mended() {
+fn histories_are_made_valid_for_anthropic() {
     let signed = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
     let thinking = || Block::Thinking {
         text: "hm".into(),
@@ -110,7 +110,7 @@ fn what_anthropic_would_refuse_for_ever_is_mended() {
 }
 
 #[test]
-fn arguments_are_read_whole_in_pieces_or_not_at_all() {
+fn arguments_are_decoded_whole_in_pieces_or_missing() {
     let start = |index: u64, input: Value| {
         let block = json!({"type": "tool_use", "id": format!("t{index}"), "name": "x", "input": input});
         json!({"type": "content_block_start", "index": index, "content_block": block})
@@ -148,7 +148,7 @@ fn arguments_are_read_whole_in_pieces_or_not_at_all() {
 }
 
 #[test]
-fn an_error_event_and_a_missing_end_are_errors() {
+fn error_event_and_missing_end_are_errors() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     assert_eq!(decode(&[overloaded]).unwrap_err().code, ModelErrorCode::RateLimited);
     let stopped = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
@@ -156,7 +156,7 @@ fn an_error_event_and_a_missing_end_are_errors() {
 }
 
 #[test]
-fn the_cache_moves_on_with_the_conversation_and_its_marks_stay_few() {
+fn cache_marks_move_with_the_conversation() {
     let call = |id: &str| Block::ToolUse { id: id.into(), name: "f".into(), input: json!({}), raw: None };
     let result =
         |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false };
@@ -188,12 +188,12 @@ fn the_cache_moves_on_with_the_conversation_and_its_marks_stay_few() {
     assert_eq!(marked(&entries, &[], Some("goal_1")), (vec![8, 10], 2));
     let stable = [part("a", true), part("b", true), part("c", true)];
     assert_eq!(marked(&entries, &stable, Some("goal_1")), (vec![8, 10], 4), "Anthropic allows no more");
-    // Who asks once would pay for a cache that nobody reads.
+    // A single request would pay for a cache that is never read.
     assert_eq!(marked(&entries, &[part("a", false)], None), (vec![], 0));
 }
 
 #[test]
-fn the_form_of_an_answer_is_enforced_or_told() {
+fn schema_is_enforced_or_described_in_the_prompt() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
     let form = Some(AnswerSchema { name: "verdict", schema: &schema });
     let request = Request { answer_schema: form, ..Request::default() };
@@ -213,7 +213,7 @@ fn the_form_of_an_answer_is_enforced_or_told() {
 }
 
 #[test]
-fn what_runs_on_the_providers_side_is_kept_as_it_came() {
+fn server_tool_blocks_are_stored_unchanged() {
     let start = |index: u64, block: &str| {
         format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#)
     };
@@ -238,13 +238,13 @@ fn what_runs_on_the_providers_side_is_kept_as_it_came() {
         decoder.event("", data, &mut events).unwrap();
     }
     let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
-    let kept: Vec<&str> = turn
+    let blocks: Vec<&str> = turn
         .content
         .iter()
         .map(|block| if let Block::Opaque { raw } = block { &*raw.json } else { panic!("{block:?}") })
         .collect();
     assert_eq!(
-        kept,
+        blocks,
         [
             r#"{"type":"mcp_tool_use","id":"m","name":"x","server_name":"s","input":{"b": 1.10, "a":2}}"#,
             result,
@@ -255,21 +255,21 @@ fn what_runs_on_the_providers_side_is_kept_as_it_came() {
 }
 
 #[test]
-fn an_answer_that_begins_anew_was_cut_off() {
-    let begun = json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}});
+fn second_message_start_means_first_was_cut_off() {
+    let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}});
     let text =
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}});
     let stop = json!({"type": "message_stop"});
-    let twice = [begun.clone(), begun.clone(), text.clone(), stop.clone()];
+    let twice = [start.clone(), start.clone(), text.clone(), stop.clone()];
     assert_eq!(decode(&twice).unwrap().0.content, [Block::text("a")]);
-    let spliced = [begun.clone(), text.clone(), begun, text, stop];
+    let spliced = [start.clone(), text.clone(), start, text, stop];
     assert_eq!(decode(&spliced).unwrap_err().code, ModelErrorCode::NetworkError);
 }
 
 #[test]
-fn text_that_goes_back_to_an_earlier_block_is_refused() {
+fn text_for_an_earlier_block_is_rejected() {
     let start = |index: u64| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}});
     let text = |index: u64| json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "a"}});
     let error = decode(&[start(0), text(0), start(1), text(1), text(0)]).unwrap_err();
-    assert_eq!(error.code, ModelErrorCode::InvalidResponse, "told in another order than it would be kept");
+    assert_eq!(error.code, ModelErrorCode::InvalidResponse, "emitted in another order than stored");
 }

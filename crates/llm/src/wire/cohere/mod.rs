@@ -1,13 +1,13 @@
-//! Cohere's Chat, version 2.
+//! Cohere Chat, version 2.
 //!
-//! Its own: a plan before tool calls, which is reasoning; citations, which go back as they came; and usage in two
-//! counts, of which the one of all tokens is ours, not the one that is billed.
+//! Peculiarities: a plan before tool calls, which is treated as reasoning; citations, which are sent back unchanged;
+//! and two usage counts: Houston uses the one of all tokens for the context, and `billed_units` for the cost.
 
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 
-/// This wire's name on what it keeps raw.
+/// The wire's name in raw blocks.
 const NAME: &str = "cohere";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A request as Cohere reads it.
+//! Encodes requests for Cohere.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, append_context, is_blank, turns, user_text};
+use super::super::conversation::{BlockUse, Turn, append_context, is_blank, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
@@ -72,15 +72,15 @@ struct ToolCall<'a> {
 #[derive(Serialize)]
 struct Function<'a> {
     name: Cow<'a, str>,
-    /// JSON inside a JSON text.
+    /// A JSON object, encoded as a string.
     arguments: String,
 }
 
-/// The body, JSON.
+/// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
     let tools: Vec<_> = tools.collect();
-    // Refused beside tools: then the form is left to the prompt.
+    // A schema is rejected together with tools; then it is described in the prompt only.
     let schema = request.answer_schema.filter(|_| tools.is_empty());
     let body = Body {
         model: &model.model,
@@ -91,21 +91,21 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         response_format: schema
             .map(|AnswerSchema { schema, .. }| ResponseFormat { kind: "json_object", json_schema: schema }),
     };
-    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
 fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
     let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
-    let judge = |block: &Block| match block {
+    let block_use = |block: &Block| match block {
         Block::Thinking { raw, .. } => {
-            reasoning(raw.as_ref(), &model.provider).map_or(Use::Drop, |_| Use::SendBeforeOthers)
+            reasoning(raw.as_ref(), &model.provider).map_or(BlockUse::Drop, |_| BlockUse::SendBeforeOthers)
         }
-        Block::Opaque { .. } => Use::Drop,
-        _ => Use::Send,
+        Block::Opaque { .. } => BlockUse::Drop,
+        _ => BlockUse::Send,
     };
-    for turn in turns(request.entries, judge) {
+    for turn in turns(request.entries, block_use) {
         match turn.role {
             Role::User => push_user(&turn, &mut messages),
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, &model.provider))),
@@ -125,7 +125,7 @@ fn reasoning(raw: Option<&RawBlock>, provider: &str) -> Option<Reasoning> {
     serde_json::from_str(raw?.of(NAME, provider)?).ok()
 }
 
-/// Each result is a message of its own; what the user said comes after them.
+/// Each tool result is a message of its own; the user's text follows as one message.
 fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
     let mut texts = Vec::new();
     for block in &turn.blocks {
@@ -164,12 +164,12 @@ fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {
             _ => {}
         }
     }
-    // A plan is a plan of calls.
+    // A plan is only valid together with tool calls.
     message.tool_plan = message.tool_plan.filter(|_| !message.tool_calls.is_empty());
     message
 }
 
-/// The texts with blank lines between them; `None` when there are none.
+/// Joins texts with blank lines; `None` when there are none.
 fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
     texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
 }

@@ -1,5 +1,5 @@
-//! The shapes of an answer. What a stream tells piece by piece as one object, an answer in one piece has as a
-//! list; they are read as the same.
+//! The types of an answer. Streams send single objects where complete answers have lists; both are read into the same
+//! type.
 
 use houston_domain::model::{BilledTokens, ModelError, ModelErrorCode as Code, StopReason, Usage};
 use serde::de::DeserializeOwned;
@@ -11,17 +11,17 @@ use super::super::fields::{Arguments, Count, lenient, text};
 use super::super::finish_reason;
 use crate::error;
 
-/// What the reasoning of a history was.
+/// The kind of a reasoning block, stored with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reasoning {
-    /// Content of its own.
+    /// A thinking content block.
     Thinking,
     /// The plan before tool calls.
     Plan,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Deserialize)]
 pub(super) struct StreamEvent<'a> {
     #[serde(rename = "type", default, deserialize_with = "text")]
@@ -32,7 +32,7 @@ pub(super) struct StreamEvent<'a> {
     pub(super) delta: Option<Delta<'a>>,
 }
 
-/// What is new; also an answer in one piece.
+/// New content of a stream, or a complete answer.
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(default, borrow)]
@@ -53,12 +53,12 @@ pub(super) struct Message<'a> {
     pub(super) tool_plan: Option<String>,
     #[serde(default)]
     pub(super) tool_calls: Pieces<Call>,
-    /// One, or a list.
+    /// One citation, or a list of them.
     #[serde(default, borrow)]
     pub(super) citations: Option<&'a RawValue>,
 }
 
-/// One object, a list of them, or nothing.
+/// One object, a list of objects, or nothing.
 pub(super) struct Pieces<T>(pub(super) Vec<T>);
 
 impl<T> Default for Pieces<T> {
@@ -104,7 +104,7 @@ pub(super) struct Function {
     pub(super) arguments: Option<Arguments>,
 }
 
-/// Two counts: of all tokens, and of those that are billed.
+/// Two usage counts: of all tokens, and of billed tokens.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReportedUsage {
@@ -124,7 +124,7 @@ struct Tokens {
 }
 
 impl ReportedUsage {
-    /// The usage as Houston counts it: all tokens fill the context; what Cohere adds to them is not billed.
+    /// Converts to Houston's [`Usage`]: all tokens fill the context; tokens that Cohere adds itself are not billed.
     pub(super) fn normalised(self) -> Usage {
         let all = self.tokens.or(self.billed_units).unwrap_or_default();
         let (input_tokens, output_tokens) = (all.input_tokens.or_zero(), all.output_tokens.or_zero());
@@ -143,13 +143,13 @@ impl ReportedUsage {
     }
 }
 
-/// Why it stopped.
+/// Maps a finish reason.
 ///
 /// # Errors
-/// When the provider gave up (`said` is its own explanation), and as [`finish_reason::stop_reason`].
+/// The provider's error if it gave up (`explanation` is its own text), otherwise as [`finish_reason::stop_reason`].
 pub(super) fn stop_reason(
     reason: &str,
-    said: Option<String>,
+    explanation: Option<String>,
     end: AnswerEnd,
 ) -> Result<StopReason, ModelError> {
     match reason {
@@ -158,16 +158,16 @@ pub(super) fn stop_reason(
         "ERROR_TOXIC" => Ok(StopReason::Refusal),
         "COMPLETE" | "STOP_SEQUENCE" => Ok(StopReason::EndTurn),
         _ if reason.starts_with("ERROR") || matches!(reason, "TIMEOUT" | "USER_CANCEL") => {
-            Err(gave_up(reason, said))
+            Err(gave_up(reason, explanation))
         }
         other => finish_reason::stop_reason(other, end),
     }
 }
 
-/// What an end means that is none.
-fn gave_up(reason: &str, said: Option<String>) -> ModelError {
-    let said = said.unwrap_or_else(|| format!("the provider broke off its answer ({reason})"));
-    let error = error::in_stream(&serde_json::json!({ "error": said }).to_string());
+/// The error for a finish reason that means failure.
+fn gave_up(reason: &str, explanation: Option<String>) -> ModelError {
+    let explanation = explanation.unwrap_or_else(|| format!("the provider broke off its answer ({reason})"));
+    let error = error::in_stream(&serde_json::json!({ "error": explanation }).to_string());
     let code = match (error.code, reason) {
         (Code::Unknown, "TIMEOUT") => Code::Timeout,
         (Code::Unknown, "ERROR_LIMIT") => Code::ContextLengthExceeded,

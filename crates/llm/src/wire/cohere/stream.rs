@@ -1,4 +1,4 @@
-//! The events of Cohere's stream, put together.
+//! Decodes the events of Cohere's stream.
 
 use std::collections::VecDeque;
 
@@ -13,11 +13,11 @@ use super::response::{Call, Content, Delta, Message, Reasoning, StreamEvent, sto
 use crate::error;
 use crate::model::Event;
 
-/// Puts one answer together.
+/// Assembles one answer.
 pub(crate) struct CohereDecoder {
     provider: Box<str>,
     content: Vec<Piece>,
-    /// Each as it came.
+    /// Citations, unchanged.
     citations: Vec<String>,
     calls: Vec<PartialCall>,
     usage: Usage,
@@ -26,15 +26,15 @@ pub(crate) struct CohereDecoder {
     done: bool,
 }
 
-/// A block of content under construction.
+/// A content block being received.
 struct Piece {
     number: u64,
-    /// What kind of reasoning it is; `None` for text.
+    /// The kind of reasoning; `None` for text.
     reasoning: Option<Reasoning>,
     text: String,
 }
 
-/// A tool call under construction.
+/// A tool call being received.
 struct PartialCall {
     number: u64,
     id: String,
@@ -96,7 +96,7 @@ impl CohereDecoder {
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
         let Some(index) = self.calls.iter().rposition(|known| known.number == number) else {
-            return Err(error::invalid("a piece of a tool call that never began"));
+            return Err(error::invalid("the provider sent part of a tool call that was not started"));
         };
         let json = call.function.and_then(|function| function.arguments).unwrap_or_default().0;
         if !json.is_empty() {
@@ -115,7 +115,7 @@ impl CohereDecoder {
         }
     }
 
-    /// What the end says, of a stream or of an answer in one piece.
+    /// Handles the end of a stream or of a complete answer.
     fn close(&mut self, delta: Delta<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.usage = delta.usage.map_or(self.usage, |usage| usage.normalised());
         let said_something =
@@ -127,7 +127,7 @@ impl CohereDecoder {
         self.finish(out)
     }
 
-    /// The answer, once its reason to stop is known.
+    /// Completes the answer once its finish reason is known.
     fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done {
             return Ok(());
@@ -140,7 +140,7 @@ impl CohereDecoder {
                 let raw = RawBlock::new(NAME, &self.provider, json!(kind).to_string());
                 Block::Thinking { text, raw: Some(raw) }
             } else {
-                // All are told of the first text: there is but one, as far as anybody has seen.
+                // All citations belong to the first text: no answer with several was seen so far.
                 let cited = std::mem::take(&mut citations);
                 let json = (!cited.is_empty()).then(|| format!("[{}]", cited.join(",")));
                 Block::Text { text, raw: json.map(|json| RawBlock::new(NAME, &self.provider, json)) }
@@ -161,7 +161,7 @@ impl CohereDecoder {
         Ok(())
     }
 
-    /// The parts of one event, whatever its kind.
+    /// Reads all parts of an event, whatever its type.
     fn message(
         &mut self,
         kind: &str,
@@ -195,7 +195,7 @@ impl Decoder for CohereDecoder {
         let event: StreamEvent<'_> =
             serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
         match (event.kind.as_deref().unwrap_or_default(), event.delta) {
-            // An error has no type, and a message at the top.
+            // An error has no type and a top-level message.
             ("" | "error", _) => Err(error::in_stream(data)),
             ("message-end", Some(delta)) => self.close(delta, out),
             (kind, Some(Delta { message: Some(message), .. })) => {
@@ -209,11 +209,11 @@ impl Decoder for CohereDecoder {
         self.finish(out)
     }
 
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let mut answer: Delta<'_> =
             serde_json::from_str(body).map_err(|why| error::unreadable(body, &why))?;
         let Some(message) = answer.message.take() else { return Err(error::in_stream(body)) };
-        // Numbered as they stand, so that each is a block of its own.
+        // Numbered by position, so that each is a block of its own.
         self.piece(0, Some(Reasoning::Plan), message.tool_plan, out);
         for (number, content) in message.content.0.into_iter().enumerate() {
             self.content(number as u64, content, out);

@@ -57,7 +57,7 @@ fn arguments(index: u64, json: &str) -> Value {
 }
 
 #[test]
-fn what_it_thinks_plans_says_and_cites_comes_and_goes_back() {
+fn thinking_plans_text_and_citations_round_trip() {
     let citation = json!({"start": 0, "end": 3, "text": "Yes", "sources": [{"type": "tool", "id": "a:0"}]});
     let (turn, events) = decode(&[
         event("message-start", 0, json!({"content": [], "tool_calls": [], "citations": [], "tool_plan": ""})),
@@ -115,7 +115,7 @@ fn what_it_thinks_plans_says_and_cites_comes_and_goes_back() {
 }
 
 #[test]
-fn a_form_is_asked_for_unless_there_are_tools() {
+fn schema_is_sent_unless_there_are_tools() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     let system = [SystemPart { text: "s".into(), cached: true }];
     let entries = [Entry::user(vec![Block::text(" ")])];
@@ -140,7 +140,7 @@ fn a_form_is_asked_for_unless_there_are_tools() {
 }
 
 #[test]
-fn an_end_that_is_none_is_an_error() {
+fn failure_finish_reason_is_an_error() {
     let text = event("content-delta", 0, json!({"content": {"text": "hi"}}));
     let code = |data: &[Value]| decode(data).unwrap_err().code;
     assert_eq!(code(std::slice::from_ref(&text)), Code::NetworkError);
@@ -155,7 +155,7 @@ fn an_end_that_is_none_is_an_error() {
 }
 
 #[test]
-fn an_answer_in_one_piece_is_read_as_a_stream_is() {
+fn complete_answer_decodes_like_its_stream() {
     let function = json!({"name": "f", "arguments": "{\"n\":1}"});
     let body = json!({"id": "x", "finish_reason": "TOOL_CALL", "message": {
         "role": "assistant", "tool_plan": "I will", "citations": [{"start": 0, "end": 1}],
@@ -163,12 +163,12 @@ fn an_answer_in_one_piece_is_read_as_a_stream_is() {
         "tool_calls": [{"id": "a", "type": "function", "function": function}],
     }, "usage": {"billed_units": {"input_tokens": 3, "output_tokens": 2}}});
     let (mut decoder, mut events) = (CohereDecoder::new("cohere", AnswerEnd::DoneMark), VecDeque::new());
-    decoder.whole(&body.to_string(), &mut events).unwrap();
+    decoder.whole_answer(&body.to_string(), &mut events).unwrap();
     let Some(Event::Done(turn)) = events.back() else { panic!("{events:?}") };
     assert_eq!((turn.content.len(), turn.stop, turn.usage.input_tokens), (4, StopReason::ToolUse, 3));
     assert!(
         matches!(&turn.content[2], Block::Text { raw: Some(raw), .. } if &*raw.json == r#"[{"start":0,"end":1}]"#)
     );
-    let refused = decoder.whole(r#"{"message": "no"}"#, &mut events).unwrap_err();
+    let refused = decoder.whole_answer(r#"{"message": "no"}"#, &mut events).unwrap_err();
     assert!(!refused.message.is_empty());
 }

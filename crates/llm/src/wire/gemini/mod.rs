@@ -1,11 +1,11 @@
-//! Google's Gemini: chunks of parts, each a text, a thought, or a whole call.
+//! Google Gemini. A stream consists of chunks of parts; a part is a text, a thought, or a complete tool call.
 //!
-//! A part may be signed, and must come back as it came, on its own: a call of a Gemini 3 without its signature is
-//! refused. So what holds a signed part is kept as the provider sent it ([`RawBlock`]): a text as the list of its
-//! parts, a call as its part.
+//! A signed part must be sent back unchanged and separately: Gemini 3 rejects its own tool call without the
+//! signature. So blocks with signed parts are stored as the provider sent them ([`RawBlock`]): a text as the list of
+//! its parts, a call as its part.
 //!
-//! The stream has no mark of its end. A reason to finish may even stand in the middle, before the results of
-//! code that ran on the provider's side. So an answer is complete when the connection ends after such a reason.
+//! The stream has no end mark. A finish reason may even come in the middle, before the results of code executed by
+//! the provider. So an answer is complete when the connection ends after a finish reason.
 //!
 //! [`RawBlock`]: houston_domain::history::RawBlock
 
@@ -13,7 +13,7 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 
-/// This wire's name on the blocks it keeps.
+/// The wire's name in raw blocks.
 const NAME: &str = "gemini";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A request as Gemini reads it.
+//! Encodes requests for Gemini.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, is_blank, judge, turns, user_text};
+use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema;
 use super::NAME;
@@ -67,7 +67,7 @@ struct FunctionResponse<'a> {
     response: Response<'a>,
 }
 
-/// What a tool said, under the names that Gemini knows.
+/// A tool result, in the fields that Gemini documents.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Response<'a> {
@@ -107,20 +107,20 @@ struct ThinkingConfig {
     include_thoughts: bool,
 }
 
-/// Stands for the signature of a call that another model made, which a Gemini 3 refuses to see unsigned:
+/// Signature for tool calls made by another model; Gemini 3 rejects calls without one:
 /// <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
-/// The body, JSON.
+/// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let generation = Generation::of(&model.model);
     let tools: Vec<_> = request.tools.iter().filter(|_| model.supports_tools).map(declaration).collect();
-    // Older ones answer 400 when they are held to a form and may call tools.
-    let told = request.answer_schema.filter(|_| generation.major < 3 && !tools.is_empty());
-    let held = request.answer_schema.filter(|_| told.is_none());
+    // Models before Gemini 3 answer 400 to a schema together with tools.
+    let prompt_schema = request.answer_schema.filter(|_| generation.major < 3 && !tools.is_empty());
+    let enforced_schema = request.answer_schema.filter(|_| prompt_schema.is_none());
     let system = request.system.iter().filter(|part| !is_blank(&part.text));
     let mut system: Vec<_> = system.map(|part| text(part.text.as_str())).collect();
-    system.extend(told.map(|form| text(schema::instruction(form))));
+    system.extend(prompt_schema.map(|form| text(schema::instruction(form))));
     let body = Body {
         system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
         contents: contents(model, generation, request),
@@ -128,11 +128,11 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens,
             thinking_config: generation.thinks.then_some(ThinkingConfig { include_thoughts: true }),
-            response_mime_type: held.map(|_| "application/json"),
-            response_json_schema: held.map(|form| form.schema),
+            response_mime_type: enforced_schema.map(|_| "application/json"),
+            response_json_schema: enforced_schema.map(|form| form.schema),
         },
     };
-    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
@@ -148,16 +148,16 @@ fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
     Part::Plain(Plain::Text(text.into()))
 }
 
-/// What a model's name says about it.
+/// Features derived from a model's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Generation {
     major: u32,
-    /// Whether it can be asked for its thoughts. Those that have none answer 400.
+    /// Whether it supports `includeThoughts`; models without thoughts answer 400.
     thinks: bool,
 }
 
 impl Generation {
-    /// Reads `gemini-2.5-flash`. A name without a number stands for the newest.
+    /// Parses names such as `gemini-2.5-flash`. A name without a number counts as the newest.
     fn of(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
         let Some(version) = name.strip_prefix("gemini-") else {
@@ -171,16 +171,18 @@ impl Generation {
     }
 }
 
-/// The parts that a block came in: a call is one, a text may be several.
-fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
+/// The parts a block was received in: one for a call, possibly several for a text.
+fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
     let json = raw.of(NAME, provider)?;
     serde_json::from_str(json).or_else(|_| serde_json::from_str(json).map(|part| vec![part])).ok()
 }
 
 fn contents<'a>(model: &Description, generation: Generation, request: &Request<'a>) -> Vec<Content<'a>> {
     let mut contents = Vec::new();
-    let mut calls: Vec<Called<'a>> = Vec::new();
-    for turn in turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some())) {
+    let mut calls: Vec<PendingCall<'a>> = Vec::new();
+    for turn in
+        turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
+    {
         let (role, parts) = match turn.role {
             Role::User => ("user", user_parts(&turn, &calls)),
             Role::Assistant => {
@@ -198,25 +200,25 @@ fn contents<'a>(model: &Description, generation: Generation, request: &Request<'
     contents
 }
 
-/// A call that the next results answer.
-struct Called<'a> {
-    /// What the history calls it.
+/// A tool call that the next results answer.
+struct PendingCall<'a> {
+    /// The call's id in the history.
     id: &'a str,
-    /// What the provider was told that it is called, if anything.
+    /// The id sent to the provider, if any.
     sent_id: Option<Cow<'a, str>>,
     name: Cow<'a, str>,
 }
 
-/// A call as it came, as far as its result must know it.
+/// The fields of a raw call that its result needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OwnCall<'a> {
+struct RawCall<'a> {
     #[serde(borrow)]
-    function_call: OwnId<'a>,
+    function_call: RawCallId<'a>,
 }
 
 #[derive(Deserialize)]
-struct OwnId<'a> {
+struct RawCallId<'a> {
     #[serde(default, borrow)]
     id: Option<Cow<'a, str>>,
 }
@@ -225,7 +227,7 @@ fn model_parts<'a>(
     turn: &Turn<'a>,
     provider: &str,
     generation: Generation,
-    calls: &mut Vec<Called<'a>>,
+    calls: &mut Vec<PendingCall<'a>>,
 ) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
     for block in &turn.blocks {
@@ -236,13 +238,14 @@ fn model_parts<'a>(
             Block::Opaque { raw } => Some(raw),
             Block::ToolResult { .. } => None,
         };
-        let raw = raw.and_then(|raw| own(raw, provider));
+        let raw = raw.and_then(|raw| own_raw(raw, provider));
         match block {
             Block::ToolUse { id, name, input, .. } => {
                 let name = tool_name(name);
-                let own =
-                    raw.as_ref().and_then(|raw| serde_json::from_str::<OwnCall<'_>>(raw.first()?.get()).ok());
-                let sent_id = own.map_or_else(|| Some(call_id(id, false)), |own| own.function_call.id);
+                let own_raw =
+                    raw.as_ref().and_then(|raw| serde_json::from_str::<RawCall<'_>>(raw.first()?.get()).ok());
+                let sent_id =
+                    own_raw.map_or_else(|| Some(call_id(id, false)), |own_raw| own_raw.function_call.id);
                 parts.extend(match raw {
                     Some(raw) => raw.into_iter().map(Part::Raw).collect(),
                     None => vec![Part::Call {
@@ -251,39 +254,42 @@ fn model_parts<'a>(
                             name: name.clone(),
                             args: input,
                         },
-                        // Only the first of several calls is signed.
+                        // Only the first of several parallel calls is signed.
                         thought_signature: (generation.major >= 3 && calls.is_empty()).then_some(UNSIGNED),
                     }],
                 });
-                calls.push(Called { id, sent_id, name });
+                calls.push(PendingCall { id, sent_id, name });
             }
-            Block::Text { text: said, .. } if raw.is_none() => parts.push(text(said.as_str())),
+            Block::Text { text: content, .. } if raw.is_none() => parts.push(text(content.as_str())),
             _ => parts.extend(raw.into_iter().flatten().map(Part::Raw)),
         }
     }
     parts
 }
 
-/// Results stand in the order of their calls: those without an id are told apart by nothing else.
-fn user_parts<'a>(turn: &Turn<'a>, calls: &[Called<'a>]) -> Vec<Part<'a>> {
-    let place = |of: &str| calls.iter().position(|call| call.id == of);
+/// Results must be in the order of their calls: without ids, the order is what assigns them.
+fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>]) -> Vec<Part<'a>> {
+    let position = |of: &str| calls.iter().position(|call| call.id == of);
     let mut parts = Vec::with_capacity(turn.blocks.len());
     for block in &turn.blocks {
         match block {
             Block::ToolResult { tool_use_id, content, is_error } => {
-                let place = place(tool_use_id);
-                let call = place.map(|place| &calls[place]);
+                let position = position(tool_use_id);
+                let call = position.map(|position| &calls[position]);
                 let response = FunctionResponse {
                     id: call.and_then(|call| call.sent_id.clone()),
                     name: call.map_or(Cow::Borrowed("unnamed"), |call| call.name.clone()),
                     response: if *is_error { Response::Error(content) } else { Response::Output(content) },
                 };
-                parts.push((place.unwrap_or(usize::MAX - 1), Part::Plain(Plain::FunctionResponse(response))));
+                parts.push((
+                    position.unwrap_or(usize::MAX - 1),
+                    Part::Plain(Plain::FunctionResponse(response)),
+                ));
             }
-            Block::Text { text: said, .. } => parts.push((usize::MAX, text(user_text(said)))),
+            Block::Text { text: content, .. } => parts.push((usize::MAX, text(user_text(content)))),
             _ => {}
         }
     }
-    parts.sort_by_key(|(place, _)| *place);
+    parts.sort_by_key(|(position, _)| *position);
     parts.into_iter().map(|(_, part)| part).collect()
 }

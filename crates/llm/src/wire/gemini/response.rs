@@ -1,4 +1,4 @@
-//! The shapes of an answer: a stream is made of chunks of the same form as a whole answer.
+//! The types of an answer. Chunks of a stream have the same form as a complete answer.
 
 use houston_domain::model::{ModelError, StopReason, Usage};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::super::fields::{Count, lenient, null_is_default, text};
 use crate::error;
 use crate::shorten::shortened;
 
-/// A chunk, or a whole answer.
+/// A chunk, or a complete answer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chunk<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Chunk<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// One of the answers asked for. Only the first is read.
+/// A candidate answer. Only the first one is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
@@ -37,7 +37,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Whether it is the first. The others were not asked for.
+    /// Whether it is the first candidate; Houston requests only one.
     pub(super) fn is_first(&self) -> bool {
         self.index.or_zero() == 0
     }
@@ -50,7 +50,7 @@ pub(super) struct Content<'a> {
     pub(super) parts: Vec<&'a RawValue>,
 }
 
-/// A part; what it is shows in which field is there.
+/// A part; its kind shows in which field is set.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -73,14 +73,14 @@ pub(super) struct FunctionCall<'a> {
     pub(super) name: Option<String>,
     #[serde(default, borrow)]
     pub(super) args: Option<&'a RawValue>,
-    /// Arguments in pieces, which nobody asked for.
+    /// Announces further arguments of the call. Houston does not request partial arguments.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) will_continue: bool,
     #[serde(default, borrow)]
     pub(super) partial_args: Option<&'a RawValue>,
 }
 
-/// Why there is no answer.
+/// Why the prompt was blocked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptFeedback {
@@ -88,7 +88,7 @@ pub(super) struct PromptFeedback {
     pub(super) block_reason: Option<String>,
 }
 
-/// Usage as reported. Counts are cumulative, and what is missing later stays as it was.
+/// Usage as reported. Counts are cumulative; a missing count keeps its previous value.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ReportedUsage {
@@ -100,7 +100,7 @@ pub(super) struct ReportedUsage {
 }
 
 impl ReportedUsage {
-    /// Takes over what a later report says.
+    /// Merges a later report.
     pub(super) fn update(&mut self, later: Self) {
         self.prompt_token_count = later.prompt_token_count.or(self.prompt_token_count);
         self.candidates_token_count = later.candidates_token_count.or(self.candidates_token_count);
@@ -111,8 +111,8 @@ impl ReportedUsage {
             later.tool_use_prompt_token_count.or(self.tool_use_prompt_token_count);
     }
 
-    /// The usage as Houston counts it: Gemini counts thoughts beside the answer, and what tools on its side gave the
-    /// model beside the prompt.
+    /// Converts to Houston's [`Usage`]: Gemini reports thoughts separately from the output, and the results of its
+    /// own tools separately from the prompt.
     pub(super) fn normalised(self) -> Usage {
         let input_tokens = self.prompt_token_count.or_zero() + self.tool_use_prompt_token_count.or_zero();
         let thoughts = self.thoughts_token_count.or_zero();
@@ -126,11 +126,11 @@ impl ReportedUsage {
     }
 }
 
-/// Why it stopped; `None` when no reason is given.
+/// The stop reason; `None` when no finish reason is given.
 ///
 /// # Errors
-/// `INVALID_RESPONSE` when the model failed (calls it may not make, or cannot write down), and for a reason that is not
-/// known: Google's list is closed. `message` explains it.
+/// `INVALID_RESPONSE` when the model failed (a malformed or forbidden tool call), and for an unknown reason: Google's
+/// list is closed. `message` is included in the error.
 pub(super) fn stop_reason(
     finish_reason: &str,
     message: Option<&str>,
@@ -138,7 +138,7 @@ pub(super) fn stop_reason(
     let stop = match finish_reason {
         "" | "FINISH_REASON_UNSPECIFIED" => return Ok(None),
         "STOP" => StopReason::EndTurn,
-        // Not of Google's enum, but said by gateways for an answer that calls functions.
+        // Not in Google's enum, but sent by gateways for an answer with tool calls.
         "FUNCTION_CALL" => StopReason::ToolUse,
         "MAX_TOKENS" => StopReason::MaxTokens,
         "SAFETY"
@@ -159,7 +159,7 @@ pub(super) fn stop_reason(
         | "NO_IMAGE"
         | "OTHER"
         | "IMAGE_OTHER" => {
-            let why = shortened(message.unwrap_or("the provider does not say more"), LONGEST_EXPLANATION);
+            let why = shortened(message.unwrap_or("no explanation given"), LONGEST_EXPLANATION);
             return Err(error::invalid(format!("the model failed: {finish_reason}: {why}")));
         }
         _ => return Err(error::unknown_end(finish_reason)),
@@ -167,5 +167,5 @@ pub(super) fn stop_reason(
     Ok(Some(stop))
 }
 
-/// Longest piece of the provider's explanation that is shown, in characters.
+/// Longest quoted explanation of the provider, in characters.
 const LONGEST_EXPLANATION: usize = 300;

@@ -1,4 +1,4 @@
-//! The chunks of an answer, put together.
+//! Decodes the chunks of an answer.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use super::response::{Candidate, Chunk, FunctionCall, Part, ReportedUsage, stop_
 use crate::error;
 use crate::model::Event;
 
-/// Puts one answer together.
+/// Assembles one answer.
 pub(crate) struct GeminiDecoder {
     provider: Box<str>,
-    /// Those that are complete.
+    /// Completed blocks.
     content: Vec<Block>,
-    /// The text under construction.
+    /// The text being received.
     text: Option<Text>,
     thought: String,
     calls: usize,
@@ -30,18 +30,19 @@ pub(crate) struct GeminiDecoder {
     done: bool,
 }
 
-/// Parts of a text, one after the other.
+/// Consecutive parts of a text.
 #[derive(Default)]
 struct Text {
     text: String,
-    /// How much of it was reported. Blank text is held back until something follows it: alone it is no answer.
+    /// Length of the text passed on so far, in bytes. Leading blank text is held back until other text follows: blank
+    /// text alone is not an answer.
     reported: usize,
-    /// Where the signed parts begin and end in the text, and how they came.
+    /// Start and end of the signed parts in the text, with their raw form.
     signed: Vec<(usize, usize, Box<RawValue>)>,
 }
 
 impl Text {
-    /// The finished block; `None` when nothing is in it. A signature on nothing is still one.
+    /// The completed block; `None` when it is empty. A signature on an empty text is kept.
     fn block(self, provider: &str) -> Option<Block> {
         let raw = (!self.signed.is_empty()).then(|| RawBlock::new(NAME, provider, self.parts()));
         if self.text.trim().is_empty() {
@@ -51,7 +52,7 @@ impl Text {
         }
     }
 
-    /// The list of its parts: the signed ones as they came, what stands between them as one.
+    /// The list of its parts: signed ones unchanged, the text between them joined.
     fn parts(&self) -> String {
         #[derive(Serialize)]
         #[serde(untagged)]
@@ -98,7 +99,7 @@ impl GeminiDecoder {
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             self.stop = Some(StopReason::Refusal);
         }
-        // The others were not asked for.
+        // Houston requests only one candidate.
         for candidate in chunk.candidates.into_iter().filter(Candidate::is_first) {
             self.candidate(&candidate, out)?;
         }
@@ -107,12 +108,12 @@ impl GeminiDecoder {
 
     fn candidate(&mut self, candidate: &Candidate<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         for part in &candidate.content.parts {
-            // It had not finished yet.
+            // A finish reason before this part was not the end.
             self.stop = None;
             self.part(part, out)?;
         }
         let reason = candidate.finish_reason.as_deref().unwrap_or_default().trim().to_ascii_uppercase();
-        // The model is told by the tool's result that there is no such tool.
+        // The tool result will report that the tool does not exist.
         if reason == "UNEXPECTED_TOOL_CALL" && self.calls > 0 {
             self.stop = Some(StopReason::ToolUse);
             return Ok(());
@@ -127,23 +128,23 @@ impl GeminiDecoder {
         let signed = part.thought_signature.is_some();
         match (part.text, part.function_call) {
             (_, Some(call)) => self.call(raw, signed, &call, out)?,
-            (Some(thought), None) if part.thought => self.think(thought, signed.then_some(raw), out),
-            (Some(text), None) => self.say(text, signed.then_some(raw), out),
-            // Anything else, kept as it came: code that ran on the provider's side and its results, tools there,
+            (Some(thought), None) if part.thought => self.push_thought(thought, signed.then_some(raw), out),
+            (Some(text), None) => self.push_text(text, signed.then_some(raw), out),
+            // Anything else is stored unchanged: code executed by the provider and its results, the provider's tools,
             // images, and signatures alone.
             (None, None) => {
                 self.close();
-                self.content.push(Block::Opaque { raw: self.kept(raw) });
+                self.content.push(Block::Opaque { raw: self.raw_block(raw) });
             }
         }
         Ok(())
     }
 
-    fn think(&mut self, thought: String, signed: Option<&RawValue>, out: &mut VecDeque<Event>) {
+    fn push_thought(&mut self, thought: String, signed: Option<&RawValue>, out: &mut VecDeque<Event>) {
         self.close_text();
         self.thought.push_str(&thought);
         if let Some(raw) = signed {
-            let raw = Some(self.kept(raw));
+            let raw = Some(self.raw_block(raw));
             self.content.push(Block::Thinking { text: std::mem::take(&mut self.thought), raw });
         }
         if !thought.is_empty() {
@@ -151,7 +152,7 @@ impl GeminiDecoder {
         }
     }
 
-    fn say(&mut self, more: String, signed: Option<&RawValue>, out: &mut VecDeque<Event>) {
+    fn push_text(&mut self, more: String, signed: Option<&RawValue>, out: &mut VecDeque<Event>) {
         if more.is_empty() && signed.is_none() {
             return;
         }
@@ -174,7 +175,7 @@ impl GeminiDecoder {
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
         if call.will_continue || call.partial_args.is_some() {
-            return Err(error::invalid("a call in pieces, which nobody asked for"));
+            return Err(error::invalid("the provider sent a tool call in pieces, which was not requested"));
         }
         self.close();
         let (index, id, name) =
@@ -189,12 +190,12 @@ impl GeminiDecoder {
             self.malformed.push((id.clone(), sent));
             Value::Object(Map::new())
         });
-        let raw = (signed || !id.is_empty()).then(|| self.kept(raw));
+        let raw = (signed || !id.is_empty()).then(|| self.raw_block(raw));
         self.content.push(Block::ToolUse { id, name, input, raw });
         Ok(())
     }
 
-    fn kept(&self, raw: &RawValue) -> RawBlock {
+    fn raw_block(&self, raw: &RawValue) -> RawBlock {
         RawBlock::new(NAME, &self.provider, raw.get())
     }
 
@@ -208,7 +209,7 @@ impl GeminiDecoder {
         self.content.extend(text.and_then(|text| text.block(&self.provider)));
     }
 
-    /// Thoughts that are not signed are for people: Gemini does not want them back.
+    /// Unsigned thoughts are stored for display only: Gemini does not need them back.
     fn close_thought(&mut self) {
         if !self.thought.is_empty() {
             let text = std::mem::take(&mut self.thought);
@@ -216,8 +217,8 @@ impl GeminiDecoder {
         }
     }
 
-    /// The answer, after it ended. One in one piece (`whole`) that gives no reason to stop is whole, if there is a
-    /// text or a call in it.
+    /// Completes the answer after its end. A complete answer (`whole`) without a finish reason counts as finished if
+    /// it contains text or a call.
     fn finish(&mut self, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done {
             return Ok(());
@@ -253,8 +254,8 @@ impl Decoder for GeminiDecoder {
         self.finish(false, out)
     }
 
-    /// One answer, or the list of chunks that comes without `alt=sse`.
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    /// One answer, or the array of chunks that Gemini sends without `alt=sse`.
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match serde_json::from_str::<Vec<&RawValue>>(body) {
             Ok(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk.get(), out))?,
             Err(_) => self.chunk(body, out)?,

@@ -28,7 +28,7 @@ fn finish(reason: &str) -> Value {
     json!({"candidates": [{"finishReason": reason, "index": 0}]})
 }
 
-fn kept(json: &Value) -> RawBlock {
+fn raw_block(json: &Value) -> RawBlock {
     RawBlock::new("gemini", "google", json.to_string())
 }
 
@@ -43,7 +43,7 @@ fn sent(model: &str, request: &Request<'_>) -> Value {
 }
 
 #[test]
-fn a_signature_stays_on_the_part_it_came_on() {
+fn signature_is_sent_back_on_the_same_part() {
     let signed = json!({"text": "b", "thoughtSignature": "S1"});
     let empty = json!({"text": "", "thoughtSignature": "S2"});
     let call = json!({"functionCall": {"name": "f", "args": {"n": 1}}, "thoughtSignature": "S3"});
@@ -69,19 +69,19 @@ fn a_signature_stays_on_the_part_it_came_on() {
             Block::Thinking { text: "hm".into(), raw: None },
             Block::Text {
                 text: "abcd".into(),
-                raw: Some(kept(&json!([{"text": "a"}, signed, {"text": "cd"}, empty])))
+                raw: Some(raw_block(&json!([{"text": "a"}, signed, {"text": "cd"}, empty])))
             },
-            used("", "f", json!({"n": 1}), Some(kept(&call))),
-            used("x1", "g", json!({}), Some(kept(&named))),
+            used("", "f", json!({"n": 1}), Some(raw_block(&call))),
+            used("x1", "g", json!({}), Some(raw_block(&named))),
             used("", "h", json!({}), None),
         ]
     );
     assert_eq!(turn.stop, StopReason::ToolUse);
     assert_eq!(events.len(), 1 + 4 + 3 + 2);
 
-    // A signature on nothing is all there is to keep.
+    // A signature on an empty text is kept as the only block.
     let (turn, _) = decode(&[chunk(json!([empty])), finish("STOP")]).unwrap();
-    assert_eq!(turn.content, [Block::Opaque { raw: kept(&json!([empty])) }]);
+    assert_eq!(turn.content, [Block::Opaque { raw: raw_block(&json!([empty])) }]);
     let entries = [
         Entry::user(vec![Block::text("1")]),
         Entry::assistant(turn.content),
@@ -92,7 +92,7 @@ fn a_signature_stays_on_the_part_it_came_on() {
 }
 
 #[test]
-fn an_answer_may_go_on_after_a_reason_to_finish() {
+fn parts_after_a_finish_reason_are_decoded() {
     let code = json!({"executableCode": {"language": "PYTHON", "code": "6*7"}, "thoughtSignature": "S"});
     let result = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}});
     let mut paused = chunk(json!([code]));
@@ -104,12 +104,16 @@ fn an_answer_may_go_on_after_a_reason_to_finish() {
     assert_eq!(turn.stop, StopReason::EndTurn);
     assert_eq!(
         turn.content,
-        [Block::Opaque { raw: kept(&code) }, Block::Opaque { raw: kept(&result) }, Block::text("42")]
+        [
+            Block::Opaque { raw: raw_block(&code) },
+            Block::Opaque { raw: raw_block(&result) },
+            Block::text("42")
+        ]
     );
 }
 
 #[test]
-fn every_reason_to_stop_is_understood() {
+fn finish_reasons_are_mapped() {
     let text = || chunk(json!([{"text": "hi"}]));
     for (reason, stop) in [
         ("STOP", StopReason::EndTurn),
@@ -145,7 +149,7 @@ fn every_reason_to_stop_is_understood() {
 }
 
 #[test]
-fn errors_and_whole_answers_come_alone_or_in_a_list() {
+fn errors_and_answers_decode_alone_and_in_arrays() {
     let error =
         json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}});
     for data in [error.clone(), json!([error])] {
@@ -154,7 +158,7 @@ fn errors_and_whole_answers_come_alone_or_in_a_list() {
     }
     let whole = |body: &Value| {
         let (mut decoder, mut events) = (GeminiDecoder::new("google"), VecDeque::new());
-        decoder.whole(&body.to_string(), &mut events).map(|()| Vec::from(events))
+        decoder.whole_answer(&body.to_string(), &mut events).map(|()| Vec::from(events))
     };
     let mut answer = chunk(json!([{"text": "hi"}]));
     answer["candidates"][0]["finishReason"] = "STOP".into();
@@ -172,7 +176,7 @@ fn errors_and_whole_answers_come_alone_or_in_a_list() {
 }
 
 #[test]
-fn usage_counts_thoughts_as_output_and_what_tools_gave_as_input() {
+fn usage_includes_thoughts_and_tool_input() {
     let usage = |usage: Value| json!({"usageMetadata": usage});
     let (turn, _) = decode(&[
         usage(json!({"promptTokenCount": 10, "thoughtsTokenCount": 5, "cachedContentTokenCount": 8})),
@@ -200,14 +204,14 @@ fn result_of(id: &str, is_error: bool) -> Block {
 }
 
 #[test]
-fn results_name_their_calls_in_the_order_of_the_calls() {
+fn tool_results_are_sent_in_the_order_of_the_calls() {
     let first = json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "S"});
     let second = json!({"functionCall": {"id": "x1", "name": "g", "args": {}}});
     let entries = [
         Entry::user(vec![Block::text("1")]),
         Entry::assistant(vec![
-            use_of("call_1_1", "f", Some(kept(&first))),
-            use_of("x1", "g", Some(kept(&second))),
+            use_of("call_1_1", "f", Some(raw_block(&first))),
+            use_of("x1", "g", Some(raw_block(&second))),
         ]),
         Entry::user(vec![result_of("x1", true), result_of("call_1_1", false)]),
         Entry::user(vec![Block::text("2")]),
@@ -228,7 +232,7 @@ fn results_name_their_calls_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn calls_of_another_model_are_accepted() {
+fn tool_calls_of_other_models_get_a_placeholder_signature() {
     let signature = RawBlock::new("anthropic", "anthropic", r#"{"type":"thinking"}"#);
     let entries = [
         Entry::user(vec![Block::text("1")]),
@@ -255,7 +259,7 @@ fn calls_of_another_model_are_accepted() {
 }
 
 #[test]
-fn each_model_is_asked_for_what_it_has() {
+fn generation_config_depends_on_the_model() {
     let schema = json!({"type": "object"});
     let form = Some(AnswerSchema { name: "verdict", schema: &schema });
     let tools: [ToolDefinition; 1] =
@@ -279,7 +283,7 @@ fn each_model_is_asked_for_what_it_has() {
             },
         })
     );
-    // Held to a form or free to call tools, not both.
+    // A schema or tools, not both.
     let both = with("gemini-2.5-pro", &tools, form);
     assert!(both["generationConfig"].get("responseJsonSchema").is_none());
     assert!(both["systemInstruction"]["parts"][1]["text"].as_str().unwrap().ends_with(&schema.to_string()));

@@ -1,14 +1,14 @@
-//! Ollama's own chat: a JSON object a line.
+//! Ollama's own chat API: one JSON object per line.
 //!
-//! Its own: tool calls come whole, often without ids; arguments are objects both ways; results name their tool; and
-//! a conversation longer than the window it was given is cut off at its beginning without a word, so each
-//! request says how much it needs.
+//! Peculiarities: tool calls are sent as a whole, often without ids; arguments are objects in requests and answers;
+//! tool results name their tool. Ollama silently truncates the beginning of a conversation that exceeds its context
+//! window, so each request sets the window it needs.
 
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 
-/// This wire's name on reasoning it wraps.
+/// The wire's name in raw blocks of reasoning.
 const NAME: &str = "ollama";
 
 #[cfg(test)]

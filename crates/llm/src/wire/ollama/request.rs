@@ -1,4 +1,4 @@
-//! A request as Ollama reads it.
+//! Encodes requests for Ollama.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,18 +7,18 @@ use houston_domain::history::{Block, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::conversation::{Turn, Use, append_context, is_blank, turns, user_text};
+use super::super::conversation::{BlockUse, Turn, append_context, is_blank, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::NAME;
 use crate::model::{Description, Request};
 
-/// Smallest and largest window asked for, in tokens. Ollama's own default was 4096 for long, which no agent's
-/// prompt fits; it lowers what is more than the model has.
+/// Smallest and largest context window requested, in tokens. Ollama's own default was 4096 for long, too small for an
+/// agent's prompt; it reduces values above the model's maximum.
 const WINDOWS: std::ops::RangeInclusive<u64> = 8192..=262_144;
 
-/// Bytes of a request's JSON per token, on the low side: a window too large costs memory, one too small costs
-/// the beginning of the conversation.
+/// Bytes of request JSON per token, a low estimate: a window too large costs memory, one too small loses the
+/// beginning of the conversation.
 const BYTES_PER_TOKEN: u64 = 3;
 
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ struct Message<'a> {
     tool_calls: Vec<ToolCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_name: Option<Cow<'a, str>>,
-    /// Unknown to servers before 2025-11, which leave it unread.
+    /// Ignored by servers before 2025-11.
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<Cow<'a, str>>,
 }
@@ -66,7 +66,8 @@ struct Function<'a> {
     arguments: &'a Value,
 }
 
-/// The body, JSON. `think` is left out: models that can think do so by themselves, and the others refuse it.
+/// The request body, as JSON. `think` is omitted: models that can reason do so by default, and others reject the
+/// field.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
     let mut body = Body {
@@ -77,7 +78,7 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         format: request.answer_schema.map(|answer| answer.schema),
         options: Options { num_predict: request.max_output_tokens, num_ctx: *WINDOWS.start() },
     };
-    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     let json = serde_json::to_vec(&body).unwrap_or_default();
     let window = window(json.len(), request.max_output_tokens);
     if window == *WINDOWS.start() {
@@ -87,8 +88,8 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// How many tokens the request and its answer need, in powers of two: another window makes Ollama load the model
-/// anew.
+/// Context window for the request and its answer, rounded up to a power of two: changing the window makes Ollama
+/// reload the model.
 fn window(bytes: usize, answer: u32) -> u64 {
     let needed = u64::try_from(bytes).unwrap_or(u64::MAX) / BYTES_PER_TOKEN + u64::from(answer);
     needed.min(*WINDOWS.end()).next_power_of_two().max(*WINDOWS.start())
@@ -99,16 +100,16 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
     let system =
         system.map(|content| Message { role: "system", content: content.into(), ..Message::default() });
     let mut messages: Vec<_> = system.into_iter().collect();
-    let judge = |block: &Block| match block {
+    let block_use = |block: &Block| match block {
         Block::Thinking { raw: Some(raw), .. } if raw.of(NAME, &model.provider).is_some() => {
-            Use::SendBeforeOthers
+            BlockUse::SendBeforeOthers
         }
-        Block::Thinking { .. } | Block::Opaque { .. } => Use::Drop,
-        _ => Use::Send,
+        Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
+        _ => BlockUse::Send,
     };
-    // Which tool a result is of.
+    // Maps call ids to tool names, for the results.
     let mut names: HashMap<&str, &str> = HashMap::new();
-    for turn in turns(request.entries, judge) {
+    for turn in turns(request.entries, block_use) {
         match turn.role {
             Role::User => push_user(&turn, &names, &mut messages),
             Role::Assistant => {
@@ -132,7 +133,7 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
     messages
 }
 
-/// Each result is a message of its own; what the user said comes after them.
+/// Each tool result is a message of its own; the user's text follows as one message.
 fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut Vec<Message<'a>>) {
     let mut texts = Vec::new();
     for block in &turn.blocks {
@@ -148,8 +149,8 @@ fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut
             _ => {}
         }
     }
-    let said = joined(texts.into_iter());
-    messages.extend(said.map(|said| Message { role: "user", content: said.into(), ..Message::default() }));
+    let text = joined(texts.into_iter());
+    messages.extend(text.map(|text| Message { role: "user", content: text.into(), ..Message::default() }));
 }
 
 fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
@@ -165,7 +166,7 @@ fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
                 id: call_id(id, false),
                 function: Function { name: tool_name(name), arguments: input },
             }),
-            // What is another's was left out before.
+            // Reasoning of other providers was left out before.
             Block::Thinking { text, .. } => message.thinking = Some(text),
             _ => {}
         }
@@ -173,7 +174,7 @@ fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
     message
 }
 
-/// The texts with blank lines between them; `None` when there are none.
+/// Joins texts with blank lines; `None` when there are none.
 fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
     texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
 }

@@ -1,4 +1,4 @@
-//! The shapes of an answer. A line of a stream and an answer in one piece are the same.
+//! The types of an answer. A line of a stream and a complete answer have the same form.
 
 use houston_domain::model::{ModelError, StopReason, Usage};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
 use super::super::{AnswerEnd, finish_reason};
 
-/// A line, or a whole answer.
+/// A line of a stream, or a complete answer.
 #[derive(Deserialize)]
 pub(super) struct Line<'a> {
     #[serde(default, borrow)]
@@ -34,7 +34,7 @@ pub(super) struct Message {
     pub(super) tool_calls: Vec<Call>,
 }
 
-/// A tool call, whole.
+/// A complete tool call.
 #[derive(Deserialize)]
 pub(super) struct Call {
     #[serde(default, deserialize_with = "text")]
@@ -51,7 +51,7 @@ pub(super) struct Function {
 }
 
 impl Line<'_> {
-    /// The usage as Houston counts it.
+    /// Converts to Houston's [`Usage`].
     pub(super) fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.prompt_eval_count.or_zero(),
@@ -60,7 +60,7 @@ impl Line<'_> {
         }
     }
 
-    /// Why it stopped.
+    /// Maps the finish reason.
     ///
     /// # Errors
     /// As [`finish_reason::stop_reason`].

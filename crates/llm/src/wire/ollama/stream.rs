@@ -1,4 +1,4 @@
-//! The lines of Ollama's answer, put together.
+//! Decodes the lines of Ollama's answer.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use super::response::{Call, Line};
 use crate::error;
 use crate::model::Event;
 
-/// Puts one answer together.
+/// Assembles one answer.
 pub(crate) struct OllamaDecoder {
     provider: Box<str>,
     thinking: String,
     text: String,
-    /// Tool calls, as they are kept.
+    /// Completed tool calls.
     calls: Vec<Block>,
     malformed: Vec<(String, String)>,
     end: AnswerEnd,
@@ -62,7 +62,7 @@ impl OllamaDecoder {
         if !self.text.is_empty() {
             content.push(Block::text(std::mem::take(&mut self.text)));
         }
-        // It says `stop` beside tool calls.
+        // It reports `stop` together with tool calls.
         if stop == StopReason::EndTurn && !self.calls.is_empty() {
             stop = StopReason::ToolUse;
         }
@@ -96,7 +96,7 @@ impl Decoder for OllamaDecoder {
                 self.call(call, out);
             }
         } else if !line.done {
-            let unknown = || error::invalid("a line without a message");
+            let unknown = || error::invalid("the provider sent a line without a message");
             return Err(error::reported(data).unwrap_or_else(unknown));
         }
         if line.done { self.finish(&line, out) } else { Ok(()) }
@@ -106,7 +106,7 @@ impl Decoder for OllamaDecoder {
         if self.done { Ok(()) } else { Err(error::cut_off()) }
     }
 
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.event("", body, out)?;
         self.end(out)
     }

@@ -55,7 +55,7 @@ fn sent(request: &Request<'_>) -> Value {
 }
 
 #[test]
-fn calls_come_whole_with_or_without_ids() {
+fn tool_calls_decode_with_and_without_ids() {
     let (turn, events) = decode(&calls()).unwrap();
     assert_eq!(turn.stop, StopReason::ToolUse, "Ollama says `stop` beside calls");
     assert_eq!((turn.usage.input_tokens, turn.usage.output_tokens), (262, 473));
@@ -82,7 +82,7 @@ fn calls_come_whole_with_or_without_ids() {
 }
 
 #[test]
-fn errors_in_mid_stream_and_missing_ends_are_errors() {
+fn stream_errors_and_missing_ends_are_errors() {
     let text = line(json!({"content": "hi"}));
     let code = |lines: &[Value]| decode(lines).unwrap_err().code;
     assert_eq!(code(std::slice::from_ref(&text)), Code::NetworkError);
@@ -97,17 +97,18 @@ fn errors_in_mid_stream_and_missing_ends_are_errors() {
 }
 
 #[test]
-fn a_history_goes_back_with_objects_thoughts_and_names() {
+fn history_is_encoded_with_arguments_thinking_and_names() {
     let (turn, _) = decode(&calls()).unwrap();
     let result = Block::ToolResult { tool_use_id: "call_1".into(), content: "ok".into(), is_error: false };
     let foreign = Block::Thinking {
         text: "other".into(),
         raw: Some(houston_domain::history::RawBlock::new("anthropic", "anthropic", "{}")),
     };
-    let mut said = turn.content[..3].to_vec();
-    said.insert(0, foreign);
+    let mut content = turn.content[..3].to_vec();
+    content.insert(0, foreign);
     let schema = json!({"type": "object"});
-    let entries = [Entry::user(vec![Block::text("hi")]), Entry::assistant(said), Entry::user(vec![result])];
+    let entries =
+        [Entry::user(vec![Block::text("hi")]), Entry::assistant(content), Entry::user(vec![result])];
     let body = sent(&Request {
         entries: &entries,
         max_output_tokens: 7,
@@ -126,11 +127,11 @@ fn a_history_goes_back_with_objects_thoughts_and_names() {
     );
     assert_eq!(body["format"], schema);
     assert_eq!(body["options"], json!({"num_predict": 7, "num_ctx": 8192}));
-    assert!(body.get("think").is_none(), "refused by models that cannot");
+    assert!(body.get("think").is_none(), "rejected by models without reasoning");
 }
 
 #[test]
-fn the_window_holds_the_conversation_and_changes_seldom() {
+fn context_window_fits_and_is_a_power_of_two() {
     let window = |length: usize, answer: u32| {
         let entries = [Entry::user(vec![Block::text("x".repeat(length))])];
         let body = sent(&Request { entries: &entries, max_output_tokens: answer, ..Request::default() });

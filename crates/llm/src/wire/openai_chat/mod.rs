@@ -1,14 +1,14 @@
-//! OpenAI's Chat Completions, as OpenAI and a dozen others speak it.
+//! OpenAI Chat Completions, as used by OpenAI and a dozen compatible providers.
 //!
-//! What differs between them and is handled for all: reasoning under two names, tool calls in pieces or whole,
-//! interleaved or numbered alike, without ids or arguments, usage in the last chunk or after it, chunks without
-//! choices, and errors in mid-stream.
+//! The decoder handles the differences between servers: reasoning in two different fields; tool calls in pieces or
+//! complete, interleaved or with the same index, without ids or arguments; usage in the last chunk or after it;
+//! chunks without choices; errors within a stream.
 
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 
-/// This wire's name on reasoning it wraps.
+/// The wire's name in raw blocks of reasoning.
 const NAME: &str = "openai_chat";
 
 #[cfg(test)]

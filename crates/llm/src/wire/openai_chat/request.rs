@@ -1,4 +1,4 @@
-//! A request as OpenAI and its likes read it.
+//! Encodes requests for OpenAI-compatible servers.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, Use, append_context, joined, system_text, turns, user_text};
+use super::super::conversation::{BlockUse, Turn, append_context, joined, system_text, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
-use super::super::{AnswerForm, Dialect};
+use super::super::{Dialect, SchemaSupport};
 use super::NAME;
 use crate::model::{Description, Request};
 
@@ -56,7 +56,7 @@ enum Message<'a> {
 
 #[derive(Default, Serialize)]
 struct Assistant<'a> {
-    /// Null beside tool calls.
+    /// `null` if there are only tool calls.
     content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
@@ -81,11 +81,11 @@ struct ToolCall<'a> {
 #[derive(Serialize)]
 struct Function<'a> {
     name: Cow<'a, str>,
-    /// JSON inside a JSON text.
+    /// A JSON object, encoded as a string.
     arguments: String,
 }
 
-/// The body, JSON.
+/// The request body, as JSON.
 pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
     let limit = request.max_output_tokens;
     let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
@@ -96,33 +96,33 @@ pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_
         max_tokens: (!dialect.max_completion_tokens).then_some(limit),
         max_completion_tokens: dialect.max_completion_tokens.then_some(limit),
         prompt_cache_key: request.cache_key.filter(|_| dialect.prompt_cache_key),
-        response_format: request.answer_schema.and_then(|form| match dialect.answer_form {
-            AnswerForm::JsonSchema => {
+        response_format: request.answer_schema.and_then(|form| match dialect.schema_support {
+            SchemaSupport::JsonSchema => {
                 Some(ResponseFormat::JsonSchema { json_schema: NamedSchema::new(form) })
             }
-            AnswerForm::JsonObject => Some(ResponseFormat::JsonObject),
-            AnswerForm::Told => None,
+            SchemaSupport::JsonObject => Some(ResponseFormat::JsonObject),
+            SchemaSupport::PromptOnly => None,
         }),
         messages: messages(model, dialect, request),
         tools: tools.collect(),
     };
-    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
 fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) -> Vec<Message<'a>> {
-    let told = request.answer_schema.filter(|_| dialect.answer_form != AnswerForm::JsonSchema);
-    let told = told.map(schema::instruction);
-    let system = joined(system_text(request.system).as_deref().into_iter().chain(told.as_deref()));
+    let prompt_schema = request.answer_schema.filter(|_| dialect.schema_support != SchemaSupport::JsonSchema);
+    let prompt_schema = prompt_schema.map(schema::instruction);
+    let system = joined(system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()));
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
-    let judge = |block: &Block| match block {
-        Block::Thinking { raw: Some(raw), .. } if own(raw, &model.provider).is_some() => {
-            Use::SendBeforeOthers
+    let block_use = |block: &Block| match block {
+        Block::Thinking { raw: Some(raw), .. } if own_raw(raw, &model.provider).is_some() => {
+            BlockUse::SendBeforeOthers
         }
-        Block::Thinking { .. } | Block::Opaque { .. } => Use::Drop,
-        _ => Use::Send,
+        Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
+        _ => BlockUse::Send,
     };
-    for turn in turns(request.entries, judge) {
+    for turn in turns(request.entries, block_use) {
         match turn.role {
             Role::User => push_user(&turn, dialect, &mut messages),
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect, &model.provider))),
@@ -138,9 +138,10 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
     messages
 }
 
-/// Reasoning as it came, in blocks, or as a text in a field of this name; or what came with a call.
+/// Raw data of a block: reasoning as `reasoning_details` or as text of the field named by `field`; or the
+/// `extra_content` of a tool call.
 #[derive(Deserialize)]
-struct Kept<'a> {
+struct RawData<'a> {
     #[serde(borrow)]
     extra_content: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -149,14 +150,14 @@ struct Kept<'a> {
     field: Option<Cow<'a, str>>,
 }
 
-fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<Kept<'a>> {
+fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<RawData<'a>> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
-/// What the model is taken to have said between a tool and the user, where it must have said something.
-const TAKEN_NOTE: &str = "OK.";
+/// Content of the assistant message inserted between a tool result and a user message.
+const INSERTED_REPLY: &str = "OK.";
 
-/// Each result is a message of its own; what the user said comes after them.
+/// Each tool result is a message of its own; the user's text follows as one message.
 fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, .. } = block {
@@ -165,9 +166,9 @@ fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, messages: &mut Vec<Message<'
         }
     }
     let Some(content) = joined(texts(turn).map(user_text)) else { return };
-    if dialect.assistant_after_tools && matches!(messages.last(), Some(Message::Tool { .. })) {
-        let said = Assistant { content: Some(TAKEN_NOTE.to_owned()), ..Assistant::default() };
-        messages.push(Message::Assistant(said));
+    if dialect.requires_assistant_after_tool && matches!(messages.last(), Some(Message::Tool { .. })) {
+        let reply = Assistant { content: Some(INSERTED_REPLY.to_owned()), ..Assistant::default() };
+        messages.push(Message::Assistant(reply));
     }
     messages.push(Message::User { content: content.into() });
 }
@@ -180,10 +181,10 @@ fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant
                 id: call_id(id, dialect.nine_character_ids),
                 kind: "function",
                 function: Function { name: tool_name(name), arguments: input.to_string() },
-                extra_content: raw.as_ref().and_then(|raw| own(raw, provider)?.extra_content),
+                extra_content: raw.as_ref().and_then(|raw| own_raw(raw, provider)?.extra_content),
             }),
             Block::Thinking { text, raw: Some(raw) } => {
-                let Some(reasoning) = own(raw, provider) else { continue };
+                let Some(reasoning) = own_raw(raw, provider) else { continue };
                 message.reasoning_details = reasoning.reasoning_details;
                 match reasoning.field.as_deref() {
                     Some("reasoning_content") => message.reasoning_content = Some(text),
@@ -194,7 +195,7 @@ fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant
             _ => {}
         }
     }
-    if dialect.wants_reasoning_back && !message.tool_calls.is_empty() {
+    if dialect.requires_reasoning_content && !message.tool_calls.is_empty() {
         message.reasoning_content.get_or_insert("");
     }
     message

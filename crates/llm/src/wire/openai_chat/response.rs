@@ -1,5 +1,5 @@
-//! The shapes of an answer. A chunk of a stream holds a `delta`, an answer in one piece a `message`; they are
-//! read as the same.
+//! The types of an answer. A chunk of a stream has a `delta`, a complete answer a `message`; both are read into the
+//! same type.
 
 use houston_domain::model::Usage;
 use serde::de::Error;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
 use super::super::usage::{ReportedUsage, normalised};
 
-/// A chunk, or a whole answer.
+/// A chunk, or a complete answer.
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(default, borrow, deserialize_with = "null_is_default")]
@@ -27,14 +27,14 @@ pub(super) struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// What it says of the tokens used.
+    /// Usage, wherever the server reports it.
     pub(super) fn usage(&self) -> Option<Usage> {
         self.usage.or_else(|| self.x_groq.as_ref()?.usage).map(normalised)
     }
 }
 
-/// One of the answers asked for. Only the first is read. Perplexity sends both what is new and what there is so
-/// far, in chunks and in whole answers alike.
+/// A choice. Only the first one is read. Perplexity sends `delta` as well as the accumulated `message`, in chunks and
+/// in complete answers.
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(default)]
@@ -45,19 +45,19 @@ pub(super) struct Choice<'a> {
     pub(super) message: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "text")]
     pub(super) finish_reason: Option<String>,
-    /// OpenRouter's, when the provider behind it failed.
+    /// Error of the provider behind OpenRouter.
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
 }
 
 impl Choice<'_> {
-    /// Whether it is the first. The others were not asked for.
+    /// Whether it is the first choice; Houston requests only one.
     pub(super) fn is_first(&self) -> bool {
         self.index.or_zero() == 0
     }
 }
 
-/// What is new.
+/// New content of the answer.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta {
@@ -83,7 +83,7 @@ pub(super) struct CallDelta {
     pub(super) id: Option<String>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) function: FunctionDelta,
-    /// What Google's own endpoint signs its calls with.
+    /// Signature of the call, sent by Google's own endpoint.
     #[serde(default)]
     pub(super) extra_content: Option<Box<RawValue>>,
 }
@@ -96,7 +96,7 @@ pub(super) struct FunctionDelta {
     pub(super) arguments: Option<Arguments>,
 }
 
-/// Groq's own fields of a chunk.
+/// Groq's extra fields of a chunk.
 #[derive(Deserialize)]
 pub(super) struct Groq {
     #[serde(default, deserialize_with = "lenient")]
@@ -105,7 +105,7 @@ pub(super) struct Groq {
     pub(super) error: Option<String>,
 }
 
-/// Text, or text and reasoning in parts (Mistral).
+/// Text, or text and reasoning as a list of parts (Mistral).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) text: String,
@@ -123,7 +123,7 @@ impl Content {
 struct Part {
     #[serde(default, deserialize_with = "text")]
     text: Option<String>,
-    /// A text, or parts again.
+    /// A string, or a list of parts.
     #[serde(default)]
     thinking: Option<Box<Content>>,
 }
@@ -153,7 +153,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// A part of a content that is a list.
+/// An element of a content list.
 enum Piece {
     Text(String),
     Part(Part),

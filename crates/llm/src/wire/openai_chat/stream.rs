@@ -1,4 +1,4 @@
-//! Chunks of a chat completion, put together.
+//! Decodes the chunks of a chat completion.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use super::response::{CallDelta, Choice, Chunk, Delta};
 use crate::error;
 use crate::model::Event;
 
-/// Puts one answer together.
+/// Assembles one answer.
 pub(crate) struct ChatDecoder {
     provider: Box<str>,
     text: String,
     thinking: String,
-    /// Under which name the reasoning came.
+    /// The field in which reasoning was received.
     thinking_field: &'static str,
     thinking_details: Vec<Value>,
     calls: Vec<Call>,
@@ -31,16 +31,16 @@ pub(crate) struct ChatDecoder {
     done: bool,
 }
 
-/// A tool call under construction.
+/// A tool call being received.
 struct Call {
-    /// The provider's number for it.
+    /// The provider's index of the call.
     number: Option<u64>,
     id: String,
     name: String,
     json: String,
-    /// What else came with it and must come back.
+    /// Additional data that must be sent back with the call.
     extra: Option<Box<RawValue>>,
-    /// Whether the start was told; arguments wait for it.
+    /// Whether [`Event::ToolStart`] was emitted; arguments wait for it.
     started: bool,
 }
 
@@ -129,7 +129,7 @@ impl ChatDecoder {
     fn call(&mut self, delta: CallDelta, out: &mut VecDeque<Event>) {
         let id = delta.id.unwrap_or_default();
         let name = delta.function.name.unwrap_or_default();
-        let index = self.place_of(delta.index.0, &id, &name);
+        let index = self.position_of(delta.index.0, &id, &name);
         let call = &mut self.calls[index];
         if call.id.is_empty() {
             call.id = id;
@@ -150,10 +150,11 @@ impl ChatDecoder {
         }
     }
 
-    /// Which call a piece belongs to. Numbers decide, unless a new id and a name show that the number was used
-    /// twice; without a number, a name or a new id begins a call, and the rest continues the last one.
-    fn place_of(&mut self, number: Option<u64>, id: &str, name: &str) -> usize {
-        let known = match number {
+    /// The position of the call that a piece belongs to. The index decides, unless a new id and a name show that the
+    /// server used the index twice. Without an index, a name or a new id starts a call, and anything else continues
+    /// the last one.
+    fn position_of(&mut self, number: Option<u64>, id: &str, name: &str) -> usize {
+        let found = match number {
             Some(_) => self.calls.iter().rposition(|call| call.number == number),
             None => self.calls.len().checked_sub(1),
         };
@@ -165,7 +166,7 @@ impl ChatDecoder {
                 None => another_id || (another_name && (id.is_empty() || call.id != id)),
             }
         };
-        match known {
+        match found {
             Some(index) if !begins(&self.calls[index]) => index,
             _ => {
                 self.calls.push(Call {
@@ -181,15 +182,16 @@ impl ChatDecoder {
         }
     }
 
-    /// Why it stopped. An answer that ended in order and gives no reason is whole, if there is anything in it and its
-    /// tool calls can be read.
+    /// The stop reason. An answer that ended properly without a finish reason is complete if it has content and its
+    /// tool calls can be parsed.
     fn stop(&self) -> Option<StopReason> {
         let is_readable = |call: &Call| !call.name.is_empty() && arguments::parse(&call.json).is_ok();
-        let said = !self.text.trim().is_empty() || !self.calls.is_empty();
-        self.stop.or_else(|| (said && self.calls.iter().all(is_readable)).then_some(StopReason::EndTurn))
+        let has_content = !self.text.trim().is_empty() || !self.calls.is_empty();
+        self.stop
+            .or_else(|| (has_content && self.calls.iter().all(is_readable)).then_some(StopReason::EndTurn))
     }
 
-    /// The answer, after it ended.
+    /// Completes the answer after its end.
     fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done {
             return Ok(());
@@ -213,7 +215,7 @@ impl ChatDecoder {
                 .map(|extra| RawBlock::new(NAME, &self.provider, format!("{{\"extra_content\":{extra}}}")));
             content.push(Block::ToolUse { id: call.id, name: call.name, input, raw });
         }
-        // Several servers say `stop` beside tool calls.
+        // Several servers report `stop` together with tool calls.
         if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
             stop = StopReason::ToolUse;
         }
@@ -260,7 +262,7 @@ impl Decoder for ChatDecoder {
         if is_whole || self.done { self.finish(out) } else { Err(error::cut_off()) }
     }
 
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.chunk(body, true, out)?;
         self.finish(out)
     }
@@ -270,22 +272,22 @@ fn read<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, ModelError> {
     serde_json::from_str(json).map_err(|why| error::unreadable(json, &why))
 }
 
-/// Adds a piece of OpenRouter's `reasoning_details`: pieces with the same type and index are one block, whose
-/// text grows and whose signature comes last.
+/// Adds a piece of OpenRouter's `reasoning_details`. Pieces with the same type and index form one block: texts are
+/// concatenated, and the signature comes last.
 fn join_detail(details: &mut Vec<Value>, piece: Value) {
     let same = |a: &Value, b: &Value| ["type", "index"].iter().all(|name| a.get(name) == b.get(name));
-    let known = details.last_mut().filter(|last| last.get("index").is_some() && same(last, &piece));
-    match (known, piece) {
-        (Some(Value::Object(known)), Value::Object(piece)) => {
+    let found = details.last_mut().filter(|last| last.get("index").is_some() && same(last, &piece));
+    match (found, piece) {
+        (Some(Value::Object(found)), Value::Object(piece)) => {
             for (name, value) in piece {
-                match (known.get_mut(&name), value) {
+                match (found.get_mut(&name), value) {
                     (Some(Value::String(text)), Value::String(more))
                         if matches!(&*name, "text" | "summary" | "data") =>
                     {
                         text.push_str(&more);
                     }
                     (Some(_), Value::Null) => {}
-                    (_, value) => drop(known.insert(name, value)),
+                    (_, value) => drop(found.insert(name, value)),
                 }
             }
         }

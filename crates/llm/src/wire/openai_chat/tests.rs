@@ -9,7 +9,7 @@ use super::request::encode;
 use super::stream::ChatDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 
-/// Chunks with these deltas, then a chunk with `finish`, then the end.
+/// Chunks with these deltas, then a chunk with `finish`, then the end mark.
 fn decode(deltas: &[Value], finish: Value) -> Result<(ModelTurn, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (ChatDecoder::new("x", AnswerEnd::DoneMark), VecDeque::new());
     for delta in deltas {
@@ -45,7 +45,7 @@ fn calls(deltas: &[Value], reason: &str) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn tool_calls_are_put_together_however_they_come() {
+fn tool_call_pieces_are_assembled() {
     let null = || Value::Null;
     let (one, two) = (json!({"n": 1}), json!({"n": 2}));
     let expect = |id: &str, name: &str, input: &Value| (id.to_owned(), name.to_owned(), input.clone());
@@ -81,7 +81,7 @@ fn tool_calls_are_put_together_however_they_come() {
 }
 
 #[test]
-fn arguments_that_are_cut_off_are_kept_aside() {
+fn truncated_arguments_are_reported_as_malformed() {
     let delta = json!({"tool_calls": [piece(json!(0), json!("a"), json!("f"), json!("{\"n\": 1"))]});
     let (turn, _) = decode(&[delta], finish("length")).unwrap();
     assert_eq!(turn.stop, StopReason::MaxTokens);
@@ -90,7 +90,7 @@ fn arguments_that_are_cut_off_are_kept_aside() {
 }
 
 #[test]
-fn an_answer_is_whole_at_its_end_mark_alone() {
+fn answer_is_complete_only_at_the_end_mark() {
     let text = json!({"content": "hi"});
     assert_eq!(decode(std::slice::from_ref(&text), Value::Null).unwrap().0.stop, StopReason::EndTurn);
     assert_eq!(
@@ -108,7 +108,7 @@ fn an_answer_is_whole_at_its_end_mark_alone() {
     assert_eq!(ended(AnswerEnd::FinishReason), Ok(()));
     assert_eq!(ended(AnswerEnd::Unknown), Err(ModelErrorCode::NetworkError));
 
-    // An error after the finish is still one.
+    // An error after the finish reason is still an error.
     let (mut decoder, mut events) = (ChatDecoder::new("x", AnswerEnd::DoneMark), VecDeque::new());
     decoder.event("", &finish("stop").to_string(), &mut events).unwrap();
     let error = json!({"error": {"code": 429, "message": "slow down"}, "choices": []}).to_string();
@@ -116,7 +116,7 @@ fn an_answer_is_whole_at_its_end_mark_alone() {
 }
 
 #[test]
-fn usage_is_read_from_every_place_and_made_sensible() {
+fn usage_is_read_from_all_fields_and_normalised() {
     let usage = |usage: Value| {
         let mut chunk = finish("stop");
         chunk.as_object_mut().unwrap().extend(usage.as_object().unwrap().clone());
@@ -126,7 +126,7 @@ fn usage_is_read_from_every_place_and_made_sensible() {
         usage(json!({"x_groq": {"id": "r", "usage": {"prompt_tokens": 3, "completion_tokens": 2}}})),
         Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }
     );
-    // More cached than sent, as recorded from xAI on Foundry; and reasoning that the output leaves out.
+    // More cached than input tokens, as recorded from xAI on Foundry; and reasoning that the output count excludes.
     let nonsense = json!({"usage": {
         "prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 32, "prompt_tokens_details": {"cached_tokens": 161},
         "completion_tokens_details": {"reasoning_tokens": 20},
@@ -151,7 +151,7 @@ fn usage_is_read_from_every_place_and_made_sensible() {
 }
 
 #[test]
-fn text_in_parts_and_refusals_are_text() {
+fn content_parts_and_refusals_decode_to_text() {
     let parts = json!({"content": [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "yes"},
@@ -164,7 +164,7 @@ fn text_in_parts_and_refusals_are_text() {
 }
 
 #[test]
-fn each_dialect_is_sent_what_it_accepts() {
+fn dialects_get_only_what_they_accept() {
     let model = |provider: &str| Description {
         provider: provider.into(),
         model: "m".into(),
@@ -227,7 +227,7 @@ fn each_dialect_is_sent_what_it_accepts() {
 }
 
 #[test]
-fn the_form_of_an_answer_is_asked_for_as_each_dialect_can() {
+fn schema_is_sent_as_the_dialect_supports() {
     let model =
         Description { provider: "x".into(), model: "m".into(), simulated: false, supports_tools: true };
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
@@ -255,7 +255,7 @@ fn the_form_of_an_answer_is_asked_for_as_each_dialect_can() {
 }
 
 #[test]
-fn what_is_new_is_told_apart_from_what_there_is_so_far() {
+fn delta_is_used_instead_of_accumulated_message() {
     // As Perplexity sends it.
     let chunk = |delta: &str, message: &str, finish: Value| {
         json!({"choices": [{"index": 0, "finish_reason": finish,
@@ -272,13 +272,13 @@ fn what_is_new_is_told_apart_from_what_there_is_so_far() {
 
     let (mut decoder, mut events) =
         (ChatDecoder::new("perplexity", AnswerEnd::FinishReason), VecDeque::new());
-    decoder.whole(&chunk("", "ab", json!("stop")).to_string(), &mut events).unwrap();
+    decoder.whole_answer(&chunk("", "ab", json!("stop")).to_string(), &mut events).unwrap();
     let Some(Event::Done(turn)) = events.pop_back() else { panic!("{events:?}") };
     assert_eq!(turn.content, [Block::text("ab")]);
 }
 
 #[test]
-fn the_signature_of_a_call_goes_back_to_who_signed_it() {
+fn call_signature_is_sent_back_only_to_its_provider() {
     let signature = json!({"google": {"thought_signature": "S+/="}});
     let mut call = piece(json!(0), json!("a"), json!("f"), json!("{}"));
     call["extra_content"] = signature.clone();

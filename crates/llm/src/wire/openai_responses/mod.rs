@@ -1,9 +1,9 @@
-//! OpenAI's Responses, spoken without state on their side: nothing is stored there, and what the model needs of
-//! its own reasoning comes to us encrypted and goes back with the next request.
+//! OpenAI Responses, used without server-side state (`store: false`): encrypted reasoning is part of each answer and
+//! is sent back with the next request.
 //!
-//! An answer is a list of items, each opened, continued and closed by its place in the list. Reasoning, tools
-//! that ran on the provider's side, and messages that say more than their text are kept as the provider sent
-//! them ([`RawBlock`]). Ids of items are not: a few servers give another one in every event.
+//! An answer is a list of items, each opened, continued and closed by its index in the list. Reasoning, the
+//! provider's own tools, and messages with annotations are stored as the provider sent them ([`RawBlock`]). Item ids
+//! are not used: a few servers change them from event to event.
 //!
 //! [`RawBlock`]: houston_domain::history::RawBlock
 
@@ -11,7 +11,7 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 
-/// This wire's name on the blocks it keeps.
+/// The wire's name in raw blocks.
 const NAME: &str = "openai_responses";
 
 #[cfg(test)]

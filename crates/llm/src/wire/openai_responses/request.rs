@@ -1,4 +1,4 @@
-//! A request as the Responses API reads it.
+//! Encodes requests for the Responses API.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, append_context, judge, system_text, turns, user_text};
+use super::super::conversation::{Turn, append_context, block_use, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::NamedSchema;
 use super::NAME;
@@ -52,7 +52,7 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Value,
-    /// Always said: what is left out is taken as true, and then most schemas are refused.
+    /// Always sent: the default is `true`, with which most schemas are rejected.
     strict: bool,
 }
 
@@ -86,10 +86,10 @@ struct InputText<'a> {
     text: &'a str,
 }
 
-/// What is wanted back: without it, reasoning could not be returned to a provider that stores nothing.
+/// Requests encrypted reasoning, so that it can be sent back to a provider that stores nothing.
 const ENCRYPTED_REASONING: &[&str] = &["reasoning.encrypted_content"];
 
-/// The body, JSON.
+/// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let tools = request.tools.iter().filter(|_| model.supports_tools).map(|tool| Tool {
         kind: "function",
@@ -99,7 +99,9 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         strict: false,
     });
     let mut input = Vec::new();
-    for turn in turns(request.entries, |block| judge(block, |raw| own(raw, &model.provider).is_some())) {
+    for turn in
+        turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
+    {
         match turn.role {
             Role::User => push_user(&turn, &mut input),
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
@@ -122,11 +124,11 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         }),
         input,
     };
-    // Maps with text keys and no failing `Serialize`: this cannot fail.
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// Whether a model may reason. Those that cannot answer 400 when asked for encrypted reasoning:
+/// Whether a model may reason. Models that cannot answer 400 to a request for encrypted reasoning:
 /// <https://github.com/pydantic/pydantic-ai/issues/2865>.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
@@ -134,12 +136,12 @@ fn reasons(model: &str) -> bool {
     !never.iter().any(|prefix| name.starts_with(prefix)) && !name.contains("-chat")
 }
 
-/// What only its author understands goes back to it alone.
-fn own<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
+/// A raw block, if this provider wrote it.
+fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
     serde_json::from_str(raw.of(NAME, provider)?).ok()
 }
 
-/// Each result is an item of its own; what the user said comes after them as one message.
+/// Each tool result is an item of its own; the user's text follows as one message.
 fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
     let mut parts = Vec::new();
     for block in &turn.blocks {
@@ -160,8 +162,8 @@ fn push_user<'a>(turn: &Turn<'a>, input: &mut Vec<Item<'a>>) {
     }
 }
 
-/// What is true now stands at the end of what was said last, the user's message or a tool's answer, so that all before it
-/// is what the next request begins with. A message of its own behind a tool's answer would be the user's next turn.
+/// Appends the system context to the last user message or tool result, so that the next request starts with
+/// everything before it. As a message of its own after a tool result it would look like the user's next turn.
 fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
     let part = InputText { kind: "input_text", text };
     match input.last_mut() {
@@ -177,7 +179,7 @@ fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
 fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>) {
     input.extend(turn.blocks.iter().filter_map(|block| {
         Some(match block {
-            Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own(raw, provider)) {
+            Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own_raw(raw, provider)) {
                 Some(raw) => Item::Raw(raw),
                 None => Item::Plain(Plain::Message {
                     role: Role::Assistant.as_str(),
@@ -189,8 +191,8 @@ fn push_assistant<'a>(turn: &Turn<'a>, provider: &str, input: &mut Vec<Item<'a>>
                 name: tool_name(name),
                 arguments: input.to_string(),
             }),
-            Block::Thinking { raw, .. } => Item::Raw(raw.as_ref().and_then(|raw| own(raw, provider))?),
-            Block::Opaque { raw } => Item::Raw(own(raw, provider)?),
+            Block::Thinking { raw, .. } => Item::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
+            Block::Opaque { raw } => Item::Raw(own_raw(raw, provider)?),
             Block::ToolResult { .. } => return None,
         })
     }));

@@ -1,4 +1,4 @@
-//! The shapes of an answer, in a stream or in one piece.
+//! The types of streamed and complete answers.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
 use super::super::usage::ReportedUsage;
 
-/// An event of the stream; which fields it has depends on its `type`. What other events mean by the same names
-/// may have any form, so values are read when their event is known.
+/// An event of a stream; its `type` determines the other fields. Other events use the same field names with other
+/// types, so values are parsed when the type is known.
 #[derive(Deserialize)]
 pub(super) struct StreamEvent<'a> {
-    /// Missing from what is no event of this wire.
+    /// Empty if the data is not an event of this wire.
     #[serde(rename = "type", default, borrow)]
     pub(super) kind: Cow<'a, str>,
     #[serde(default)]
@@ -32,7 +32,7 @@ pub(super) struct StreamEvent<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// An answer, whole or so far.
+/// An answer, complete or partial.
 #[derive(Deserialize)]
 pub(super) struct Answer<'a> {
     #[serde(default, deserialize_with = "text")]
@@ -47,7 +47,7 @@ pub(super) struct Answer<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// Why it is not complete.
+/// Why an answer is incomplete.
 #[derive(Deserialize)]
 pub(super) struct IncompleteDetails {
     #[serde(default, deserialize_with = "text")]
@@ -63,14 +63,14 @@ impl IncompleteDetails {
     }
 }
 
-/// What an item is. The rest of it depends on that.
+/// The type of an item, which determines its other fields.
 #[derive(Deserialize)]
 pub(super) struct ItemKind<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
 }
 
-/// A call of one of our tools.
+/// A call of one of Houston's tools.
 #[derive(Deserialize)]
 pub(super) struct FunctionCall {
     #[serde(default, deserialize_with = "text")]
@@ -81,9 +81,9 @@ pub(super) struct FunctionCall {
     pub(super) arguments: Option<Arguments>,
 }
 
-/// A message, or reasoning.
+/// A message or reasoning.
 #[derive(Deserialize)]
-pub(super) struct Said<'a> {
+pub(super) struct ItemContent<'a> {
     #[serde(default, borrow, deserialize_with = "null_is_default")]
     pub(super) content: Vec<Part<'a>>,
     #[serde(default, borrow, deserialize_with = "null_is_default")]
@@ -94,7 +94,7 @@ pub(super) struct Said<'a> {
     pub(super) encrypted_content: Option<&'a RawValue>,
 }
 
-/// A part of a message or of reasoning. Its text was told in pieces before, and is rarely read again.
+/// A part of a message or of reasoning. Its text was usually received in pieces before and is not parsed again.
 #[derive(Deserialize)]
 pub(super) struct Part<'a> {
     #[serde(default, borrow)]
@@ -106,9 +106,9 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Whether the model, or the provider's filter, declined in it.
+    /// Whether the model or the provider's filter refused.
     pub(super) fn is_refusal(&self) -> bool {
-        self.refusal.is_some_and(|said| !matches!(said.get(), "null" | "\"\""))
+        self.refusal.is_some_and(|refusal| !matches!(refusal.get(), "null" | "\"\""))
     }
 
     pub(super) fn text(&self) -> Option<String> {

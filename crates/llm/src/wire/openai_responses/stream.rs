@@ -1,4 +1,4 @@
-//! The events of a response, put together.
+//! Decodes the events of a response.
 
 use std::collections::VecDeque;
 
@@ -11,22 +11,22 @@ use super::super::fields::{Arguments, is_error};
 use super::super::usage::normalised;
 use super::super::{Decoder, arguments};
 use super::NAME;
-use super::response::{Answer, FunctionCall, ItemKind, Said, StreamEvent};
+use super::response::{Answer, FunctionCall, ItemContent, ItemKind, StreamEvent};
 use crate::error;
 use crate::model::Event;
 use crate::shorten::shortened;
 
-/// Puts one answer together.
+/// Assembles one answer.
 pub(crate) struct ResponsesDecoder {
     provider: Box<str>,
-    /// With the number each has in the provider's list, in the order in which they were opened.
+    /// Items with their index in the provider's list, in the order in which they were opened.
     items: Vec<(u64, Part)>,
     calls: usize,
     refused: bool,
     done: bool,
 }
 
-/// An item under construction.
+/// An item being received.
 enum Part {
     Message {
         text: String,
@@ -34,7 +34,7 @@ enum Part {
     },
     Reasoning {
         text: String,
-        /// Which section of the summary came last.
+        /// The last section of the summary received so far.
         section: u64,
         raw: Option<RawBlock>,
     },
@@ -44,7 +44,7 @@ enum Part {
         name: String,
         json: String,
     },
-    /// Anything else, kept as it came once it is complete.
+    /// Anything else, stored unchanged once it is complete.
     Opaque {
         raw: Option<RawBlock>,
     },
@@ -55,8 +55,8 @@ impl ResponsesDecoder {
         Self { provider: provider.into(), items: Vec::new(), calls: 0, refused: false, done: false }
     }
 
-    /// Where the item with this number is; the last one when the server numbers nothing.
-    fn place_of(&self, number: Option<u64>) -> Option<usize> {
+    /// The position of the item with this index; the last item if the server sends no index.
+    fn position_of(&self, number: Option<u64>) -> Option<usize> {
         match number {
             Some(number) => self.items.iter().rposition(|(open, _)| *open == number),
             None => self.items.len().checked_sub(1),
@@ -91,60 +91,60 @@ impl ResponsesDecoder {
         Ok(self.items.len() - 1)
     }
 
-    /// Takes an item that is complete. What of it was not told yet is told now.
+    /// Handles a complete item and emits what was not emitted before.
     fn complete(
         &mut self,
         number: Option<u64>,
         item: &RawValue,
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
-        let place = match self.place_of(number) {
-            Some(place) => place,
+        let position = match self.position_of(number) {
+            Some(position) => position,
             None => self.begin(number, item, out)?,
         };
-        let kept = || Some(RawBlock::new(NAME, &self.provider, item.get()));
-        match &mut self.items[place].1 {
+        let raw_block = || Some(RawBlock::new(NAME, &self.provider, item.get()));
+        match &mut self.items[position].1 {
             Part::Message { text, raw } => {
-                let said: Said<'_> = read(item)?;
-                let refusals = said.content.iter().filter(|part| part.is_refusal()).count();
+                let parsed: ItemContent<'_> = read(item)?;
+                let refusals = parsed.content.iter().filter(|part| part.is_refusal()).count();
                 self.refused |= refusals > 0;
-                let cites = said.content.iter().any(|part| !part.annotations.is_empty());
+                let cites = parsed.content.iter().any(|part| !part.annotations.is_empty());
                 if text.is_empty() {
-                    *text = said.content.iter().filter_map(|part| part.text()).collect();
-                    tell(text, Event::Text, out);
+                    *text = parsed.content.iter().filter_map(|part| part.text()).collect();
+                    emit(text, Event::Text, out);
                 }
-                if refusals == 0 && (cites || said.phase.is_some()) {
-                    *raw = kept();
+                if refusals == 0 && (cites || parsed.phase.is_some()) {
+                    *raw = raw_block();
                 }
             }
             Part::Reasoning { text, raw, .. } => {
-                let said: Said<'_> = read(item)?;
-                // Open models say what they think; others encrypt it. What is neither is known by its id
-                // alone, to a server that did not store it.
-                let sealed = said.encrypted_content.is_some_and(|sealed| sealed.get() != "\"\"");
-                if sealed || !said.content.is_empty() {
-                    *raw = kept();
+                let parsed: ItemContent<'_> = read(item)?;
+                // Open models send reasoning as text, others encrypt it. Reasoning with neither is only an id, which
+                // is useless to a server that stores nothing.
+                let sealed = parsed.encrypted_content.is_some_and(|sealed| sealed.get() != "\"\"");
+                if sealed || !parsed.content.is_empty() {
+                    *raw = raw_block();
                 }
                 if text.is_empty() {
-                    let parts = if said.content.is_empty() { &said.summary } else { &said.content };
+                    let parts = if parsed.content.is_empty() { &parsed.summary } else { &parsed.content };
                     let sections: Vec<String> = parts.iter().filter_map(|part| part.text()).collect();
                     *text = sections.join(SECTION_BREAK);
-                    tell(text, Event::Thinking, out);
+                    emit(text, Event::Thinking, out);
                 }
             }
             Part::Call { index, json, .. } => {
                 let call: FunctionCall = read(item)?;
-                tell_arguments(*index, json, call.arguments, out);
+                emit_arguments(*index, json, call.arguments, out);
             }
-            Part::Opaque { raw } => *raw = kept(),
+            Part::Opaque { raw } => *raw = raw_block(),
         }
         Ok(())
     }
 
     /// The next piece of a message.
-    fn say(&mut self, number: Option<u64>, more: String, out: &mut VecDeque<Event>) {
-        let part = match self.place_of(number) {
-            Some(place) => &mut self.items[place].1,
+    fn push_text(&mut self, number: Option<u64>, more: String, out: &mut VecDeque<Event>) {
+        let part = match self.position_of(number) {
+            Some(position) => &mut self.items[position].1,
             None => self.open(number, Part::Message { text: String::new(), raw: None }),
         };
         if let Part::Message { text, .. } = part
@@ -155,11 +155,11 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The next piece of reasoning. The sections of a summary stand apart.
-    fn think(&mut self, event: &StreamEvent<'_>, mut more: String, out: &mut VecDeque<Event>) {
+    /// The next piece of reasoning. Sections of a summary are separated by a blank line.
+    fn push_reasoning(&mut self, event: &StreamEvent<'_>, mut more: String, out: &mut VecDeque<Event>) {
         let number = event.output_index.0;
-        let part = match self.place_of(number) {
-            Some(place) => &mut self.items[place].1,
+        let part = match self.position_of(number) {
+            Some(position) => &mut self.items[position].1,
             None => self.open(number, Part::Reasoning { text: String::new(), section: 0, raw: None }),
         };
         let Part::Reasoning { text, section, .. } = part else { return };
@@ -175,10 +175,10 @@ impl ResponsesDecoder {
     }
 
     fn call(&mut self, event: &StreamEvent<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let Some(place) = self.place_of(event.output_index.0) else { return Ok(()) };
-        let Part::Call { index, json, .. } = &mut self.items[place].1 else { return Ok(()) };
+        let Some(position) = self.position_of(event.output_index.0) else { return Ok(()) };
+        let Part::Call { index, json, .. } = &mut self.items[position].1 else { return Ok(()) };
         if let Some(whole) = event.arguments {
-            tell_arguments(*index, json, Some(read(whole)?), out);
+            emit_arguments(*index, json, Some(read(whole)?), out);
         } else {
             let more = piece(event)?;
             if !more.is_empty() {
@@ -189,7 +189,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// The end. `stop` is known when the answer is not complete.
+    /// Completes the answer. `stop` is set if the answer is incomplete.
     fn finish(
         &mut self,
         answer: &Answer<'_>,
@@ -197,7 +197,7 @@ impl ResponsesDecoder {
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
         if self.items.is_empty() {
-            // A server that tells of nothing before the end.
+            // The server sent no items before the end.
             for (number, item) in (0..).zip(answer.output.iter().flatten()) {
                 self.complete(Some(number), item, out)?;
             }
@@ -217,7 +217,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// A response that says itself how it ended.
+    /// Handles the final response object.
     fn answer(&mut self, answer: &Answer<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if let Some(failure) = answer.error.filter(|failure| is_error(Some(failure))) {
             return Err(reported(failure));
@@ -230,28 +230,30 @@ impl ResponsesDecoder {
             }
             None | Some("completed") => self.finish(answer, None, out),
             Some(status @ ("failed" | "cancelled")) => Err(error::broken_off(status)),
-            Some(other) => Err(error::invalid(format!("a response that is {}", shortened(other, 40)))),
+            Some(other) => {
+                Err(error::invalid(format!("the response has the status `{}`", shortened(other, 40))))
+            }
         }
     }
 }
 
-/// The error that a response names.
+/// The error contained in a response.
 fn reported(failure: &RawValue) -> ModelError {
     error::in_stream(&format!("{{\"error\":{failure}}}"))
 }
 
-/// Between two sections of a summary.
+/// Separates two sections of a summary.
 const SECTION_BREAK: &str = "\n\n";
 
-/// Tells of a text that came whole.
-fn tell(text: &str, event: fn(String) -> Event, out: &mut VecDeque<Event>) {
+/// Emits a text that was received as a whole.
+fn emit(text: &str, event: fn(String) -> Event, out: &mut VecDeque<Event>) {
     if !text.is_empty() {
         out.push_back(event(text.to_owned()));
     }
 }
 
-/// Tells of arguments that came whole, unless they came in pieces before.
-fn tell_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out: &mut VecDeque<Event>) {
+/// Emits arguments that were received as a whole, unless they were received in pieces before.
+fn emit_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out: &mut VecDeque<Event>) {
     let Some(Arguments(whole)) = whole.filter(|_| json.is_empty()) else { return };
     if !whole.is_empty() {
         out.push_back(Event::ToolArguments { index, json: whole.clone() });
@@ -259,7 +261,7 @@ fn tell_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out
     }
 }
 
-/// The finished block; `None` when nothing is in it.
+/// The completed block; `None` when it is empty.
 fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> {
     match part {
         Part::Message { text, raw } => (!text.is_empty()).then_some(Block::Text { text, raw }),
@@ -277,7 +279,7 @@ fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> 
     }
 }
 
-/// The text that an event adds.
+/// The text added by an event.
 fn piece(event: &StreamEvent<'_>) -> Result<String, ModelError> {
     event.delta.map_or_else(|| Ok(String::new()), read)
 }
@@ -304,14 +306,14 @@ impl Decoder for ResponsesDecoder {
             "response.output_item.done" => {
                 self.complete(event.output_index.0, event.item.unwrap_or(nothing), out)?;
             }
-            "response.output_text.delta" => self.say(event.output_index.0, piece(&event)?, out),
+            "response.output_text.delta" => self.push_text(event.output_index.0, piece(&event)?, out),
             "response.refusal.delta" => {
-                let said = piece(&event)?;
-                self.refused |= !said.trim().is_empty();
-                self.say(event.output_index.0, said, out);
+                let refusal = piece(&event)?;
+                self.refused |= !refusal.trim().is_empty();
+                self.push_text(event.output_index.0, refusal, out);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.think(&event, piece(&event)?, out);
+                self.push_reasoning(&event, piece(&event)?, out);
             }
             "response.function_call_arguments.delta" | "response.function_call_arguments.done" => {
                 self.call(&event, out)?;
@@ -328,8 +330,7 @@ impl Decoder for ResponsesDecoder {
             "" if is_error(event.error) || error::reported(data).is_some() => {
                 return Err(error::in_stream(data));
             }
-            // Progress of tools on the provider's side, texts that were told in pieces before, and whatever is
-            // added later.
+            // Progress of the provider's tools, repeated texts, and events added to the API later.
             _ => {}
         }
         Ok(())
@@ -339,7 +340,7 @@ impl Decoder for ResponsesDecoder {
         if self.done { Ok(()) } else { Err(error::cut_off()) }
     }
 
-    fn whole(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match serde_json::from_str::<Answer<'_>>(body) {
             Ok(answer) if answer.output.is_some() => self.answer(&answer, out),
             _ => Err(error::in_stream(body)),

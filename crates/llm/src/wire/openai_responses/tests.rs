@@ -21,7 +21,7 @@ fn decode(data: &[Value]) -> Result<(ModelTurn, Vec<Event>), ModelError> {
     Ok((*turn, events.into()))
 }
 
-/// An event about the item with this number.
+/// An event about the item with this index.
 fn about(number: u64, kind: &str, rest: Value) -> Value {
     let mut event = json!({"type": format!("response.{kind}"), "output_index": number, "item_id": "x"});
     event.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -43,7 +43,7 @@ fn sent(model: &str, request: &Request<'_>) -> Value {
 }
 
 #[test]
-fn every_kind_of_item_becomes_its_block() {
+fn items_decode_to_blocks() {
     let reasoning = json!({"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA",
         "summary": [{"type": "summary_text", "text": "a b"}, {"type": "summary_text", "text": "c"}]});
     let search = json!({"type": "web_search_call", "id": "ws_1", "status": "completed",
@@ -53,7 +53,7 @@ fn every_kind_of_item_becomes_its_block() {
     let phased = json!({"type": "message", "phase": "commentary",
         "content": [{"type": "output_text", "text": "now", "annotations": []}]});
     let call = json!({"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{\"n\": 1}"});
-    let begun = json!({"type": "function_call", "call_id": "call_1", "name": "f", "arguments": ""});
+    let opened = json!({"type": "function_call", "call_id": "call_1", "name": "f", "arguments": ""});
     let (turn, events) = decode(&[
         json!({"type": "response.created", "response": {"status": "in_progress"}}),
         about(0, "output_item.added", json!({"item": {"type": "reasoning", "encrypted_content": "early"}})),
@@ -72,7 +72,7 @@ fn every_kind_of_item_becomes_its_block() {
         about(2, "output_text.done", json!({"content_index": 0, "text": "see x"})),
         about(2, "output_item.done", json!({"item": cited})),
         about(3, "output_item.done", json!({"item": phased})),
-        about(4, "output_item.added", json!({"item": begun})),
+        about(4, "output_item.added", json!({"item": opened})),
         about(4, "function_call_arguments.delta", json!({"delta": "{\"n\""})),
         about(4, "function_call_arguments.delta", json!({"delta": ": 1}"})),
         about(4, "function_call_arguments.done", json!({"arguments": "{\"n\": 1}"})),
@@ -81,14 +81,14 @@ fn every_kind_of_item_becomes_its_block() {
         completed(),
     ])
     .unwrap();
-    let kept = |item: &Value| RawBlock::new("openai_responses", "openai", item.to_string());
+    let raw_block = |item: &Value| RawBlock::new("openai_responses", "openai", item.to_string());
     assert_eq!(
         turn.content,
         [
-            Block::Thinking { text: "a b\n\nc".into(), raw: Some(kept(&reasoning)) },
-            Block::Opaque { raw: kept(&search) },
-            Block::Text { text: "see x".into(), raw: Some(kept(&cited)) },
-            Block::Text { text: "now".into(), raw: Some(kept(&phased)) },
+            Block::Thinking { text: "a b\n\nc".into(), raw: Some(raw_block(&reasoning)) },
+            Block::Opaque { raw: raw_block(&search) },
+            Block::Text { text: "see x".into(), raw: Some(raw_block(&cited)) },
+            Block::Text { text: "now".into(), raw: Some(raw_block(&phased)) },
             Block::ToolUse { id: "call_1".into(), name: "f".into(), input: json!({"n": 1}), raw: None },
         ]
     );
@@ -102,7 +102,7 @@ fn every_kind_of_item_becomes_its_block() {
 }
 
 #[test]
-fn usage_is_read_in_its_own_words() {
+fn responses_usage_is_normalised() {
     let mut end = completed();
     end["response"]["usage"] = json!({
         "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
@@ -120,7 +120,7 @@ fn usage_is_read_in_its_own_words() {
 }
 
 #[test]
-fn servers_that_leave_things_out_are_understood() {
+fn incomplete_event_sequences_are_decoded() {
     let message =
         json!({"type": "message", "content": [{"type": "output_text", "text": "hi", "annotations": []}]});
     let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
@@ -148,7 +148,7 @@ fn servers_that_leave_things_out_are_understood() {
     assert_eq!(events[0], Event::Text("hi".into()));
     assert_eq!(events[2], Event::ToolArguments { index: 0, json: "{}".into() });
 
-    // Nothing but pieces, and no numbers.
+    // Only pieces, without indices.
     let (turn, _) = decode(&[
         unnumbered("output_text.delta", json!({"delta": "h"})),
         unnumbered("output_text.delta", json!({"delta": "i"})),
@@ -165,7 +165,7 @@ fn servers_that_leave_things_out_are_understood() {
     let (turn, events) = decode(&[all]).unwrap();
     assert_eq!((turn.content, events.len()), (vec![text(), used()], 3));
 
-    // Open reasoning goes back, reasoning that only its id stands for does not.
+    // Open reasoning is sent back; reasoning that is only an id is not.
     let open =
         json!({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}], "summary": []});
     let stored = json!({"type": "reasoning", "id": "rs", "content": null, "encrypted_content": null,
@@ -181,16 +181,16 @@ fn servers_that_leave_things_out_are_understood() {
 }
 
 #[test]
-fn an_answer_that_is_not_complete_says_why() {
+fn incomplete_response_reports_its_reason() {
     let incomplete = |reason: Value| {
         json!({"type": "response.incomplete", "response": {"status": "incomplete", "output": [],
             "incomplete_details": reason}})
     };
-    let begun = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": ""});
+    let opened = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": ""});
     let (turn, _) = decode(&[
         about(0, "output_item.added", json!({"item": {"type": "reasoning", "encrypted_content": "early"}})),
         about(1, "output_item.added", json!({"item": {"type": "web_search_call"}})),
-        about(2, "output_item.added", json!({"item": begun})),
+        about(2, "output_item.added", json!({"item": opened})),
         about(2, "function_call_arguments.delta", json!({"delta": "{\"n\""})),
         incomplete(json!({"reason": "max_output_tokens"})),
     ])
@@ -215,7 +215,7 @@ fn an_answer_that_is_not_complete_says_why() {
 }
 
 #[test]
-fn errors_come_in_every_form() {
+fn errors_are_recognised_in_every_form() {
     let error = json!({"type": "tokens", "code": "rate_limit_exceeded", "message": "slow down"});
     let failed = |error: Value| json!({"type": "response.failed", "response": {"status": "failed", "error": error, "output": []}});
     for (event, code) in [
@@ -244,10 +244,10 @@ fn errors_come_in_every_form() {
 }
 
 #[test]
-fn an_answer_in_one_piece_is_read_like_a_stream() {
+fn complete_response_decodes_like_its_stream() {
     let whole = |body: &Value| {
         let (mut decoder, mut events) = (ResponsesDecoder::new("openai"), VecDeque::new());
-        decoder.whole(&body.to_string(), &mut events).map(|()| Vec::from(events))
+        decoder.whole_answer(&body.to_string(), &mut events).map(|()| Vec::from(events))
     };
     let answer = json!({"object": "response", "status": "completed", "error": null, "output": [
         {"type": "reasoning", "encrypted_content": "g", "summary": []},
@@ -262,11 +262,11 @@ fn an_answer_in_one_piece_is_read_like_a_stream() {
     let error = json!({"error": {"code": "rate_limit_exceeded", "message": "slow down"}});
     assert_eq!(whole(&error).unwrap_err().code, ModelErrorCode::RateLimited);
     let queued = json!({"object": "response", "status": "queued", "output": []});
-    assert_eq!(whole(&queued).unwrap_err().message, "a response that is queued");
+    assert_eq!(whole(&queued).unwrap_err().message, "the response has the status `queued`");
 }
 
 #[test]
-fn a_request_says_all_that_a_server_without_memory_needs() {
+fn stateless_request_contains_the_whole_history() {
     let reasoning = r#"{"type":"reasoning","encrypted_content":"g","summary":[]}"#;
     let raw = |provider: &str| RawBlock::new("openai_responses", provider, reasoning);
     let thinking = |provider: &str| Block::Thinking { text: String::new(), raw: Some(raw(provider)) };

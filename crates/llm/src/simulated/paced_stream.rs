@@ -1,4 +1,4 @@
-//! Events one after the other, with a pause before each.
+//! Sends events one after the other, with a pause before each.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,25 +12,25 @@ use tokio::time::Sleep;
 use crate::model::Event;
 
 /// The stream of the simulated model.
-pub(super) struct Paced {
+pub(super) struct PacedStream {
     events: VecDeque<Result<Event, ModelError>>,
     delay: Duration,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl Paced {
+impl PacedStream {
     pub(super) fn new(events: VecDeque<Result<Event, ModelError>>, delay: Duration) -> Self {
         let pause = (!delay.is_zero()).then(|| Box::pin(tokio::time::sleep(delay)));
         Self { events, delay, pause }
     }
 }
 
-impl Stream for Paced {
+impl Stream for PacedStream {
     type Item = Result<Event, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        // The end and the `Done` are no pieces: they wait for nothing.
+        // `Done` and the end of the stream are sent without a pause.
         if let (Some(pause), Some(Ok(event))) = (&mut this.pause, this.events.front())
             && !matches!(event, Event::Done(_))
         {
