@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn agents_lose_tools_and_limits_their_kind_lost() {
         let mut settings = AgentSettings::of(&goal());
-        settings.tools = vec!["send_message".into(), "ring_bell".into()];
+        settings.tools = vec!["send_message".into(), "book_hotel".into()];
         settings.limits.max_iterations = Some(50);
         settings.limits.max_output_tokens = Some(10);
         let bounded = settings.applied_to(&goal(), Some(LIMITS));
         assert_eq!(bounded.tools, ["send_message"]);
         assert_eq!((bounded.limits.max_iterations, bounded.limits.max_output_tokens), (Some(20), Some(10)));
-        assert_eq!(settings.applied_to(&goal(), None).tools, ["send_message", "ring_bell"]);
+        assert_eq!(settings.applied_to(&goal(), None).tools, ["send_message", "book_hotel"]);
     }
 
     #[test]

@@ -319,7 +319,7 @@ mod tests {
         use RunStatus::*;
         let goal = kind(include_str!("../../../jobs/agents/goal.toml"));
         let task = kind(include_str!("../../../jobs/agents/task.toml"));
-        let nobody = kind(include_str!("../../../jobs/agents/user_agent.toml"));
+        let user_agent = kind(include_str!("../../../jobs/agents/user_agent.toml"));
         for (stored, run, of_goal, of_task) in [
             (None, None, "waiting", "active"),
             (None, Some(Queued), "working", "active"),
@@ -339,7 +339,7 @@ mod tests {
         ] {
             assert_eq!(goal.status(stored, run).as_deref(), Some(of_goal), "goal {stored:?} {run:?}");
             assert_eq!(task.status(stored, run).as_deref(), Some(of_task), "task {stored:?} {run:?}");
-            assert_eq!(nobody.status(stored, run), None);
+            assert_eq!(user_agent.status(stored, run), None);
         }
         // The first status is stored on creation; it is not a decision.
         assert_eq!(goal.status(Some("waiting"), Some(Running)).as_deref(), Some("working"));

@@ -21,8 +21,18 @@ pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
 /// Maximum length of a search query, in characters.
 pub const MAX_QUERY_CHARS: usize = 500;
 
-/// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list shows. All processes should have
-/// the same.
+/// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list contains. All processes should have
+/// the same file.
+///
+/// ```toml
+/// max_notes = 1_000
+/// max_learnings = 500
+/// max_memories = 1_000
+/// max_custom_instructions = 50
+/// max_feed_items = 10_000
+/// max_profile_entries = 50
+/// excerpt_chars = 200
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnowledgeLimits {
@@ -56,8 +66,19 @@ impl Default for KnowledgeLimits {
     }
 }
 
-/// What every prompt of a user's agents contains: how many items of each type, and how many characters of each item. Tools
-/// fetch the rest.
+/// `[context.prompt]` of `jobs/orchestrator.toml`: what every prompt of a user's agents contains, that is, how many items of
+/// each type, and how many characters of each item. Tools fetch the rest.
+///
+/// ```toml
+/// [context.prompt]
+/// profile_entries = 10
+/// profile_chars = 200
+/// custom_instructions = 20
+/// custom_instruction_chars = 1_000
+/// memories = 10
+/// memory_chars = 200
+/// learning_chars = 500
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptLimits {

@@ -6,6 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::model::{ModelError, ModelErrorCode};
 
 /// `[retry.delayed]` of `jobs/orchestrator.toml`: retries of a run after a failed attempt.
+///
+/// ```toml
+/// [retry.delayed]
+/// rate_limited = 5
+/// network = 3
+/// other = 2
+/// base_ms = 10_000
+/// max_ms = 600_000
+/// patience_s = 3_600
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayedRetry {

@@ -141,7 +141,7 @@ impl RuntimeState {
 
     /// Whether the lease of the holder has not expired.
     #[must_use]
-    pub fn holder_lives(&self) -> bool {
+    pub fn holder_is_alive(&self) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.alive_until.is_some_and(|until| until > self.at))
     }
 
@@ -177,7 +177,7 @@ impl RuntimeState {
     }
 
     fn held_diagnosis(&self) -> String {
-        if !self.holder_lives() {
+        if !self.holder_is_alive() {
             return "Its worker is dead: the sweep hands the run to another worker within seconds; \
                     `houston monitor --now` does it at once."
                 .to_owned();

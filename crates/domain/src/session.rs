@@ -14,6 +14,14 @@ pub use self::search_text::SearchText;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have the same
 /// file.
+///
+/// ```toml
+/// quiet_ms = 1_800_000
+/// every_ms = 10_000
+/// batch = 500
+/// summaries_at_once = 4
+/// …
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionArchive {

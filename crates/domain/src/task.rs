@@ -5,7 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of the instructions of a task, in bytes: they are the first message it reads.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
 
-/// A task that a model asks for.
+/// A task that a model asks for, with the arguments of `create_task`:
+///
+/// ```json
+/// {"title": "Find hotels", "instructions": "Three hotels in Rome …", "kind": "task", "tools": ["create_note"]}
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRequest {
     /// The title: one line.
@@ -19,6 +23,16 @@ pub struct TaskRequest {
 }
 
 /// `[tasks]` of `jobs/orchestrator.toml`: how many tasks are allowed.
+///
+/// ```toml
+/// [tasks]
+/// max_depth = 1
+/// max_open = 5
+/// max_per_run = 10
+/// note_chars = 16_000
+/// report_chars = 4_000
+/// report_notes = 20
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskLimits {

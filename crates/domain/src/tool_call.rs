@@ -263,9 +263,9 @@ pub enum Record {
         /// The large result.
         id: crate::id::ResultId,
         /// Which part.
-        reading: crate::tool_result::ResultQuery,
+        query: crate::tool_result::ResultQuery,
         /// Approximate maximum length of the part, in bytes.
-        most: usize,
+        max_bytes: usize,
     },
     /// Creates a task, which starts at once.
     CreateTask(crate::task::TaskRequest),

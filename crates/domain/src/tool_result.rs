@@ -48,11 +48,11 @@ pub enum ResultQuery {
     Find(String),
 }
 
-/// What the history contains of a large response: its first `most` bytes, its length, and how to read on.
+/// What the history contains of a large response: its first `max_bytes` bytes, its length, and how to read on.
 #[must_use]
-pub fn preview(response: &ToolResponse, id: ResultId, most: usize) -> ToolResponse {
+pub fn preview(response: &ToolResponse, id: ResultId, max_bytes: usize) -> ToolResponse {
     let text = response.text();
-    let end = boundary(text, most);
+    let end = boundary(text, max_bytes);
     let preview = format!(
         "{}\n\n[This is the beginning: the result has {} bytes, shown are {end}. The whole of it is kept as {id}: read \
          on with read_result (result_id, and offset {end}), or search in it (result_id, and query).]",
@@ -65,34 +65,34 @@ pub fn preview(response: &ToolResponse, id: ResultId, most: usize) -> ToolRespon
     }
 }
 
-/// What the model reads of a result: about `most` bytes at most.
+/// What the model reads of a result: about `max_bytes` bytes at most.
 #[must_use]
-pub fn read(content: &str, reading: &ResultQuery, most: usize) -> String {
-    match reading {
-        ResultQuery::From(offset) => page(content, boundary(content, *offset), most),
+pub fn read(content: &str, query: &ResultQuery, max_bytes: usize) -> String {
+    match query {
+        ResultQuery::From(offset) => page(content, boundary(content, *offset), max_bytes),
         ResultQuery::Line(line) => match line_start(content, *line) {
-            Some(start) => page(content, start, most),
+            Some(start) => page(content, start, max_bytes),
             None => format!("The result has {} lines.", content.lines().count()),
         },
-        ResultQuery::Find(words) => find(content, words, most),
+        ResultQuery::Find(words) => find(content, words, max_bytes),
     }
 }
 
-/// A part of a long text of about `most` bytes, from the character at or before byte `offset`. Returns the start of the
+/// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`. Returns the start of the
 /// part, the part, and the start of the next part; `None` at the end.
 #[must_use]
-pub fn part(content: &str, offset: usize, most: usize) -> (usize, &str, Option<usize>) {
+pub fn part(content: &str, offset: usize, max_bytes: usize) -> (usize, &str, Option<usize>) {
     let start = boundary(content, offset);
     // At least one character, so that reading on reaches the end.
-    let end = boundary(content, start.saturating_add(most.max(4)));
+    let end = boundary(content, start.saturating_add(max_bytes.max(4)));
     (start, &content[start..end], (end < content.len()).then_some(end))
 }
 
-fn page(content: &str, start: usize, most: usize) -> String {
+fn page(content: &str, start: usize, max_bytes: usize) -> String {
     if start >= content.len() {
         return format!("The result ends at byte {}.", content.len());
     }
-    let mut end = boundary(content, start.saturating_add(most.saturating_sub(NOTE_BYTES).max(4)));
+    let mut end = boundary(content, start.saturating_add(max_bytes.saturating_sub(NOTE_BYTES).max(4)));
     if end < content.len() {
         // End at a line break, unless that would lose more than half of the page.
         let half = start + (end - start) / 2;
@@ -112,13 +112,13 @@ fn line_start(content: &str, line: usize) -> Option<usize> {
     }
 }
 
-fn find(content: &str, words: &str, most: usize) -> String {
+fn find(content: &str, words: &str, max_bytes: usize) -> String {
     let matches = find_all(content, words);
     if matches.is_empty() {
         return format!("The result has no `{words}`: try other words, or read it from an offset.");
     }
     let mut excerpts = Vec::new();
-    let mut room = most.saturating_sub(NOTE_BYTES);
+    let mut room = max_bytes.saturating_sub(NOTE_BYTES);
     for (at, length) in matches.iter().take(MAX_MATCHES) {
         let start = boundary(content, at.saturating_sub(CONTEXT_BYTES));
         let end = boundary(content, at.saturating_add(length + CONTEXT_BYTES));
@@ -223,11 +223,11 @@ mod tests {
     proptest! {
         /// Page after page, every byte is read once, and no page is too long.
         #[test]
-        fn pages_add_up_to_the_whole(content in "[a-zäö\n日🙂]{1,600}", most in 210..500usize) {
+        fn pages_add_up_to_the_whole(content in "[a-zäö\n日🙂]{1,600}", max_bytes in 210..500usize) {
             let (mut whole, mut at) = (String::new(), Some(0));
             while let Some(offset) = at {
-                let page = read(&content, &ResultQuery::From(offset), most);
-                prop_assert!(page.len() <= most.max(NOTE_BYTES + 80));
+                let page = read(&content, &ResultQuery::From(offset), max_bytes);
+                prop_assert!(page.len() <= max_bytes.max(NOTE_BYTES + 80));
                 let (text, next) = split_page(&page);
                 whole.push_str(text);
                 prop_assert!(next.is_none_or(|next| next > offset));
@@ -238,10 +238,10 @@ mod tests {
 
         /// Part after part, every byte is read once.
         #[test]
-        fn parts_add_up_to_the_whole(content in "[a-zäö\n日🙂]{0,300}", most in 1..50usize) {
+        fn parts_add_up_to_the_whole(content in "[a-zäö\n日🙂]{0,300}", max_bytes in 1..50usize) {
             let (mut whole, mut at) = (String::new(), Some(0));
             while let Some(offset) = at {
-                let (start, text, next) = part(&content, offset, most);
+                let (start, text, next) = part(&content, offset, max_bytes);
                 prop_assert_eq!(start, offset);
                 prop_assert!(next.is_none_or(|next| next > offset));
                 whole.push_str(text);

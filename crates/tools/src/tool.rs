@@ -67,9 +67,9 @@ impl From<InvalidInput> for ToolResponse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckOutcome {
     /// The call was executed, with this outcome.
-    Yes(ToolResponse),
+    Executed(ToolResponse),
     /// The call was not and will not be executed: it may be executed now.
-    No,
+    NotExecuted,
     /// It cannot be determined.
     Unknown,
 }

@@ -25,7 +25,7 @@ pub struct Invalid {
 
 type Checked = Result<(), Invalid>;
 
-fn wrong(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
+fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Checked {
     Err(Invalid { pointer: pointer.into(), detail: detail.into() })
 }
 
@@ -64,15 +64,15 @@ impl Conversation {
     /// # Errors
     /// [`Invalid`] at `/notes` or `/learnings`.
     pub fn check_counts(&self, limits: &KnowledgeLimits) -> Checked {
-        few("/notes", self.notes.len(), limits.max_notes)?;
-        few("/learnings", self.learnings.len(), limits.max_learnings)
+        check_count("/notes", self.notes.len(), limits.max_notes)?;
+        check_count("/learnings", self.learnings.len(), limits.max_learnings)
     }
 
     /// Checks that the document has no field that its version does not have.
     fn check_version(&self) -> Checked {
         if self.version != Version::One {
             let detail = "is only allowed in version 1: list the closed `sessions` instead";
-            return self.closed_entries.map_or(Ok(()), |_| wrong("/closed_entries", detail));
+            return self.closed_entries.map_or(Ok(()), |_| invalid("/closed_entries", detail));
         }
         let counts = [
             ("/sessions", self.sessions.len()),
@@ -80,7 +80,7 @@ impl Conversation {
             ("/results", self.results.len()),
         ];
         let detail = "is not allowed in a document of version 1: leave it out, or set `version` to 2";
-        counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| wrong(*pointer, detail))
+        counts.iter().find(|(_, count)| *count > 0).map_or(Ok(()), |(pointer, _)| invalid(*pointer, detail))
     }
 
     fn check_messages(&self) -> Checked {
@@ -92,10 +92,10 @@ impl Conversation {
             check_metadata(&at("/metadata"), &message.metadata)?;
             time(&at("/created_at"), message.created_at)?;
             if of_user && message.content.trim().is_empty() {
-                return wrong(at("/content"), "must not be empty in a message of the user");
+                return invalid(at("/content"), "must not be empty in a message of the user");
             }
             if message.message_type == MessageType::Tool && message.source != Source::Agent {
-                return wrong(
+                return invalid(
                     at("/message_type"),
                     "must be `text`: only messages of the agent can be tool cells",
                 );
@@ -110,10 +110,10 @@ impl Conversation {
         let closed = self.closed_entries.unwrap_or(0);
         let Some(open) = entries.get(closed..) else {
             let detail = format!("is {closed}, but the history has only {} entries", entries.len());
-            return wrong("/closed_entries", detail);
+            return invalid("/closed_entries", detail);
         };
         let faulty = |fault: crate::history::Fault, begin: usize| {
-            wrong(format!("/history/{}", begin + fault.index()), fault.to_string())
+            invalid(format!("/history/{}", begin + fault.index()), fault.to_string())
         };
         validate_complete(entries).or_else(|fault| faulty(fault, 0))?;
         validate_complete(open).or_else(|fault| faulty(fault, closed))
@@ -125,7 +125,7 @@ impl Conversation {
             if digest(entry) != *exported {
                 let detail = "is not the entry that was exported: it was changed, or an entry before it was removed \
                               or added. Leave out `digests` to import a document you changed on purpose";
-                return wrong(format!("/history/{index}"), detail);
+                return invalid(format!("/history/{index}"), detail);
             }
         }
         let (present, exported) = (self.history.len(), digests.len());
@@ -135,7 +135,7 @@ impl Conversation {
         let detail = format!(
             "{exported} entries were exported, but the history has {present}: entries were removed or added"
         );
-        wrong(format!("/history/{}", present.min(exported)), detail)
+        invalid(format!("/history/{}", present.min(exported)), detail)
     }
 
     fn check_knowledge(&self) -> Checked {
@@ -143,15 +143,15 @@ impl Conversation {
             let at = |field: &str| format!("/notes/{index}{field}");
             line(&at("/title"), &note.title, MAX_TITLE_CHARS)?;
             if note.title.contains(['\n', '\r']) {
-                return wrong(at("/title"), "must be one line");
+                return invalid(at("/title"), "must be one line");
             }
-            filled(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
+            non_blank_text(&at("/content"), &note.content, MAX_DOCUMENT_BYTES)?;
             time(&at("/created_at"), note.created_at)?;
             time(&at("/updated_at"), note.updated_at)?;
         }
         for (index, learning) in self.learnings.iter().enumerate() {
             let at = |field: &str| format!("/learnings/{index}{field}");
-            filled(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
+            non_blank_text(&at("/content"), &learning.content, MAX_SENTENCE_BYTES)?;
             time(&at("/created_at"), learning.created_at)?;
             time(&at("/updated_at"), learning.updated_at)?;
         }
@@ -162,7 +162,7 @@ impl Conversation {
 fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Checked {
     let bytes = serde_json::to_vec(metadata).map_or(0, |json| json.len());
     if bytes > MAX_METADATA_BYTES {
-        return wrong(pointer, format!("has {bytes} bytes; at most {MAX_METADATA_BYTES} are allowed"));
+        return invalid(pointer, format!("has {bytes} bytes; at most {MAX_METADATA_BYTES} are allowed"));
     }
     storable(pointer, &Value::Object(metadata.clone()))
 }
@@ -176,16 +176,16 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
         let raw = match block {
             Block::Text { text, raw } => {
                 if text.is_empty() {
-                    return wrong(at("/text"), "must not be empty");
+                    return invalid(at("/text"), "must not be empty");
                 }
                 raw.as_ref()
             }
             Block::ToolUse { id, name, input, raw } => {
                 if id.is_empty() || name.is_empty() {
-                    return wrong(at(""), "a tool call needs an `id` and a `name`");
+                    return invalid(at(""), "a tool call needs an `id` and a `name`");
                 }
                 if !input.is_object() {
-                    return wrong(at("/input"), "must be an object: the arguments of the tool call");
+                    return invalid(at("/input"), "must be an object: the arguments of the tool call");
                 }
                 raw.as_ref()
             }
@@ -204,45 +204,45 @@ fn check_entry(index: usize, entry: &HistoryEntry) -> Checked {
 /// Checks that a provider's block may be sent back to that provider.
 fn check_raw(pointer: &str, role: Role, raw: &RawBlock) -> Checked {
     if role == Role::User {
-        return wrong(pointer, "is only allowed in entries of the assistant: leave it out");
+        return invalid(pointer, "is only allowed in entries of the assistant: leave it out");
     }
     if serde_json::from_str::<serde::de::IgnoredAny>(&raw.json).is_err() {
-        return wrong(format!("{pointer}/json"), "must be the text of one JSON value");
+        return invalid(format!("{pointer}/json"), "must be the text of one JSON value");
     }
-    raw.check().or_else(|detail| wrong(format!("{pointer}/json"), detail))
+    raw.check().or_else(|detail| invalid(format!("{pointer}/json"), detail))
 }
 
-fn few(pointer: &str, count: usize, most: u32) -> Checked {
+fn check_count(pointer: &str, count: usize, most: u32) -> Checked {
     if count <= most as usize {
         return Ok(());
     }
-    wrong(pointer, format!("has {count} items; at most {most} are allowed"))
+    invalid(pointer, format!("has {count} items; at most {most} are allowed"))
 }
 
 fn line(pointer: &str, line: &str, most_chars: usize) -> Checked {
     if line.trim().is_empty() {
-        return wrong(pointer, "must not be empty");
+        return invalid(pointer, "must not be empty");
     }
     if line.chars().count() > most_chars {
-        return wrong(pointer, format!("must have at most {most_chars} characters"));
+        return invalid(pointer, format!("must have at most {most_chars} characters"));
     }
     text(pointer, line, usize::MAX)
 }
 
 /// Checks a text that must not be blank.
-fn filled(pointer: &str, content: &str, most_bytes: usize) -> Checked {
+fn non_blank_text(pointer: &str, content: &str, most_bytes: usize) -> Checked {
     if content.trim().is_empty() {
-        return wrong(pointer, "must not be empty");
+        return invalid(pointer, "must not be empty");
     }
     text(pointer, content, most_bytes)
 }
 
 fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {
     if text.len() > most_bytes {
-        return wrong(pointer, format!("has {} bytes; at most {most_bytes} are allowed", text.len()));
+        return invalid(pointer, format!("has {} bytes; at most {most_bytes} are allowed", text.len()));
     }
     if text.contains('\0') {
-        return wrong(pointer, "must not contain the character U+0000, which cannot be stored");
+        return invalid(pointer, "must not contain the character U+0000, which cannot be stored");
     }
     Ok(())
 }
@@ -254,7 +254,7 @@ fn storable(pointer: &str, value: &Value) -> Checked {
     if stored == *value {
         Ok(())
     } else {
-        wrong(pointer, "must not contain the character U+0000, which cannot be stored")
+        invalid(pointer, "must not contain the character U+0000, which cannot be stored")
     }
 }
 
@@ -263,7 +263,7 @@ fn time(pointer: &str, time: DateTime<Utc>) -> Checked {
     if (1970..=9999).contains(&time.year()) {
         return Ok(());
     }
-    wrong(pointer, "must be between the years 1970 and 9999")
+    invalid(pointer, "must be between the years 1970 and 9999")
 }
 
 #[cfg(test)]

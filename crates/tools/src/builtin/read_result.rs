@@ -61,7 +61,7 @@ impl Tool for ReadResult {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { result_id: id, offset, line, query } = input::read(NAME, input)?;
-        let reading = match (offset, line, query) {
+        let query = match (offset, line, query) {
             (offset, None, None) => ResultQuery::From(offset.unwrap_or(0)),
             (None, Some(line), None) if line > 0 => ResultQuery::Line(line),
             (None, Some(_), None) => return Err(InvalidInput(format!("{NAME}: `line` must be 1 or more"))),
@@ -79,7 +79,7 @@ impl Tool for ReadResult {
             }
         };
         // A placeholder: the engine replaces it by the setting.
-        let most = ResultLimits::default().page_bytes;
-        Ok(Plan::Record(Record::ReadResult { id, reading, most }))
+        let max_bytes = ResultLimits::default().page_bytes;
+        Ok(Plan::Record(Record::ReadResult { id, query, max_bytes }))
     }
 }

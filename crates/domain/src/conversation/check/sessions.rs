@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checked, Conversation, HistoryEntry, line, text, time, wrong};
+use super::{Checked, Conversation, HistoryEntry, invalid, line, text, time};
 use crate::conversation::closed_session::{ClosedSession, MAX_SUMMARY_BYTES, SummarySource};
 use crate::history::{Block, Fault, validate_complete};
 
@@ -31,7 +31,7 @@ impl Conversation {
                  the whole turn",
                 last.last_position
             );
-            wrong(format!("/sessions/{}/last_position", self.sessions.len() - 1), detail)
+            invalid(format!("/sessions/{}/last_position", self.sessions.len() - 1), detail)
         })
     }
 
@@ -44,7 +44,7 @@ impl Conversation {
             if through == 0 || through > count {
                 let detail =
                     format!("is {through}, but must be a position of the history, from 1 to {count}");
-                return wrong(at("through_position"), detail);
+                return invalid(at("through_position"), detail);
             }
             let ends_session =
                 self.sessions.binary_search_by_key(&through, |session| session.last_position).is_ok();
@@ -54,21 +54,21 @@ impl Conversation {
             }) {
                 let detail =
                     format!("is {through}, between a tool call and its result: neither can be sent alone");
-                return wrong(at("through_position"), detail);
+                return invalid(at("through_position"), detail);
             }
             if compression.summary.trim().is_empty() {
-                return wrong(at("summary"), "must not be empty");
+                return invalid(at("summary"), "must not be empty");
             }
             text(&at("summary"), &compression.summary, usize::MAX)?;
             for (field, entries) in
                 [("entries_before", compression.entries_before), ("entries_after", compression.entries_after)]
             {
-                most(&at(field), entries.into(), i32::MAX.unsigned_abs().into())?;
+                check_at_most(&at(field), entries.into(), i32::MAX.unsigned_abs().into())?;
             }
             for (field, tokens) in
                 [("tokens_before", compression.tokens_before), ("tokens_after", compression.tokens_after)]
             {
-                most(&at(field), tokens, i64::MAX.unsigned_abs())?;
+                check_at_most(&at(field), tokens, i64::MAX.unsigned_abs())?;
             }
             let model = compression.model.as_deref();
             model.map_or(Ok(()), |model| line(&at("model"), model, MAX_NAME_CHARS))?;
@@ -90,10 +90,10 @@ impl Conversation {
                     "is {}, but no entry and no summary refers to it: leave the result out",
                     result.id
                 );
-                return wrong(at("id"), detail);
+                return invalid(at("id"), detail);
             }
             if !seen.insert(result.id) {
-                return wrong(
+                return invalid(
                     at("id"),
                     format!("is {}, which is the id of another result already", result.id),
                 );
@@ -126,16 +126,19 @@ fn check_range(
                 format!("is {first}, but must be {next}: the entries from {next} on belong to no session")
             }
         };
-        return wrong(at("first_position"), detail);
+        return invalid(at("first_position"), detail);
     }
     if last < first {
-        return wrong(
+        return invalid(
             at("last_position"),
             format!("is {last}, but must not be less than `first_position`, which is {first}"),
         );
     }
     if last > entries {
-        return wrong(at("last_position"), format!("is {last}, but the history has only {entries} entries"));
+        return invalid(
+            at("last_position"),
+            format!("is {last}, but the history has only {entries} entries"),
+        );
     }
     Ok(())
 }
@@ -144,17 +147,17 @@ fn check_range(
 fn not_alone(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> Checked {
     let ClosedSession { first_position: first, last_position: last, .. } = session;
     match fault {
-        Fault::Unanswered { id, .. } => wrong(
+        Fault::Unanswered { id, .. } => invalid(
             at("last_position"),
             format!(
                 "is {last}, but the result of the tool call `{id}` comes after it: include it in the session"
             ),
         ),
-        Fault::BeginsWithAssistant => wrong(
+        Fault::BeginsWithAssistant => invalid(
             at("first_position"),
             format!("is {first}, an answer: a session must begin with a message of the user"),
         ),
-        fault => wrong(
+        fault => invalid(
             at("first_position"),
             format!("is {first}, but the session is not a valid history by itself: {fault}"),
         ),
@@ -165,7 +168,7 @@ fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries:
     text(&at("summary"), &session.summary, MAX_SUMMARY_BYTES)?;
     if session.pending {
         if session.summary_source == SummarySource::Model {
-            return wrong(
+            return invalid(
                 at("summary_source"),
                 "is `model`, but must be `extract` while the summary is `pending`",
             );
@@ -173,19 +176,19 @@ fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries:
         let detail = "is written together with the summary: leave it out, or set `pending` to false";
         return match (session.message_count, session.token_count) {
             (None, None) => Ok(()),
-            (Some(_), _) => wrong(at("message_count"), detail),
-            (None, Some(_)) => wrong(at("token_count"), detail),
+            (Some(_), _) => invalid(at("message_count"), detail),
+            (None, Some(_)) => invalid(at("token_count"), detail),
         };
     }
     if session.summary.trim().is_empty() {
-        return wrong(
+        return invalid(
             at("summary"),
             "must not be empty unless `pending` is true: then a summary is written after the import",
         );
     }
     let missing = "is missing: it is required unless `pending` is true";
-    let Some(messages) = session.message_count else { return wrong(at("message_count"), missing) };
-    let Some(tokens) = session.token_count else { return wrong(at("token_count"), missing) };
+    let Some(messages) = session.message_count else { return invalid(at("message_count"), missing) };
+    let Some(tokens) = session.token_count else { return invalid(at("token_count"), missing) };
     let blocks = entries.iter().flat_map(|entry| &entry.content);
     let countable =
         blocks.filter(|block| matches!(block, Block::Text { .. } | Block::ToolUse { .. })).count();
@@ -193,9 +196,9 @@ fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries:
         let detail = format!(
             "is {messages}, but its entries have only {countable} texts and tool calls that can be messages"
         );
-        return wrong(at("message_count"), detail);
+        return invalid(at("message_count"), detail);
     }
-    most(&at("token_count"), tokens, i64::MAX.unsigned_abs())
+    check_at_most(&at("token_count"), tokens, i64::MAX.unsigned_abs())
 }
 
 fn check_times(
@@ -206,18 +209,18 @@ fn check_times(
     time(&at("started_at"), session.started_at)?;
     time(&at("completed_at"), session.completed_at)?;
     if session.completed_at < session.started_at {
-        return wrong(at("completed_at"), "is before `started_at`");
+        return invalid(at("completed_at"), "is before `started_at`");
     }
     match before {
         Some(before) if session.started_at < before.completed_at => {
-            wrong(at("started_at"), "is before `completed_at` of the session before it")
+            invalid(at("started_at"), "is before `completed_at` of the session before it")
         }
         _ => Ok(()),
     }
 }
 
-fn most(pointer: &str, count: u64, most: u64) -> Checked {
-    if count <= most { Ok(()) } else { wrong(pointer, format!("is {count}; at most {most} is allowed")) }
+fn check_at_most(pointer: &str, count: u64, most: u64) -> Checked {
+    if count <= most { Ok(()) } else { invalid(pointer, format!("is {count}; at most {most} is allowed")) }
 }
 
 #[cfg(test)]

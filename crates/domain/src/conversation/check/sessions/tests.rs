@@ -9,7 +9,7 @@ use crate::history::Role;
 use crate::id::ResultId;
 use crate::session::CompletionReason;
 
-/// Sessions of these first and last entries, an hour each.
+/// Sessions of one hour each with these first and last entries.
 fn closed(ranges: &[(usize, usize)]) -> Vec<ClosedSession> {
     let at =
         |hour: usize| chrono::DateTime::UNIX_EPOCH + TimeDelta::hours(i64::try_from(hour + 500_000).unwrap());
@@ -28,7 +28,7 @@ fn closed(ranges: &[(usize, usize)]) -> Vec<ClosedSession> {
     ranges.iter().enumerate().map(session).collect()
 }
 
-/// Two sessions, a compression in each stretch, and a long result that the second entry names.
+/// Two sessions, a compression in each stretch, and a large result that the second entry refers to.
 fn archived() -> Conversation {
     let mut document = exported();
     let id: ResultId = "result_0192a3b4c5d67e8f9a0b1c2d3e4f5061".parse().unwrap();
@@ -147,8 +147,8 @@ fn unknown_names_are_refused_with_the_allowed_ones() {
     }
 }
 
-/// A history of turns: a question and its answer, or with tool calls and their results between them. Of each turn the
-/// number of its entries.
+/// A history of turns (a question and its answer, with tool calls and their results between them), and the number of
+/// entries of each turn.
 fn turns() -> impl Strategy<Value = (Vec<HistoryEntry>, Vec<usize>)> {
     let at = chrono::DateTime::UNIX_EPOCH;
     let entry = move |role, block| HistoryEntry { role, content: vec![block], created_at: at };
@@ -182,7 +182,7 @@ fn with(history: &[HistoryEntry], sessions: Vec<ClosedSession>) -> Conversation 
     }
 }
 
-/// One change to the JSON of one session.
+/// Changes the JSON of one session.
 fn corrupt(document: &mut Value, session: usize, how: usize) {
     let one = &mut document["sessions"][session];
     let shifted = |value: &Value, by: i64| json!(value.as_i64().unwrap() + by);
@@ -208,8 +208,8 @@ fn corrupt(document: &mut Value, session: usize, how: usize) {
 }
 
 proptest! {
-    /// Whatever the sessions are said to hold: they are accepted when each holds whole turns, one session after the
-    /// other from the first entry on, and otherwise refused with the session at fault.
+    /// Sessions are accepted if each consists of whole turns and they follow each other from the first entry on;
+    /// otherwise the error names the faulty session.
     #[test]
     fn only_consecutive_whole_turns_are_accepted_as_sessions(
         (history, turns) in turns(), ranges in proptest::collection::vec((0..12_usize, 0..12_usize), 0..4)
@@ -227,8 +227,8 @@ proptest! {
             None => prop_assert_eq!(checked, Ok(())),
             Some(wrong) => {
                 let message = checked.unwrap_err();
-                // Where one ends between question and answer, the next one begins with the answer, unless that is no
-                // range of the history in the first place.
+                // If a session ends between question and answer, the next one begins with the answer, unless its
+                // range is invalid.
                 let named = message.pointer.split('/').nth(2).unwrap().parse::<usize>().unwrap();
                 let begins = message.pointer.ends_with("first_position");
                 let is_range = |(first, last): (usize, usize)| first <= last && last <= history.len();
@@ -238,8 +238,8 @@ proptest! {
         }
     }
 
-    /// However a history is parted into whole turns, it is accepted; whatever single thing is then done to one session,
-    /// it is refused, and that session, or its neighbour, is named.
+    /// Any division of a history into whole turns is accepted; any single change to one session is refused with the
+    /// position of that session or the next one.
     #[test]
     fn any_single_corruption_of_a_session_is_refused(
         (history, turns) in turns(), joined in 1..4_usize, session: prop::sample::Index, how in 0..17_usize
@@ -257,7 +257,7 @@ proptest! {
         let mut value = serde_json::to_value(&document).unwrap();
         corrupt(&mut value, session, how);
         match serde_json::from_value::<Conversation>(value) {
-            // Of no known shape: whoever parses it with the path names the session.
+            // It does not deserialize; callers that parse with the JSON path name the session.
             Err(error) => prop_assert!([7, 8, 11, 15, 16].contains(&how), "{how}: {error}"),
             Ok(read) => {
                 let invalid = read.check().unwrap_err();
