@@ -1,5 +1,5 @@
-//! Our apalis backend: hints as tasks. All I/O happens in tasks of its own; polling only touches a channel,
-//! so neither a busy worker nor a draining one holds anything up.
+//! The apalis backend: delivers hints as apalis tasks. All I/O runs in separate tokio tasks; polling the backend only
+//! polls a channel, so a busy or draining worker blocks nothing.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,32 +12,37 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
 use crate::connection::Redis;
-use crate::health::{Line, RedisHealth};
+use crate::health::{ConnectionMonitor, RedisHealth};
 use crate::hint::Hint;
 use crate::intake::{Delivery, Intake};
 use crate::local::LocalHints;
 use crate::reader::Reader;
 use crate::slot::SlotLayer;
 
-/// How much a worker takes.
+/// How many hints a worker handles at once, e.g. 16 slots, of which 12 may run background hints:
+///
+/// ```
+/// # use houston_queue::HintSettings;
+/// let settings = HintSettings { max_in_flight: 16, background: 12, maintenance: 2, max_batch: 8 };
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct HintSettings {
-    /// How many handlers may run at once, at least 1.
+    /// Maximum number of handlers that run at once, at least 1.
     pub max_in_flight: usize,
-    /// How many of those may be of the lanes below the interactive one, at least 1: the rest is reserved for
-    /// people who wait.
+    /// How many of those may run hints of the lanes below the interactive one, at least 1. The rest is reserved for
+    /// interactive hints.
     pub background: usize,
-    /// How many of those may be of the maintenance lane, at least 1.
+    /// How many of those may run hints of the maintenance lane, at least 1.
     pub maintenance: usize,
-    /// How many hints one round trip brings at most, so that idle workers share a burst; at least 1.
+    /// Maximum number of hints per round trip, at least 1; small enough that idle workers share a burst.
     pub max_batch: usize,
 }
 
-/// Never happens: no failure of Redis ends a worker.
+/// The error type of the backend; it has no values, because no failure of Redis ends a worker.
 #[derive(Debug, thiserror::Error)]
 pub enum NeverFails {}
 
-/// Hints from Redis and from inside the process, as tasks for one apalis worker.
+/// Delivers hints from Redis and from this process to one apalis worker.
 pub struct HintBackend {
     settings: HintSettings,
     deliveries: mpsc::Receiver<Delivery>,
@@ -49,7 +54,7 @@ pub struct HintBackend {
 }
 
 impl HintSettings {
-    /// So many at once, whatever their lane.
+    /// Settings without reserved slots: hints of every lane may use all of them.
     #[must_use]
     pub fn unreserved(max_in_flight: usize, max_batch: usize) -> Self {
         Self { max_in_flight, background: max_in_flight, maintenance: max_in_flight, max_batch }
@@ -57,7 +62,8 @@ impl HintSettings {
 }
 
 impl HintBackend {
-    /// Starts reading at once. Without Redis only local hints come. Handlers will run on `tracker`, too.
+    /// Starts the tasks that read the lanes. Without Redis only local hints are delivered. Handlers are spawned on
+    /// `tracker`, too.
     #[must_use]
     pub fn start(redis: Option<Redis>, settings: HintSettings, tracker: &TaskTracker) -> Self {
         let intake = Intake::new(settings);
@@ -67,28 +73,28 @@ impl HintBackend {
         let health = match redis {
             None => RedisHealth::absent(),
             Some(redis) => {
-                let line = Line::new("hints in", redis.clone());
-                let health = line.health();
-                tracker.spawn(Reader::new(redis, line, intake.clone(), worker, settings.max_batch).run());
+                let monitor = ConnectionMonitor::new("hints in", redis.clone());
+                let health = monitor.health();
+                tracker.spawn(Reader::new(redis, monitor, intake.clone(), worker, settings.max_batch).run());
                 health
             }
         };
         Self { settings, deliveries, intake, local, health, tracker: tracker.clone(), stop: None }
     }
 
-    /// Where the worker hands in what it found in Postgres itself.
+    /// Accepts hints for agentables that the worker itself found in Postgres.
     #[must_use]
     pub fn local_hints(&self) -> LocalHints {
         self.local.clone()
     }
 
-    /// Pause, resume, and what came in.
+    /// Pauses and resumes the intake, and counts what came in.
     #[must_use]
     pub fn intake(&self) -> Intake {
         self.intake.clone()
     }
 
-    /// Whether Redis hands out hints.
+    /// Health of the connection that reads the lanes.
     #[must_use]
     pub fn health(&self) -> RedisHealth {
         self.health.clone()
@@ -106,7 +112,7 @@ impl HintBackend {
     fn close(&mut self, worker: &WorkerContext) {
         self.intake.close();
         self.deliveries.close();
-        // Without this apalis would wait for a stop for ever once its backend has ended.
+        // Without this apalis would wait for a stop for ever after its backend has ended.
         let _ = worker.stop();
     }
 }
@@ -153,7 +159,7 @@ impl Backend for HintBackend {
 impl BackendConfig for HintBackend {
     type Args = Hint;
     type Id = ();
-    /// Hints come decoded; apalis keeps nothing.
+    /// Hints are decoded already; apalis stores nothing.
     type Kind = Ephemeral;
     type Config = HintSettings;
     type Layer = SlotLayer;

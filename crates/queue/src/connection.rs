@@ -11,58 +11,58 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Failure};
 
-/// What keys and channels begin with unless the installation says otherwise.
+/// The default prefix of keys and channels.
 pub const DEFAULT_PREFIX: &str = "houston";
 
-/// How long connecting may take.
-pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// The longest a short command may take.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(4);
-/// How long a sending task outlives its stop at most.
-const LAST_CALL: Duration = Duration::from_secs(1);
+/// Time limit for connecting.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for a command that does not block.
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long a sending task may continue after its stop.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// A Redis server (7 or newer, or Valkey) and the prefix of our keys in it. Opening one connects nothing.
+/// A Redis server (7 or newer, or Valkey) and the prefix of Houston's keys on it. Opening one does not connect.
 #[derive(Clone)]
 pub struct Redis {
     client: redis::Client,
     prefix: Arc<str>,
     clock: Arc<dyn Clock>,
-    /// Whether the current outage was logged: all connections of the process share this.
+    /// Whether the current outage was logged. Shared by all connections of the process.
     outage_logged: Arc<AtomicBool>,
 }
 
 impl Redis {
-    /// Reads `url`; keys and channels will begin with `prefix` and a colon ([`DEFAULT_PREFIX`] is usual).
+    /// Parses `url`. Keys and channels begin with `prefix` (usually [`DEFAULT_PREFIX`]) and a colon.
     ///
     /// # Errors
-    /// [`Error::BadUrl`], which never shows the URL.
+    /// [`Error::BadUrl`] when it cannot be parsed. The error never contains the URL, which may have a password.
     pub fn open(url: &str, prefix: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let client = redis::Client::open(url).map_err(|source| {
             let scheme = url.split_once("://").map_or("?", |(scheme, _)| scheme);
-            // A password without a scheme must not be taken for one.
-            let known = scheme.len() <= 12 && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '+');
-            Error::BadUrl { scheme: if known { scheme } else { "?" }.to_owned(), source }
+            // If the URL is only a password, it must not be reported as the scheme.
+            let is_scheme = scheme.len() <= 12 && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '+');
+            Error::BadUrl { scheme: if is_scheme { scheme } else { "?" }.to_owned(), source }
         })?;
         if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
-            // rustls asks for the process's provider; a second installation is refused, which is fine.
+            // rustls needs a process-wide provider. Installing it a second time fails, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         Ok(Self { client, prefix: prefix.into(), clock, outage_logged: Arc::default() })
     }
 
-    /// Asks the server for its version, e.g. for a doctor's report.
+    /// The version of the server, e.g. `7.2.4`.
     ///
     /// # Errors
-    /// [`Error::Redis`] when it does not answer within seconds.
+    /// [`Error::Redis`] when the server does not answer within seconds.
     pub async fn version(&self) -> Result<String, Error> {
-        let mut connection = self.connect(Some(ANSWER_WITHIN)).await?;
+        let mut connection = self.connect(Some(RESPONSE_TIMEOUT)).await?;
         let info: String =
             redis::cmd("INFO").arg("server").query_async(&mut connection).await.map_err(Failure::from)?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         Ok(version.unwrap_or("unknown").to_owned())
     }
 
-    /// Host and port, or the socket's path: for logs, without any password.
+    /// Host and port, or the path of the socket; without password, for logs.
     #[must_use]
     pub fn address(&self) -> String {
         self.client.get_connection_info().addr().to_string()
@@ -72,7 +72,7 @@ impl Redis {
         format!("{}:{rest}", self.prefix)
     }
 
-    /// Notes whether an outage is on; `true` when that is news in this process.
+    /// Records whether Redis is unavailable; `true` if that changed in this process.
     pub(crate) fn announce_outage(&self, away: bool) -> bool {
         self.outage_logged.swap(away, Relaxed) != away
     }
@@ -81,17 +81,17 @@ impl Redis {
         &self.clock
     }
 
-    /// A new connection, whose commands are answered within `answer` (`None`: the caller bounds them).
+    /// Opens a connection with a response time limit of `answer`; with `None` the caller limits each command.
     pub(crate) async fn connect(&self, answer: Option<Duration>) -> Result<MultiplexedConnection, Failure> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_WITHIN))
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(answer);
         Ok(self.client.get_multiplexed_async_connection_with_config(&config).await?)
     }
 
-    /// A new connection for pub/sub.
+    /// Opens a connection for pub/sub.
     pub(crate) async fn connect_pubsub(&self) -> Result<PubSub, Failure> {
-        within(CONNECT_WITHIN, self.client.get_async_pubsub()).await
+        within(CONNECT_TIMEOUT, self.client.get_async_pubsub()).await
     }
 }
 
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// One exchange with Redis, or [`Failure::Stalled`].
+/// Runs one exchange with Redis; [`Failure::Stalled`] if it takes longer than `limit`.
 pub(crate) async fn within<T>(
     limit: Duration,
     exchange: impl Future<Output = redis::RedisResult<T>>,
@@ -112,50 +112,50 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// Runs `task` until a second after `stop`, so that what was sent before is still written, in one attempt.
+/// Runs `task` until at most a second after `stop`, so that what was queued before is still written, in one attempt.
 pub(crate) async fn until_stopped(stop: &CancellationToken, task: impl Future<Output = ()>) {
-    let last_call = async {
+    let grace = async {
         stop.cancelled().await;
-        tokio::time::sleep(LAST_CALL).await;
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
     };
     tokio::select! {
         () = task => {}
-        () = last_call => {}
+        () = grace => {}
     }
 }
 
-/// One connection for pipelines of short commands: opened on first use, dropped when it fails.
-pub(crate) struct Wire {
+/// A connection for pipelines of non-blocking commands: opened on first use, dropped when it fails.
+pub(crate) struct PipelineConnection {
     redis: Redis,
     connection: Option<MultiplexedConnection>,
 }
 
-impl Wire {
+impl PipelineConnection {
     pub(crate) fn new(redis: Redis) -> Self {
         Self { redis, connection: None }
     }
 
-    /// Connects, unless connected already.
+    /// Connects if not connected.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         if self.connection.is_none() {
-            self.connection = Some(self.redis.connect(Some(ANSWER_WITHIN)).await?);
+            self.connection = Some(self.redis.connect(Some(RESPONSE_TIMEOUT)).await?);
         }
         Ok(())
     }
 
-    /// Runs `commands` in one round trip. Once more on a new connection if the old one turns out to be dead,
-    /// so that a restart of an idle Redis costs nothing: everything we pipeline may happen twice.
+    /// Runs `commands` in one round trip. If an existing connection is broken, runs them again on a new one, so that a
+    /// restart of Redis while idle loses nothing. All pipelined commands may safely run twice.
     pub(crate) async fn run(&mut self, commands: &redis::Pipeline) -> Result<(), Failure> {
-        let stood = self.connection.is_some();
+        let was_connected = self.connection.is_some();
         match self.attempt(commands).await {
-            Err(failure) if stood && failure.is_broken_connection() => self.attempt(commands).await,
+            Err(failure) if was_connected && failure.is_broken_connection() => self.attempt(commands).await,
             other => other,
         }
     }
 
     async fn attempt(&mut self, commands: &redis::Pipeline) -> Result<(), Failure> {
         self.connect().await?;
-        // Taken out, so that a connection that failed or was abandoned half way is never used again.
+        // Taken out, so that a connection that failed or whose future was dropped is never used again.
         let Some(mut connection) = self.connection.take() else { return Err(Failure::Closed) };
         commands.exec_async(&mut connection).await?;
         self.connection = Some(connection);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_urls_open() {
+    fn supported_urls_are_accepted() {
         for url in [
             "redis://127.0.0.1",
             "redis://user:secret@db.internal:6380/3",
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_url_is_refused_by_its_name_and_without_its_password() {
+    fn bad_url_error_names_the_setting_not_the_password() {
         for url in ["http://:secret@host", "secret", "secret://", "redis://:secret@", "redis://u:secret@h/x"]
         {
             let error = open(url).unwrap_err();
-            let shown = format!("{error} {}", std::error::Error::source(&error).unwrap());
-            assert!(shown.contains("HOUSTON_REDIS_URL") && shown.contains("redis+unix://"), "{shown}");
-            assert!(url == "secret://" || !shown.contains("secret"), "{shown}");
+            let text = format!("{error} {}", std::error::Error::source(&error).unwrap());
+            assert!(text.contains("HOUSTON_REDIS_URL") && text.contains("redis+unix://"), "{text}");
+            assert!(url == "secret://" || !text.contains("secret"), "{text}");
         }
     }
 }

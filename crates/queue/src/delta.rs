@@ -18,42 +18,42 @@ use uuid::Uuid;
 
 pub use self::subscription::{Received, Subscription};
 
-use self::link::{Arrivals, Link};
+use self::link::{PubSubLink, ReceiveCounts};
 use self::publisher::{Outbox, Publisher};
 use self::topics::{Channel, Topics};
 use crate::connection::Redis;
-use crate::health::{Line, RedisHealth};
+use crate::health::{ConnectionMonitor, RedisHealth};
 
-/// Carries live items; cheap to clone. Listeners of this process get an item at once and in the publisher's order,
-/// Redis or not; those of other processes through pub/sub, if Redis pleases.
+/// Publishes live items to subscriptions; cheap to clone. Subscriptions of this process get an item at once and in the
+/// publisher's order, with or without Redis; those of other processes get it through Redis pub/sub, unless it is lost.
 #[derive(Clone)]
 pub struct DeltaBus {
     topics: Arc<Topics>,
-    arrivals: Arc<Arrivals>,
+    counts: Arc<ReceiveCounts>,
     outbox: Option<Arc<Outbox>>,
     health: RedisHealth,
 }
 
-/// What became of the items.
+/// Counts of published and received items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BusCounts {
-    /// Subscriptions now.
+    /// Current number of subscriptions.
     pub listeners: usize,
-    /// Items sent to Redis, merged deltas as one.
+    /// Items sent to Redis. Merged deltas count as one.
     pub sent: u64,
-    /// Items that were not: too many at once, or Redis was away.
+    /// Items not sent, because too many were queued or Redis was unavailable.
     pub dropped: u64,
-    /// Items of other processes that arrived.
+    /// Items received from other processes.
     pub received: u64,
-    /// Payloads this build could not read.
+    /// Received payloads that this build could not decode.
     pub unreadable: u64,
-    /// Subscriptions given up since their listener was too slow.
+    /// Subscriptions dropped because their listener was too slow.
     pub lagged: u64,
 }
 
 impl DeltaBus {
-    /// Starts the two tasks that talk to Redis. `process` distinguishes this process's own items from those of others:
-    /// a fresh id at each start. What was published before `stop` is still sent, in one try.
+    /// Starts the two tasks that talk to Redis. `process` is a new id at each start, by which this process ignores its own
+    /// items. Items published before `stop` are still sent, in one attempt.
     #[must_use]
     pub fn start(
         redis: Option<Redis>,
@@ -62,65 +62,65 @@ impl DeltaBus {
         stop: CancellationToken,
     ) -> Self {
         let Some(redis) = redis else { return Self::within_process() };
-        let (topics, arrivals) = (Arc::new(Topics::new()), Arc::new(Arrivals::default()));
+        let (topics, counts) = (Arc::new(Topics::new()), Arc::new(ReceiveCounts::default()));
         let outbox = Arc::new(Outbox::default());
-        let line = Line::new("deltas in", redis.clone());
-        let health = line.health();
-        let link = Link {
+        let monitor = ConnectionMonitor::new("deltas in", redis.clone());
+        let health = monitor.health();
+        let link = PubSubLink {
             redis: redis.clone(),
             process,
             topics: Arc::clone(&topics),
-            arrivals: Arc::clone(&arrivals),
-            line,
+            counts: Arc::clone(&counts),
+            monitor,
             stop: stop.clone(),
         };
         tracker.spawn(link.run());
-        let line = Line::new("deltas out", redis.clone());
-        tracker.spawn(Publisher { redis, process, outbox: Arc::clone(&outbox), line, stop }.run());
-        Self { topics, arrivals, outbox: Some(outbox), health }
+        let monitor = ConnectionMonitor::new("deltas out", redis.clone());
+        tracker.spawn(Publisher { redis, process, outbox: Arc::clone(&outbox), monitor, stop }.run());
+        Self { topics, counts, outbox: Some(outbox), health }
     }
 
-    /// A bus without Redis, for one process alone.
+    /// A bus without Redis, for a single process.
     #[must_use]
     pub fn within_process() -> Self {
         Self {
             topics: Arc::new(Topics::new()),
-            arrivals: Arc::default(),
+            counts: Arc::default(),
             outbox: None,
             health: RedisHealth::absent(),
         }
     }
 
-    /// Sends an item to the streams of `agentable`. Never waits and never fails.
+    /// Publishes an item to the streams of `agentable`. Never waits and never fails.
     pub fn publish(&self, agentable: AgentableId, live: Live) {
         self.send(Channel::Live(agentable), LiveItem { agentable, live });
     }
 
-    /// Sends to every process, this one included: [`Live::TranscriptWanted`] or [`Live::CancelRequested`]. Never
-    /// waits and never fails; the worker that drives the run acts on it.
+    /// Publishes a request to all processes, including this one: [`Live::TranscriptWanted`] or
+    /// [`Live::CancelRequested`]. The worker that drives the run acts on it. Never waits and never fails.
     pub fn publish_control(&self, item: LiveItem) {
         self.send(Channel::Control, item);
     }
 
-    /// Listens to `agentable` from now on.
+    /// Subscribes to the items of `agentable`.
     #[must_use]
     pub fn subscribe(&self, agentable: AgentableId) -> Subscription {
         Subscription::new(Channel::Live(agentable), Arc::clone(&self.topics))
     }
 
-    /// Listens to what concerns the runs this process drives; the listener picks out its own.
+    /// Subscribes to requests about runs. The listener ignores those about runs it does not drive.
     #[must_use]
     pub fn subscribe_control(&self) -> Subscription {
         Subscription::new(Channel::Control, Arc::clone(&self.topics))
     }
 
-    /// Whether items of other processes arrive.
+    /// Health of the pub/sub connection, on which items of other processes arrive.
     #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health
     }
 
-    /// What became of the items so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> BusCounts {
         let outgoing = |count: fn(&Outbox) -> u64| self.outbox.as_deref().map_or(0, count);
@@ -128,9 +128,9 @@ impl DeltaBus {
             listeners: self.topics.listeners(),
             sent: outgoing(|outbox| outbox.sent.load(Relaxed)),
             dropped: outgoing(|outbox| outbox.dropped.load(Relaxed)),
-            received: self.arrivals.received.load(Relaxed),
-            unreadable: self.arrivals.unreadable.load(Relaxed),
-            lagged: self.arrivals.lagged.load(Relaxed),
+            received: self.counts.received.load(Relaxed),
+            unreadable: self.counts.unreadable.load(Relaxed),
+            lagged: self.counts.lagged.load(Relaxed),
         }
     }
 
@@ -139,7 +139,7 @@ impl DeltaBus {
         let item = Arc::new(item);
         let lagged = self.topics.deliver(channel, &item, weight);
         if lagged > 0 {
-            self.arrivals.lagged.fetch_add(lagged as u64, Relaxed);
+            self.counts.lagged.fetch_add(lagged as u64, Relaxed);
         }
         if let Some(outbox) = &self.outbox {
             outbox.push(channel, item, weight);

@@ -1,38 +1,38 @@
-//! What can fail before anything runs, and the one thing that may end a worker.
+//! Errors: configuration, a query that gets no answer, and a worker that ends by itself.
 
-/// Why the queue cannot start, or why its worker ended.
+/// Errors of the queue's functions.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL cannot be used. It is not part of the message, since it may contain a password.
+    /// The URL of Redis is invalid. It is not part of the message, because it may contain a password.
     #[error(
-        "HOUSTON_REDIS_URL (a {scheme} URL) cannot be used; allowed are redis://[user:password@]host[:port][/db], \
+        "HOUSTON_REDIS_URL (a {scheme} URL) is invalid; allowed are redis://[user:password@]host[:port][/db], \
          rediss:// for the same over TLS, and redis+unix:///path/to/socket[?db=n&user=u&pass=p]"
     )]
     BadUrl {
-        /// The part before `://`; `?` when there is none.
+        /// The part of the URL before `://`; `?` if it has none.
         scheme: String,
-        /// What is wrong with it.
+        /// The parser's error.
         #[source]
         source: redis::RedisError,
     },
-    /// Redis did not answer a request that a caller waits for.
+    /// Redis did not answer a query of [`crate::depths`] or [`crate::Redis::version`].
     #[error("redis does not answer")]
     Redis(#[from] Failure),
-    /// The apalis worker ended without having been stopped. The process must exit so that another one starts.
+    /// The apalis worker ended without having been stopped. The process must exit, so that it is restarted.
     #[error("the worker `{name}` ended by itself")]
     WorkerEnded {
-        /// Its name.
+        /// Name of the worker.
         name: String,
-        /// What apalis says, if it says anything.
+        /// The error of apalis, if it returned one.
         #[source]
         source: Option<apalis::prelude::WorkerError>,
     },
     /// The apalis worker panicked outside any handler.
     #[error("the worker `{name}` panicked: {panic}")]
     WorkerPanicked {
-        /// Its name.
+        /// Name of the worker.
         name: String,
-        /// The panic's message.
+        /// Message of the panic.
         panic: String,
     },
 }
@@ -40,13 +40,13 @@ pub enum Error {
 /// Why one exchange with Redis failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Redis, or the way to it.
+    /// An error of Redis or of the connection.
     #[error(transparent)]
     Redis(#[from] redis::RedisError),
-    /// No answer in time: a stalled server, or a connection that died without a word.
+    /// No answer in time: the server is stalled, or the connection was lost without being closed.
     #[error("no answer within {seconds} s")]
     Stalled {
-        /// How long we waited.
+        /// The time limit in seconds.
         seconds: f32,
     },
     /// The server closed the connection.
@@ -55,7 +55,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the connection had died while it lay idle, so that the same again on a new one may well work.
+    /// Whether an idle connection had been closed, so that a new connection may work.
     pub(crate) fn is_broken_connection(&self) -> bool {
         match self {
             Self::Redis(error) => {
@@ -67,7 +67,7 @@ impl Failure {
     }
 }
 
-/// The message of a caught panic.
+/// The message of a caught panic; `no message` if it is not a string.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()

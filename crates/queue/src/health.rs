@@ -1,4 +1,4 @@
-//! Whether Redis answers: one state per connection; each outage is logged once per process.
+//! Health of the connections to Redis. Each outage is logged once per process.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use tokio::sync::watch;
 use crate::connection::Redis;
 use crate::error::Failure;
 
-/// The first pause after a failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause; jitter at most doubles it.
-const LONGEST_PAUSE: Duration = Duration::from_millis(2_500);
+/// Pause after the first failure.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause, before jitter, which at most doubles it.
+const MAX_PAUSE: Duration = Duration::from_millis(2_500);
 
-/// Whether Redis answers.
+/// The state of one connection to Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedisState {
-    /// None was configured.
+    /// No Redis is configured.
     Absent,
-    /// It does not answer, or has not answered yet.
+    /// Redis does not answer, or has not answered yet.
     Down {
-        /// Since when.
+        /// Start of the outage.
         since: DateTime<Utc>,
     },
-    /// It answers.
+    /// Redis answers.
     Up {
-        /// Since when.
+        /// When it first answered after the last outage.
         since: DateTime<Utc>,
     },
 }
@@ -41,19 +41,19 @@ impl RedisHealth {
         Self(watch::channel(RedisState::Absent).1)
     }
 
-    /// The state now.
+    /// The current state.
     #[must_use]
     pub fn state(&self) -> RedisState {
         *self.0.borrow()
     }
 
-    /// Whether Redis answers. While it does not, look into Postgres each second.
+    /// Whether Redis answers. While it does not, callers poll Postgres every second.
     #[must_use]
     pub fn is_up(&self) -> bool {
         matches!(self.state(), RedisState::Up { .. })
     }
 
-    /// Waits for the next change and returns the new state; for ever, if none can come any more.
+    /// Waits for the next change and returns the new state. Waits for ever if the connection's task has ended.
     pub async fn changed(&mut self) -> RedisState {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -62,23 +62,23 @@ impl RedisHealth {
     }
 }
 
-/// The record of one connection: keeps its health, paces its reconnects, and logs each outage once.
-pub(crate) struct Line {
+/// Tracks one connection: publishes its health, computes the pauses between reconnects, and logs each outage once.
+pub(crate) struct ConnectionMonitor {
     purpose: &'static str,
     redis: Redis,
     state: watch::Sender<RedisState>,
-    pauses: ExponentialBackoff,
+    backoff: ExponentialBackoff,
     outage_seen: bool,
 }
 
-impl Line {
+impl ConnectionMonitor {
     pub(crate) fn new(purpose: &'static str, redis: Redis) -> Self {
         let since = redis.clock().now();
         Self {
             purpose,
             redis,
             state: watch::Sender::new(RedisState::Down { since }),
-            pauses: pauses(),
+            backoff: backoff(),
             outage_seen: false,
         }
     }
@@ -87,42 +87,42 @@ impl Line {
         RedisHealth(self.state.subscribe())
     }
 
-    /// Redis answered.
-    pub(crate) fn works(&mut self) {
+    /// Records a successful exchange.
+    pub(crate) fn succeeded(&mut self) {
         if matches!(*self.state.borrow(), RedisState::Up { .. }) {
             return;
         }
         let (purpose, address) = (self.purpose, self.redis.address());
         if std::mem::take(&mut self.outage_seen) && self.redis.announce_outage(false) {
-            tracing::info!(purpose, address, "redis is back");
+            tracing::info!(purpose, address, "redis is available again");
         } else {
             tracing::debug!(purpose, address, "redis connected");
         }
-        self.pauses = pauses();
+        self.backoff = backoff();
         self.state.send_replace(RedisState::Up { since: self.redis.clock().now() });
     }
 
-    /// Redis did not answer. Returns how long to wait before the next try.
+    /// Records a failure. Returns the pause before the next attempt.
     pub(crate) fn failed(&mut self, failure: &Failure) -> Duration {
         if !std::mem::replace(&mut self.outage_seen, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
             if self.redis.announce_outage(true) {
-                tracing::warn!(purpose, address, error = %failure, "redis is away, asking postgres each second");
+                tracing::warn!(purpose, address, error = %failure, "redis is unavailable, polling postgres every second");
             } else {
-                tracing::debug!(purpose, address, error = %failure, "redis is away on this connection, too");
+                tracing::debug!(purpose, address, error = %failure, "redis is unavailable on this connection, too");
             }
         }
         if matches!(*self.state.borrow(), RedisState::Up { .. }) {
             self.state.send_replace(RedisState::Down { since: self.redis.clock().now() });
         }
-        self.pauses.next().unwrap_or(LONGEST_PAUSE)
+        self.backoff.next().unwrap_or(MAX_PAUSE)
     }
 }
 
-fn pauses() -> ExponentialBackoff {
+fn backoff() -> ExponentialBackoff {
     ExponentialBuilder::new()
-        .with_min_delay(FIRST_PAUSE)
-        .with_max_delay(LONGEST_PAUSE)
+        .with_min_delay(MIN_PAUSE)
+        .with_max_delay(MAX_PAUSE)
         .with_jitter()
         .without_max_times()
         .build()
@@ -133,9 +133,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_five_seconds_and_never_end() {
-        let pauses: Vec<_> = pauses().take(50).collect();
-        assert!(pauses[0] >= FIRST_PAUSE && pauses[0] <= FIRST_PAUSE * 2);
-        assert!(pauses[49] >= LONGEST_PAUSE && pauses[49] <= LONGEST_PAUSE * 2);
+    fn backoff_grows_to_five_seconds_and_never_ends() {
+        let backoff: Vec<_> = backoff().take(50).collect();
+        assert!(backoff[0] >= MIN_PAUSE && backoff[0] <= MIN_PAUSE * 2);
+        assert!(backoff[49] >= MAX_PAUSE && backoff[49] <= MAX_PAUSE * 2);
     }
 }

@@ -1,58 +1,62 @@
-//! A hint: "look at this agentable". The only thing a lane contains.
+//! Hints, the members of the lanes: "look at this agentable".
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The version of the payload this build writes and reads.
+/// The version of the payload format that this build writes and reads.
 pub const HINT_VERSION: u8 = 1;
 
 /// What to do when a hint arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HintKind {
-    /// Claim the agentable and run what waits for it.
+    /// Claim the agentable and drive its run.
     Run,
 }
 
-/// "Look at this agentable." A hint carries no fact: Postgres says what there is to do, if anything.
+/// "Look at this agentable." A hint has no data: the worker reads from Postgres what is to be done, if anything. In a lane:
+///
+/// ```json
+/// {"v":1,"kind":"run","id":"019a0000-0000-7000-8000-000000000001"}
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hint {
-    /// The payload's version.
+    /// Version of the payload format.
     v: u8,
-    /// What to do.
+    /// What the worker does.
     pub kind: HintKind,
-    /// The agentable.
+    /// Id of the agentable.
     pub id: Uuid,
 }
 
-/// Why this build cannot read a member of a lane.
+/// Why this build cannot decode a member of a lane.
 #[derive(Debug, thiserror::Error)]
 pub enum HintError {
-    /// Neither JSON nor of the known shape, or of a kind of a newer release.
-    #[error("undecodable")]
+    /// It is not JSON, has another shape, or is of a kind that only a newer release has.
+    #[error("the member is not a hint")]
     Undecodable(#[from] serde_json::Error),
-    /// Of another version.
-    #[error("of version {found}, not {HINT_VERSION}")]
+    /// It has another version.
+    #[error("the hint has version {found}; this build reads version {HINT_VERSION}")]
     Version {
-        /// The version it says.
+        /// Version of the hint.
         found: u8,
     },
 }
 
 impl Hint {
-    /// Asks for a run of `agentable`.
+    /// A hint to run `agentable`.
     #[must_use]
     pub fn run(agentable: houston_domain::id::AgentableId) -> Self {
         Self { v: HINT_VERSION, kind: HintKind::Run, id: agentable.0 }
     }
 
-    /// The agentable it is about.
+    /// The agentable of the hint.
     #[must_use]
     pub fn agentable(self) -> houston_domain::id::AgentableId {
         self.id.into()
     }
 
-    /// The member of the lane: always the same text for the same hint, so that a set holds it once.
+    /// The member of the lane: always the same text for the same hint, so that the set holds it once.
     pub(crate) fn encode(self) -> String {
         let kind = match self.kind {
             HintKind::Run => "run",
@@ -65,7 +69,7 @@ impl Hint {
         struct Version {
             v: u8,
         }
-        // The version first: a newer one may have any kind.
+        // The version first: a newer version may have any kind.
         let Version { v } = serde_json::from_slice(member)?;
         if v != HINT_VERSION {
             return Err(HintError::Version { found: v });
@@ -79,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_payload_keeps_its_shape() {
+    fn payload_format_is_stable() {
         let id = Uuid::from_u128(7);
         let hint = Hint::run(id.into());
         let text = r#"{"v":1,"kind":"run","id":"00000000-0000-0000-0000-000000000007"}"#;
@@ -89,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_us_is_refused() {
+    fn invalid_and_newer_payloads_are_refused() {
         let id = Uuid::from_u128(7);
         assert!(matches!(Hint::decode(b"garbage"), Err(HintError::Undecodable(_))));
         assert!(matches!(Hint::decode(b"\xff\xfe"), Err(HintError::Undecodable(_))));

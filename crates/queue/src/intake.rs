@@ -1,4 +1,4 @@
-//! The intake of a worker: whether it takes hints, how many slots are free, and counts of what it took.
+//! The intake of a worker: whether it accepts hints, its free slots, and counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use crate::hint::Hint;
 use crate::lanes::Lane;
 use crate::slot::Slot;
 
-/// A hint and the slot it will run in.
+/// A hint with the slot it runs in.
 pub(crate) struct Delivery {
     pub(crate) hint: Hint,
     pub(crate) slot: Slot,
@@ -23,11 +23,11 @@ enum Gate {
     Closed,
 }
 
-/// Controls and counts what a [`crate::HintBackend`] takes; cheap to clone, outlives the backend.
+/// Controls and counts the hints a [`crate::HintBackend`] accepts; cheap to clone, outlives the backend.
 #[derive(Debug, Clone)]
 pub struct Intake {
     gate: Arc<watch::Sender<Gate>>,
-    /// Slots of all lanes, of all but the interactive one, and of maintenance alone. A hint takes one of each that
+    /// Slots for all lanes, for the lanes below the interactive one, and for maintenance. A hint takes one of each that
     /// applies to its lane.
     slots: Arc<[Arc<Semaphore>; 3]>,
     max_in_flight: usize,
@@ -43,16 +43,16 @@ pub(crate) struct Counts {
     pub(crate) panicked: AtomicU64,
 }
 
-/// What became of the hints a worker took.
+/// Counts of the hints a worker accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IntakeCounts {
-    /// Handed to a handler.
+    /// Hints delivered to a handler.
     pub delivered: u64,
-    /// Members of a lane that were no hint for this build; dropped.
+    /// Members of a lane that this build could not decode; dropped.
     pub undecodable: u64,
-    /// Taken from Redis but put back, since the intake had closed or the slots had gone meanwhile.
+    /// Hints put back into Redis, because the intake had closed or the slots had been taken meanwhile.
     pub given_back: u64,
-    /// Taken but neither delivered nor put back; the sweep finds their agentables.
+    /// Hints neither delivered nor put back; the sweep finds their agentables.
     pub lost: u64,
     /// Handlers that panicked.
     pub panicked: u64,
@@ -72,35 +72,35 @@ impl Intake {
         }
     }
 
-    /// Takes no more hints; handlers in flight go on. A hint Redis hands out at this very moment is put back.
+    /// Stops accepting hints; running handlers continue. A hint that Redis delivers at this moment is put back.
     pub fn pause(&self) {
-        self.turn(Gate::Open, Gate::Paused);
+        self.transition(Gate::Open, Gate::Paused);
     }
 
-    /// Takes hints again, unless the worker is stopping.
+    /// Accepts hints again, unless the worker is stopping.
     pub fn resume(&self) {
-        self.turn(Gate::Paused, Gate::Open);
+        self.transition(Gate::Paused, Gate::Open);
     }
 
-    /// Whether hints are taken.
+    /// Whether hints are accepted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         *self.gate.borrow() == Gate::Open
     }
 
-    /// How many handlers run, a hint on its way to one included.
+    /// Number of running handlers, including hints that are being delivered to one.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.max_in_flight.saturating_sub(self.slots[0].available_permits())
     }
 
-    /// How many may run at once.
+    /// Maximum number of handlers that run at once.
     #[must_use]
     pub fn max_in_flight(&self) -> usize {
         self.max_in_flight
     }
 
-    /// What came in so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> IntakeCounts {
         let counts = &self.counts;
@@ -113,47 +113,47 @@ impl Intake {
         }
     }
 
-    /// Takes no hint ever again.
+    /// Stops accepting hints for good.
     pub(crate) fn close(&self) {
         self.gate.send_replace(Gate::Closed);
     }
 
-    /// Waits until hints may be taken; `false` when they never may again.
-    pub(crate) async fn opened(&self) -> bool {
+    /// Waits until hints are accepted; `false` if the intake is closed.
+    pub(crate) async fn wait_until_open(&self) -> bool {
         let mut gate = self.gate.subscribe();
         gate.wait_for(|gate| *gate != Gate::Paused).await.is_ok_and(|gate| *gate == Gate::Open)
     }
 
-    /// Waits until hints may not be taken.
-    pub(crate) async fn shut(&self) {
+    /// Waits until the intake is paused or closed.
+    pub(crate) async fn wait_until_not_open(&self) {
         let mut gate = self.gate.subscribe();
-        // The sender is ours, so it cannot have gone.
+        // `self` owns the sender, so waiting cannot fail.
         let _ = gate.wait_for(|gate| *gate != Gate::Open).await;
     }
 
-    /// Waits until hints may never be taken again.
-    pub(crate) async fn closed(&self) {
+    /// Waits until the intake is closed.
+    pub(crate) async fn wait_until_closed(&self) {
         let mut gate = self.gate.subscribe();
         let _ = gate.wait_for(|gate| *gate == Gate::Closed).await;
     }
 
-    /// Waits for a free slot without taking it, and says how many are free.
+    /// Waits for a free slot without taking it. Returns the number of free slots.
     pub(crate) async fn free_slots(&self) -> usize {
-        // The semaphore is never closed. To wait in its queue keeps the turns fair.
+        // The semaphore is never closed. Waiting in its queue keeps the order fair.
         let _ = self.slots[0].acquire().await;
         self.slots[0].available_permits().max(1)
     }
 
-    /// How many lanes may be read now, the most urgent first: the slots that are left may be none of theirs.
+    /// How many lanes, the most urgent first, have a free slot and may be read now.
     pub(crate) fn open_lanes(&self) -> usize {
         let closed = self.slots.iter().skip(1).position(|slots| slots.available_permits() == 0);
         closed.map_or(Lane::ALL.len(), |below| below + 1)
     }
 
-    /// Waits for a slot for a hint of `lane` and takes it.
+    /// Takes a slot for a hint of `lane`; waits until one is free.
     pub(crate) async fn slot(&self, lane: Lane) -> Option<Slot> {
         let mut permits = Vec::with_capacity(1 + lane.index());
-        // The scarcest slots first, so that waiting for those blocks none of the others.
+        // The scarcest slots first: waiting for them must not hold slots of other lanes.
         for slots in self.slots[..=lane.index()].iter().rev() {
             permits.push(Arc::clone(slots).acquire_owned().await.ok()?);
         }
@@ -167,9 +167,9 @@ impl Intake {
         permits.map(Slot::from)
     }
 
-    /// Hands `hint` to the worker; `false` when it takes none any more.
+    /// Delivers `hint` to the worker; `false` if the worker accepts none any more.
     pub(crate) fn deliver(&self, hint: Hint, slot: Slot, worker: &mpsc::Sender<Delivery>) -> bool {
-        // The channel holds as many as there are slots, so it is never full.
+        // The channel's capacity is the number of slots, so it is never full.
         let delivered = worker.try_send(Delivery { hint, slot }).is_ok();
         if delivered {
             self.counts.delivered.fetch_add(1, Relaxed);
@@ -177,22 +177,22 @@ impl Intake {
         delivered
     }
 
-    fn turn(&self, from: Gate, to: Gate) {
+    fn transition(&self, from: Gate, to: Gate) {
         self.gate.send_if_modified(|gate| {
-            let turns = *gate == from;
-            if turns {
+            let applies = *gate == from;
+            if applies {
                 *gate = to;
             }
-            turns
+            applies
         });
     }
 }
 
-/// Ends the worker when the task that holds it ends, for whatever reason: otherwise the worker would go on without
-/// taking hints.
-pub(crate) struct ClosesIntake(pub(crate) Intake);
+/// Closes the intake when the task that owns it ends for any reason; that ends the worker, which would otherwise run
+/// without getting hints.
+pub(crate) struct CloseIntakeOnDrop(pub(crate) Intake);
 
-impl Drop for ClosesIntake {
+impl Drop for CloseIntakeOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }

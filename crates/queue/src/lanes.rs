@@ -1,16 +1,16 @@
-//! The lanes hints wait in: one sorted set each, read in order of priority.
+//! The lanes: queues of hints with a priority, each a sorted set in Redis.
 
 use houston_domain::agentable::Urgency;
 
-use crate::connection::{ANSWER_WITHIN, Redis};
+use crate::connection::{RESPONSE_TIMEOUT, Redis};
 use crate::error::{Error, Failure};
 
-/// How urgent a hint is. A lane is read only when those above it are empty.
+/// The priority of a hint. A lane is read only when those above it are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
-    /// A person waits.
+    /// A user is waiting.
     Interactive,
-    /// No person is waiting: tasks, check-ins, feeds.
+    /// No user is waiting: tasks, check-ins, feeds.
     Background,
     /// Houston's own work: summaries, titles.
     Maintenance,
@@ -20,7 +20,7 @@ impl Lane {
     /// All lanes, the most urgent first.
     pub const ALL: [Self; 3] = [Self::Interactive, Self::Background, Self::Maintenance];
 
-    /// Its name in Redis, logs and metrics.
+    /// Name of the lane in Redis, logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,12 +30,12 @@ impl Lane {
         }
     }
 
-    /// Its index in [`Lane::ALL`].
+    /// Index of the lane in [`Lane::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }
 
-    /// Its key.
+    /// Key of the sorted set.
     pub(crate) fn key(self, redis: &Redis) -> String {
         redis.key(&format!("hints:{}", self.as_str()))
     }
@@ -50,12 +50,12 @@ impl From<Urgency> for Lane {
     }
 }
 
-/// How many hints wait in each lane, the most urgent lane first.
+/// The number of hints in each lane, the most urgent lane first.
 ///
 /// # Errors
 /// [`Error::Redis`] when Redis does not answer within seconds.
 pub async fn depths(redis: &Redis) -> Result<[(Lane, u64); 3], Error> {
-    let mut connection = redis.connect(Some(ANSWER_WITHIN)).await?;
+    let mut connection = redis.connect(Some(RESPONSE_TIMEOUT)).await?;
     let mut commands = redis::pipe();
     for lane in Lane::ALL {
         commands.cmd("ZCARD").arg(lane.key(redis));

@@ -1,20 +1,20 @@
-//! Everything Houston uses Redis for: **hints** to workers and **deltas** to open streams.
+//! What Houston uses Redis for: **hints** to workers and **deltas** (live text) to open streams.
 //!
 //! # Invariants
-//! - **Both are lossy by contract.** Postgres holds every fact; a lost hint is replaced by the sweep, a lost delta
-//!   by the durable event that ends its text. Redis may be flushed, restarted, stalled or absent.
+//! - **Both may be lost.** Every fact is in Postgres: the sweep finds the agentable of a lost hint, and the durable event
+//!   that ends a text brings what lost deltas had. Redis may be flushed, restarted, stalled or absent.
 //! - **Nothing here fails or delays a caller.** [`HintSender::send`] and [`DeltaBus::publish`] return at once;
 //!   what cannot be sent is counted and dropped.
-//! - **No failure of Redis ends a worker.** Connections are reopened with jitter; each outage is logged once. A
-//!   worker that ends all the same is an error, and the process must exit.
-//! - A hint waits at most once per lane for each agentable, in the order in which hints were first sent. It is
-//!   delivered at most once, to one worker, and only when a run slot is free.
-//! - Priority is strict: a lane is read only when those above it are empty. The interactive lane cannot hold more
-//!   hints than there are agentables with a waiting person.
-//! - A share of the slots is kept for the interactive lane ([`HintSettings::background`]): however many background
-//!   runs are held, a person does not wait for them.
-//! - Memory is bounded everywhere: channels, subscriptions, payloads, lanes (100,000 hints each, the last dropped;
-//!   1,024 local ones).
+//! - **No failure of Redis ends a worker.** Connections are reopened after pauses with jitter; each outage is logged
+//!   once. If the apalis worker ends without having been stopped, that is an error, and the process must exit.
+//! - A lane holds at most one hint per agentable, ordered by the time a hint was first sent. It is delivered at most
+//!   once, to one worker, and only when a run slot is free.
+//! - Priority is strict: a lane is read only when those above it are empty. The interactive lane holds at most as many
+//!   hints as there are agentables with a waiting user.
+//! - Some slots are reserved for the interactive lane ([`HintSettings::background`]), so that users do not wait for
+//!   background runs.
+//! - All memory is bounded: channels, subscriptions, payloads, lanes (100,000 hints each, then the newest are dropped;
+//!   1,024 local hints per lane).
 //!
 //! # Deliberately absent
 //! Retries, delays, schedules, results, acknowledgements and priorities *inside* Redis: those are rows in Postgres.
@@ -22,13 +22,13 @@
 //!
 //! # Recipes
 //! - **Add a lane:** a variant in [`Lane`], its position in [`Lane::ALL`] (the order is the priority), its name in
-//!   `as_str`; the compiler then points at the arrays of three. Old workers do not read it: deploy them first.
-//! - **Add a hint kind:** a variant in [`HintKind`] and its name in `Hint::encode`. Old workers drop what they
-//!   do not know; the sweep must find the same work. The version is for changes of shape.
+//!   `as_str`; the compiler then points at the arrays of three. Old workers do not read it: deploy workers first.
+//! - **Add a hint kind:** a variant in [`HintKind`] and its name in `Hint::encode`. Old workers drop kinds they do not
+//!   recognise; the sweep must find the same work. Change the version only for changes of the format.
 //! - **Add a kind of live item:** a variant in [`houston_domain::event::Live`] and its weight in `delta/payload.rs`.
-//!   Processes of an older release read it as a nudge to look into Postgres.
+//!   Processes of an older release treat it as a nudge to read Postgres.
 //! - **Stream an agentable:** [`DeltaBus::subscribe`], [`Subscription::ready`], *then* read Postgres, then
-//!   [`Subscription::recv`]: nothing committed can fall between.
+//!   [`Subscription::recv`]: in this order no committed event is missed.
 
 mod backend;
 mod connection;
@@ -52,7 +52,7 @@ pub use health::{RedisHealth, RedisState};
 pub use hint::{HINT_VERSION, Hint, HintError, HintKind};
 pub use intake::{Intake, IntakeCounts};
 pub use lanes::{Lane, depths};
-pub use local::{LocalHints, Refused};
+pub use local::{LocalHints, TrySendError};
 pub use sender::{HintSender, SenderCounts};
 pub use slot::{SlotLayer, SlotService};
 pub use supervisor::run_worker;

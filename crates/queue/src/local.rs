@@ -1,4 +1,4 @@
-//! Hints from inside the process: agentables the worker found in Postgres itself, with or without Redis.
+//! Local hints: for agentables that the worker itself found in Postgres, with or without Redis.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,116 +6,117 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, mpsc};
 
 use crate::hint::Hint;
-use crate::intake::{ClosesIntake, Delivery, Intake};
+use crate::intake::{CloseIntakeOnDrop, Delivery, Intake};
 use crate::lanes::Lane;
 
-/// How many hints of one lane may wait for a slot. The sweep finds the others again later.
-const WAITING: usize = 1_024;
+/// Maximum number of hints of one lane that wait for a slot. The sweep finds the others again later.
+const MAX_WAITING: usize = 1_024;
 
-/// Why a hint was not taken.
+/// Why a local hint was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Too many wait for a slot.
-    #[error("too many hints wait for a free slot")]
+pub enum TrySendError {
+    /// Too many hints of the lane are waiting for a slot.
+    #[error("too many hints are waiting for a free slot")]
     Full,
     /// The intake is paused or closed.
-    #[error("the worker takes no hints now")]
-    Shut,
+    #[error("the worker is paused or stopping and accepts no hints")]
+    NotAccepting,
 }
 
-/// Hands hints to the worker of this process, through the same slots as those from Redis; cheap to clone.
+/// Sends hints to the worker of this process, through the same slots as hints from Redis; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct LocalHints {
-    line: Arc<WaitingLine>,
+    queue: Arc<SharedQueue>,
     intake: Intake,
 }
 
 #[derive(Debug, Default)]
-struct WaitingLine {
-    hints: Mutex<Waiting>,
+struct SharedQueue {
+    hints: Mutex<Queue>,
     changed: Notify,
 }
 
 /// Hints in the order they were sent. A hint that already waits is not added again.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Queue {
     lanes: [VecDeque<Hint>; 3],
-    known: HashSet<Hint>,
+    queued: HashSet<Hint>,
 }
 
 impl LocalHints {
     pub(crate) fn new(intake: Intake) -> Self {
-        Self { line: Arc::default(), intake }
+        Self { queue: Arc::default(), intake }
     }
 
-    /// Queues `hint` in `lane`. Succeeds also when an equal hint already waits.
+    /// Queues `hint` in `lane`. Also succeeds if an equal hint is queued already.
     ///
     /// # Errors
-    /// [`Refused`]: try again later, or let another process find it.
-    pub fn try_send(&self, lane: Lane, hint: Hint) -> Result<(), Refused> {
+    /// [`TrySendError::Full`] when the lane has 1,024 hints, [`TrySendError::NotAccepting`] when the intake is paused or
+    /// closed. In both cases a later sweep, here or in another process, finds the agentable again.
+    pub fn try_send(&self, lane: Lane, hint: Hint) -> Result<(), TrySendError> {
         if !self.intake.is_open() {
-            return Err(Refused::Shut);
+            return Err(TrySendError::NotAccepting);
         }
-        let mut waiting = self.line.lock();
-        if waiting.known.contains(&hint) {
+        let mut queue = self.queue.lock();
+        if queue.queued.contains(&hint) {
             return Ok(());
         }
-        if waiting.lanes[lane.index()].len() >= WAITING {
-            return Err(Refused::Full);
+        if queue.lanes[lane.index()].len() >= MAX_WAITING {
+            return Err(TrySendError::Full);
         }
-        waiting.known.insert(hint);
-        waiting.lanes[lane.index()].push_back(hint);
-        drop(waiting);
-        self.line.changed.notify_one();
+        queue.queued.insert(hint);
+        queue.lanes[lane.index()].push_back(hint);
+        drop(queue);
+        self.queue.changed.notify_one();
         Ok(())
     }
 
-    /// How many wait for a slot.
+    /// Number of hints that wait for a slot.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.line.lock().known.len()
+        self.queue.lock().queued.len()
     }
 
-    /// Feeds the worker until the intake closes.
+    /// Delivers hints to the worker until the intake closes.
     pub(crate) async fn feed(self, worker: mpsc::Sender<Delivery>) {
-        let _ends_worker = ClosesIntake(self.intake.clone());
-        while self.intake.opened().await {
+        let _close_on_end = CloseIntakeOnDrop(self.intake.clone());
+        while self.intake.wait_until_open().await {
             tokio::select! {
                 () = self.feed_one(&worker) => {}
-                () = self.intake.shut() => {}
+                () = self.intake.wait_until_not_open() => {}
             }
         }
     }
 
     async fn feed_one(&self, worker: &mpsc::Sender<Delivery>) {
-        let Some(lane) = self.line.lock().most_urgent() else { return self.line.changed.notified().await };
+        let Some(lane) = self.queue.lock().most_urgent() else { return self.queue.changed.notified().await };
         tokio::select! {
             slot = self.intake.slot(lane) => {
-                let next = self.line.lock().take(lane);
+                let next = self.queue.lock().take(lane);
                 if let Some((hint, slot)) = next.zip(slot) {
                     self.intake.deliver(hint, slot, worker);
                 }
             }
-            // A more urgent hint may have arrived, for which there is a slot.
-            () = self.line.changed.notified(), if lane != Lane::Interactive => {}
+            // A more urgent hint may have arrived that has a free slot.
+            () = self.queue.changed.notified(), if lane != Lane::Interactive => {}
         }
     }
 }
 
-impl WaitingLine {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl Queue {
     fn most_urgent(&self) -> Option<Lane> {
         Lane::ALL.into_iter().find(|lane| !self.lanes[lane.index()].is_empty())
     }
 
     fn take(&mut self, lane: Lane) -> Option<Hint> {
         let hint = self.lanes[lane.index()].pop_front()?;
-        self.known.remove(&hint);
+        self.queued.remove(&hint);
         Some(hint)
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the lanes: one blocking pop at a time on a connection of its own, for as many hints as slots are free.
+//! Reads the lanes: one blocking pop at a time on its own connection, for at most as many hints as slots are free.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -8,62 +8,62 @@ use tokio::sync::mpsc;
 
 use crate::connection::{Redis, within};
 use crate::error::Failure;
-use crate::health::Line;
+use crate::health::ConnectionMonitor;
 use crate::hint::Hint;
-use crate::intake::{ClosesIntake, Delivery, Intake};
+use crate::intake::{CloseIntakeOnDrop, Delivery, Intake};
 use crate::lanes::Lane;
 
-/// How long one blocking pop waits for a hint.
-const BLOCK: Duration = Duration::from_secs(1);
-/// The same right after connecting: long enough to learn that Redis answers.
-const FIRST_BLOCK: Duration = Duration::from_millis(10);
-/// The same while lanes are left out because the slots that are left are not for them: theirs may come free.
-const PARTIAL_BLOCK: Duration = Duration::from_millis(50);
-/// How long an answer may be late before the connection is given up.
-const GRACE: Duration = Duration::from_secs(4);
-/// The same once the intake is shut: the pop is waited for only so that what it brings can be put back.
-const LAST_CALL: Duration = Duration::from_millis(1_500);
+/// How long a blocking pop waits for a hint.
+const POP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the first pop on a new connection waits: just long enough to see that Redis answers.
+const FIRST_POP_TIMEOUT: Duration = Duration::from_millis(10);
+/// How long a pop waits that leaves out lanes without a free slot, because a slot for them may become free.
+const PARTIAL_POP_TIMEOUT: Duration = Duration::from_millis(50);
+/// How late an answer may be before the connection is dropped.
+const RESPONSE_GRACE: Duration = Duration::from_secs(4);
+/// How long a pending pop is awaited after the intake was paused or closed, so that its hints can be put back.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(1_500);
 
-/// What one pop brought: the lane's key, then members with their scores.
+/// The result of one pop: the lane's key, and members with their scores.
 type Popped = Option<(String, Vec<(Vec<u8>, f64)>)>;
 
 pub(crate) struct Reader {
     redis: Redis,
-    line: Line,
+    monitor: ConnectionMonitor,
     intake: Intake,
     worker: mpsc::Sender<Delivery>,
     max_batch: usize,
     keys: [String; 3],
     connection: Option<MultiplexedConnection>,
-    /// The id Redis gave that connection.
+    /// The id of the connection in Redis.
     client_id: i64,
 }
 
-/// A connection without a response time-out, and the id Redis gave it.
+/// Opens a connection without a response time limit. Returns it with its id in Redis.
 async fn connect(redis: &Redis) -> Result<(MultiplexedConnection, i64), Failure> {
     let mut connection = redis.connect(None).await?;
     let mut command = redis::cmd("CLIENT");
     command.arg("ID");
-    let id = within(GRACE, command.query_async(&mut connection)).await?;
+    let id = within(RESPONSE_GRACE, command.query_async(&mut connection)).await?;
     Ok((connection, id))
 }
 
-/// Ends the blocking pop of `client_id`, so that a stop need not wait for its time-out.
+/// Ends the blocking pop of `client_id`, so that a stop need not wait for its timeout.
 async fn unblock(redis: &Redis, client_id: i64) {
     let asked = async {
-        let mut connection = redis.connect(Some(LAST_CALL)).await?;
+        let mut connection = redis.connect(Some(SHUTDOWN_GRACE)).await?;
         let mut command = redis::cmd("CLIENT");
         command.arg("UNBLOCK").arg(client_id);
         Ok::<_, Failure>(command.exec_async(&mut connection).await?)
     };
     // If this fails, the pop returns by itself within a second.
-    let _ = tokio::time::timeout(LAST_CALL, asked).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, asked).await;
 }
 
 impl Reader {
     pub(crate) fn new(
         redis: Redis,
-        line: Line,
+        monitor: ConnectionMonitor,
         intake: Intake,
         worker: mpsc::Sender<Delivery>,
         max_batch: usize,
@@ -71,7 +71,7 @@ impl Reader {
         let keys = Lane::ALL.map(|lane| lane.key(&redis));
         Self {
             redis,
-            line,
+            monitor,
             intake,
             worker,
             max_batch: max_batch.max(1),
@@ -81,19 +81,19 @@ impl Reader {
         }
     }
 
-    /// Reads until the intake closes, through any failure of Redis.
+    /// Reads until the intake closes, and reconnects after any failure of Redis.
     pub(crate) async fn run(mut self) {
-        let _ends_worker = ClosesIntake(self.intake.clone());
+        let _close_on_end = CloseIntakeOnDrop(self.intake.clone());
         let intake = self.intake.clone();
-        while intake.opened().await {
+        while intake.wait_until_open().await {
             let free = tokio::select! {
                 free = intake.free_slots() => free,
-                () = intake.shut() => continue,
+                () = intake.wait_until_not_open() => continue,
             };
             let failure = match self.connected().await {
-                Ok(fresh) => match self.pop(free.min(self.max_batch), fresh).await {
+                Ok(is_new) => match self.pop(free.min(self.max_batch), is_new).await {
                     Ok(popped) => {
-                        self.take(popped).await;
+                        self.dispatch(popped).await;
                         continue;
                     }
                     Err(failure) => failure,
@@ -101,15 +101,15 @@ impl Reader {
                 Err(failure) => failure,
             };
             self.connection = None;
-            let pause = self.line.failed(&failure);
+            let pause = self.monitor.failed(&failure);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = intake.closed() => {}
+                () = intake.wait_until_closed() => {}
             }
         }
     }
 
-    /// Connects unless connected already; returns whether the connection is new.
+    /// Connects if not connected. Returns whether the connection is new.
     async fn connected(&mut self) -> Result<bool, Failure> {
         if self.connection.is_some() {
             return Ok(false);
@@ -120,18 +120,18 @@ impl Reader {
                 (self.connection, self.client_id) = (Some(connection), client_id);
                 Ok(true)
             }
-            () = self.intake.closed() => Err(Failure::Closed),
+            () = self.intake.wait_until_closed() => Err(Failure::Closed),
         }
     }
 
-    /// Waits for up to `count` hints of the most urgent lane that has any, of those there are slots for.
-    async fn pop(&mut self, count: usize, fresh: bool) -> Result<Popped, Failure> {
+    /// Waits for up to `count` hints of the most urgent lane that has hints and a free slot.
+    async fn pop(&mut self, count: usize, is_new: bool) -> Result<Popped, Failure> {
         let Some(connection) = &mut self.connection else { return Err(Failure::Closed) };
         let lanes = self.intake.open_lanes();
-        let block = match fresh {
-            true => FIRST_BLOCK,
-            false if lanes < self.keys.len() => PARTIAL_BLOCK,
-            false => BLOCK,
+        let block = match is_new {
+            true => FIRST_POP_TIMEOUT,
+            false if lanes < self.keys.len() => PARTIAL_POP_TIMEOUT,
+            false => POP_TIMEOUT,
         };
         let mut command = redis::cmd("BZMPOP");
         command
@@ -141,23 +141,23 @@ impl Reader {
             .arg("MIN")
             .arg("COUNT")
             .arg(count);
-        let mut answer = std::pin::pin!(within(block + GRACE, command.query_async(connection)));
+        let mut answer = std::pin::pin!(within(block + RESPONSE_GRACE, command.query_async(connection)));
         let popped = tokio::select! {
             popped = &mut answer => popped,
-            () = self.intake.shut() => {
-                let last_call = tokio::time::timeout(LAST_CALL, answer);
-                match tokio::join!(last_call, unblock(&self.redis, self.client_id)).0 {
+            () = self.intake.wait_until_not_open() => {
+                let grace = tokio::time::timeout(SHUTDOWN_GRACE, answer);
+                match tokio::join!(grace, unblock(&self.redis, self.client_id)).0 {
                     Ok(popped) => popped,
-                    Err(_) => Err(Failure::Stalled { seconds: LAST_CALL.as_secs_f32() }),
+                    Err(_) => Err(Failure::Stalled { seconds: SHUTDOWN_GRACE.as_secs_f32() }),
                 }
             }
         }?;
-        self.line.works();
+        self.monitor.succeeded();
         Ok(popped)
     }
 
-    /// Hands what was popped to the worker, and puts back what it cannot take.
-    async fn take(&mut self, popped: Popped) {
+    /// Delivers popped hints to the worker and puts back those without a free slot.
+    async fn dispatch(&mut self, popped: Popped) {
         let Some((key, members)) = popped else { return };
         let Some(lane) = Lane::ALL.into_iter().find(|lane| self.keys[lane.index()] == key) else { return };
         let mut rest = Vec::new();
@@ -166,7 +166,7 @@ impl Reader {
                 Ok(hint) => hint,
                 Err(error) => {
                     let seen = self.intake.counts.undecodable.fetch_add(1, Relaxed) + 1;
-                    // Logged ever more rarely: a lane full of garbage must not fill the log.
+                    // Logged at powers of two only: a lane full of garbage must not fill the log.
                     if seen.is_power_of_two() {
                         let member: String = String::from_utf8_lossy(&member).chars().take(120).collect();
                         tracing::warn!(lane = key, member, %error, seen, "dropped a hint");
@@ -174,8 +174,7 @@ impl Reader {
                     continue;
                 }
             };
-            // Hints from inside the process may have taken slots while Redis held the pop, and of the slots that
-            // were free not all may be this lane's.
+            // Local hints may have taken slots during the pop, and not all free slots may be for this lane.
             let slot = if self.intake.is_open() { self.intake.slot_now(lane) } else { None };
             let taken = slot.is_some_and(|slot| self.intake.deliver(hint, slot, &self.worker));
             if !taken {
@@ -187,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// Puts hints back where they were, for another worker or a later moment.
+    /// Puts hints back with their old scores, for another worker or a later pop.
     async fn put_back(&mut self, key: &str, rest: &[(f64, Vec<u8>)]) {
         let Some(connection) = &mut self.connection else { return };
         let mut command = redis::cmd("ZADD");
@@ -196,7 +195,7 @@ impl Reader {
             command.arg(*score).arg(member);
         }
         let counts = &self.intake.counts;
-        let count = match within(LAST_CALL, command.exec_async(connection)).await {
+        let count = match within(SHUTDOWN_GRACE, command.exec_async(connection)).await {
             Ok(()) => &counts.given_back,
             Err(failure) => {
                 self.connection = None;

@@ -1,4 +1,4 @@
-//! Sends hints to the lanes in Redis. A caller never waits: one task writes whatever was sent.
+//! Sends hints to the lanes in Redis. Callers never wait: one task writes the queued hints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,18 +8,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{Redis, Wire, until_stopped};
+use crate::connection::{PipelineConnection, Redis, until_stopped};
 use crate::error::Failure;
-use crate::health::{Line, RedisHealth};
+use crate::health::{ConnectionMonitor, RedisHealth};
 use crate::hint::Hint;
 use crate::lanes::Lane;
 
 /// How many hints may wait for the connection. Further hints are dropped; the sweep finds their agentables.
-const WAITING: usize = 4_096;
+const MAX_WAITING: usize = 4_096;
 /// How many hints one lane holds. Beyond that the newest are dropped; the sweep finds their agentables.
-const LONGEST_LANE: isize = 100_000;
+const MAX_LANE_HINTS: isize = 100_000;
 /// How many hints go into one round trip at most.
-const BATCH: usize = 512;
+const MAX_BATCH: usize = 512;
 
 /// Sends hints to the lanes of a Redis; cheap to clone.
 #[derive(Clone)]
@@ -49,12 +49,12 @@ struct Counts {
     dropped: AtomicU64,
 }
 
-/// What became of the hints this process sent.
+/// Counts of the hints this process sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SenderCounts {
     /// Written to Redis (where an equal hint may have waited already).
     pub sent: u64,
-    /// Dropped: too many at once, or Redis was away.
+    /// Dropped, because too many were queued or Redis was unavailable.
     pub dropped: u64,
 }
 
@@ -63,24 +63,31 @@ impl HintSender {
     /// Hints sent before `stop` are still written, in one attempt.
     #[must_use]
     pub fn start(redis: Option<Redis>, tracker: &TaskTracker, stop: CancellationToken) -> Self {
-        Self::with_lanes_of(LONGEST_LANE, redis, tracker, stop)
+        Self::with_lanes_of(MAX_LANE_HINTS, redis, tracker, stop)
     }
 
-    /// Like [`Self::start`], with lanes that hold at most `longest_lane` hints.
+    /// Like [`Self::start`], with lanes that hold at most `max_lane_hints` hints.
     #[must_use]
     pub fn with_lanes_of(
-        longest_lane: isize,
+        max_lane_hints: isize,
         redis: Option<Redis>,
         tracker: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
         let counts = Arc::new(Counts::default());
         let Some(redis) = redis else { return Self { outbox: None, health: RedisHealth::absent(), counts } };
-        let (queued, waiting) = mpsc::channel(WAITING);
+        let (queued, waiting) = mpsc::channel(MAX_WAITING);
         let outbox = Some(Outbox { queued, clock: Arc::clone(redis.clock()) });
-        let line = Line::new("hints out", redis.clone());
-        let sender = Self { outbox, health: line.health(), counts: Arc::clone(&counts) };
-        let writer = Writer { wire: Wire::new(redis.clone()), redis, line, counts, stop, longest_lane };
+        let monitor = ConnectionMonitor::new("hints out", redis.clone());
+        let sender = Self { outbox, health: monitor.health(), counts: Arc::clone(&counts) };
+        let writer = Writer {
+            connection: PipelineConnection::new(redis.clone()),
+            redis,
+            monitor,
+            counts,
+            stop,
+            max_lane_hints,
+        };
         tracker.spawn(writer.run(waiting));
         sender
     }
@@ -96,13 +103,13 @@ impl HintSender {
         }
     }
 
-    /// Whether Redis took the latest hints. It is not asked in between.
+    /// Whether the latest write succeeded. Redis is not checked between writes.
     #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health
     }
 
-    /// What became of the hints so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> SenderCounts {
         SenderCounts { sent: self.counts.sent.load(Relaxed), dropped: self.counts.dropped.load(Relaxed) }
@@ -115,14 +122,14 @@ impl std::fmt::Debug for HintSender {
     }
 }
 
-/// The task behind the senders.
+/// The task that writes the queued hints to Redis.
 struct Writer {
     redis: Redis,
-    wire: Wire,
-    line: Line,
+    connection: PipelineConnection,
+    monitor: ConnectionMonitor,
     counts: Arc<Counts>,
     stop: CancellationToken,
-    longest_lane: isize,
+    max_lane_hints: isize,
 }
 
 impl Writer {
@@ -134,13 +141,13 @@ impl Writer {
     async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {
         let keys = Lane::ALL.map(|lane| lane.key(&self.redis));
         let stop = self.stop.clone();
-        let mut outcome = self.wire.connect().await;
+        let mut outcome = self.connection.connect().await;
         let mut batch = Vec::new();
         loop {
             match outcome {
-                Ok(()) => self.line.works(),
+                Ok(()) => self.monitor.succeeded(),
                 Err(failure) => {
-                    let pause = self.line.failed(&failure);
+                    let pause = self.monitor.failed(&failure);
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
@@ -150,13 +157,13 @@ impl Writer {
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if !waiting.is_closed() => waiting.close(),
-                taken = waiting.recv_many(&mut batch, BATCH) => if taken == 0 { return },
+                taken = waiting.recv_many(&mut batch, MAX_BATCH) => if taken == 0 { return },
             }
             outcome = self.write(&keys, &mut batch).await;
         }
     }
 
-    /// One round trip for all of `batch`.
+    /// Writes and clears `batch` in one round trip.
     async fn write(&mut self, keys: &[String; 3], batch: &mut Vec<QueuedHint>) -> Result<(), Failure> {
         if batch.is_empty() {
             return Ok(());
@@ -167,15 +174,15 @@ impl Writer {
             if of_lane.peek().is_none() {
                 continue;
             }
-            // NX: a hint that already waits keeps its position.
+            // NX: a hint that is in the lane already keeps its position.
             let add = commands.cmd("ZADD").arg(key).arg("NX");
             for queued in of_lane {
                 add.arg(queued.at).arg(queued.hint.encode());
             }
             add.ignore();
-            commands.cmd("ZREMRANGEBYRANK").arg(key).arg(self.longest_lane).arg(-1).ignore();
+            commands.cmd("ZREMRANGEBYRANK").arg(key).arg(self.max_lane_hints).arg(-1).ignore();
         }
-        let outcome = self.wire.run(&commands).await;
+        let outcome = self.connection.run(&commands).await;
         let count = if outcome.is_ok() { &self.counts.sent } else { &self.counts.dropped };
         count.fetch_add(batch.len() as u64, Relaxed);
         batch.clear();

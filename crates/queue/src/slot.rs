@@ -1,4 +1,4 @@
-//! A run slot: the permits a hint holds until its handler has ended.
+//! Run slots: the permits a hint holds until its handler has ended.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! Runs the apalis worker: each handler on a task of its own; a worker that ends unasked is an error.
+//! Runs the apalis worker. Each handler runs on its own task; a worker that ends without having been stopped is an error.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,12 +13,13 @@ use crate::backend::HintBackend;
 use crate::error::{Error, panic_message};
 use crate::hint::Hint;
 
-/// Runs an apalis worker called `name` over `backend` until `stop` is cancelled and every handler has ended:
-/// the caller bounds that wait. Each `handler` runs on a task of its own, on the tracker the backend was
-/// started with; one that panics is counted and logged, and its slot is free again.
+/// Runs an apalis worker called `name` over `backend` until `stop` is cancelled and every handler has ended; the caller
+/// limits that wait. Each `handler` runs on its own task, on the tracker the backend was started with. A handler that
+/// panics is counted and logged, and its slot is released.
 ///
 /// # Errors
-/// When the worker ends though `stop` was not cancelled, or panics. The process must then exit: it takes no hints.
+/// [`Error::WorkerEnded`] when the worker ends although `stop` was not cancelled, [`Error::WorkerPanicked`] when it panics.
+/// The process must then exit, because it gets no more hints.
 pub async fn run_worker<H>(
     name: &str,
     mut backend: HintBackend,
@@ -34,7 +35,7 @@ where
     let guarded = move |hint: Hint| {
         let (handler, counts) = (Arc::clone(&handler), Arc::clone(&intake.counts));
         async move {
-            // Called inside, so that a panic before the first await is caught, too.
+            // Called inside the async block, so that a panic before the first await is caught, too.
             let run = AssertUnwindSafe(async { handler(hint).await }).catch_unwind();
             if let Err(panic) = run.await {
                 counts.panicked.fetch_add(1, Relaxed);
@@ -45,7 +46,7 @@ where
     };
     let worker =
         WorkerBuilder::new(name).backend(backend).parallelize(move |run| tracker.spawn(run)).build(guarded);
-    // Boxed, since the compiler cannot prove the bare future `Send`.
+    // Boxed, because the compiler cannot prove that the unboxed future is `Send`.
     let ended: BoxFuture<'static, Result<(), WorkerError>> = Box::pin(worker.run());
     match AssertUnwindSafe(ended).catch_unwind().await {
         Ok(Ok(())) if stop.is_cancelled() => Ok(()),
@@ -62,10 +63,10 @@ mod tests {
     use crate::backend::HintSettings;
 
     #[tokio::test]
-    async fn a_worker_that_ends_by_itself_is_an_error() {
+    async fn worker_that_ends_by_itself_is_an_error() {
         let settings = HintSettings::unreserved(2, 2);
         let backend = HintBackend::start(None, settings, &TaskTracker::new());
-        // As when a task that feeds it has died.
+        // Simulates that a task that feeds the worker has died.
         backend.intake().close();
         let ended = run_worker("alone", backend, |_| Box::pin(async {}), CancellationToken::new()).await;
         assert!(matches!(ended, Err(Error::WorkerEnded { name, source: None }) if name == "alone"));

@@ -1,4 +1,4 @@
-//! The process's one pub/sub connection, subscribed to the channels this process listens to.
+//! The pub/sub connection of the process, subscribed to the channels that have listeners.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,46 +14,46 @@ use uuid::Uuid;
 
 use super::payload::{self, Head};
 use super::topics::{Channel, Topics};
-use crate::connection::{ANSWER_WITHIN, Redis, within};
+use crate::connection::{RESPONSE_TIMEOUT, Redis, within};
 use crate::error::Failure;
-use crate::health::Line;
+use crate::health::ConnectionMonitor;
 
-/// How many channels one SUBSCRIBE names.
-const CHUNK: usize = 256;
-/// The pause between two full SUBSCRIBEs, so that a reconnect does not send every stream to Postgres at once.
-const PACE: Duration = Duration::from_millis(20);
-/// How often a silent connection is checked.
-const PING: Duration = Duration::from_secs(3);
+/// Maximum number of channels per SUBSCRIBE.
+const SUBSCRIBE_CHUNK: usize = 256;
+/// Pause after a full SUBSCRIBE, so that after a reconnect not all streams read Postgres at once.
+const SUBSCRIBE_PAUSE: Duration = Duration::from_millis(20);
+/// Interval at which a silent connection is checked.
+const PING_INTERVAL: Duration = Duration::from_secs(3);
 
-/// What came in.
+/// Counts of received items.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals {
+pub(super) struct ReceiveCounts {
     pub(super) received: AtomicU64,
     pub(super) unreadable: AtomicU64,
     pub(super) lagged: AtomicU64,
 }
 
 /// The task that holds the connection.
-pub(super) struct Link {
+pub(super) struct PubSubLink {
     pub(super) redis: Redis,
     pub(super) process: Uuid,
     pub(super) topics: Arc<Topics>,
-    pub(super) arrivals: Arc<Arrivals>,
-    pub(super) line: Line,
+    pub(super) counts: Arc<ReceiveCounts>,
+    pub(super) monitor: ConnectionMonitor,
     pub(super) stop: CancellationToken,
 }
 
-impl Link {
-    /// Listens until `stop`; whatever happens to Redis, it goes on.
+impl PubSubLink {
+    /// Listens until `stop`, and reconnects after every failure.
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         loop {
             let failure = tokio::select! {
-                failure = self.session() => failure,
+                failure = self.run_connection() => failure,
                 () = stop.cancelled() => return,
             };
             self.topics.link_down();
-            let pause = self.line.failed(&failure);
+            let pause = self.monitor.failed(&failure);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => return,
@@ -61,20 +61,20 @@ impl Link {
         }
     }
 
-    /// The life of one connection, and what ended it.
-    async fn session(&mut self) -> Failure {
+    /// Opens one connection and runs it until it fails. Returns the failure.
+    async fn run_connection(&mut self) -> Failure {
         let (mut sink, stream) = match self.redis.connect_pubsub().await {
             Ok(connection) => connection.split(),
             Err(failure) => return failure,
         };
-        if let Err(failure) = within(ANSWER_WITHIN, sink.ping::<redis::Value>()).await {
+        if let Err(failure) = within(RESPONSE_TIMEOUT, sink.ping::<redis::Value>()).await {
             return failure;
         }
-        self.line.works();
+        self.monitor.succeeded();
         self.topics.link_up();
         tokio::select! {
             failure = self.listen(stream) => failure,
-            failure = self.steer(sink) => failure,
+            failure = self.maintain_subscriptions(sink) => failure,
         }
     }
 
@@ -88,33 +88,33 @@ impl Link {
 
     fn receive(&self, control: &str, message: &Msg) {
         let Some(head) = Head::read(message.get_payload_bytes()) else {
-            self.arrivals.unreadable.fetch_add(1, Relaxed);
+            self.counts.unreadable.fetch_add(1, Relaxed);
             return;
         };
         let agentable = head.agentable;
         let is_control = message.get_channel_name() == control;
         let channel = if is_control { Channel::Control } else { Channel::Live(agentable) };
-        // Our own echo went to everybody here long ago; and a channel stays for a while after its last listener.
-        if head.process == self.process || !self.topics.wants(channel) {
+        // Items of this process were delivered locally when they were published, and a channel may have lost its listeners.
+        if head.process == self.process || !self.topics.has_listeners(channel) {
             return;
         }
         let live = head.live().unwrap_or_else(|| {
-            // A newer release sent an item this build cannot read: the stream reads Postgres.
-            self.arrivals.unreadable.fetch_add(1, Relaxed);
+            // A newer release sent an item this build cannot decode: let the stream read Postgres.
+            self.counts.unreadable.fetch_add(1, Relaxed);
             Live::Nudge
         });
-        self.arrivals.received.fetch_add(1, Relaxed);
+        self.counts.received.fetch_add(1, Relaxed);
         let weight = payload::weight(&live);
         let lagged = self.topics.deliver(channel, &Arc::new(LiveItem { agentable, live }), weight);
-        self.arrivals.lagged.fetch_add(lagged as u64, Relaxed);
+        self.counts.lagged.fetch_add(lagged as u64, Relaxed);
     }
 
-    /// Asks Redis for what is wanted, and no more for what is not.
-    async fn steer(&self, mut sink: PubSubSink) -> Failure {
+    /// Subscribes and unsubscribes as listeners come and go, and pings a silent connection.
+    async fn maintain_subscriptions(&self, mut sink: PubSubSink) -> Failure {
         loop {
-            match self.settle(&mut sink).await {
+            match self.apply_changes(&mut sink).await {
                 Ok(next) => {
-                    let due = next.unwrap_or_else(|| Instant::now() + PING);
+                    let due = next.unwrap_or_else(|| Instant::now() + PING_INTERVAL);
                     tokio::select! {
                         () = self.topics.changed.notified() => continue,
                         () = tokio::time::sleep_until(due) => {}
@@ -125,24 +125,24 @@ impl Link {
                 }
                 Err(failure) => return failure,
             }
-            if let Err(failure) = within(ANSWER_WITHIN, sink.ping::<redis::Value>()).await {
+            if let Err(failure) = within(RESPONSE_TIMEOUT, sink.ping::<redis::Value>()).await {
                 return failure;
             }
         }
     }
 
-    /// One round of changes; when the next is due.
-    async fn settle(&self, sink: &mut PubSubSink) -> Result<Option<Instant>, Failure> {
+    /// Applies the pending changes. Returns when the next change is due.
+    async fn apply_changes(&self, sink: &mut PubSubSink) -> Result<Option<Instant>, Failure> {
         let changes = self.topics.changes(Instant::now());
-        for chunk in changes.subscribe.chunks(CHUNK) {
-            within(ANSWER_WITHIN, sink.subscribe(self.names(chunk))).await?;
-            self.topics.reached(chunk);
-            if chunk.len() == CHUNK {
-                tokio::time::sleep(PACE).await;
+        for chunk in changes.subscribe.chunks(SUBSCRIBE_CHUNK) {
+            within(RESPONSE_TIMEOUT, sink.subscribe(self.names(chunk))).await?;
+            self.topics.established(chunk);
+            if chunk.len() == SUBSCRIBE_CHUNK {
+                tokio::time::sleep(SUBSCRIBE_PAUSE).await;
             }
         }
-        for chunk in changes.unsubscribe.chunks(CHUNK) {
-            within(ANSWER_WITHIN, sink.unsubscribe(self.names(chunk))).await?;
+        for chunk in changes.unsubscribe.chunks(SUBSCRIBE_CHUNK) {
+            within(RESPONSE_TIMEOUT, sink.unsubscribe(self.names(chunk))).await?;
         }
         Ok(changes.next)
     }

@@ -1,4 +1,4 @@
-//! Fewer and longer deltas: what waited for the publisher together travels together.
+//! Merges deltas that wait for the publisher, so that fewer and longer ones are sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use houston_domain::event::{Delta, Live, LiveItem};
 
 use super::topics::Channel;
 
-/// The longest text a merged delta may have, in bytes, unless one piece alone is longer.
-const LONGEST: usize = 16 * 1024;
+/// Maximum length of a merged delta's text in bytes, unless a single delta is longer.
+const MAX_BYTES: usize = 16 * 1024;
 
-/// Joins neighbouring deltas of one channel that continue each other: same message, same part, and the second
-/// begins where the first ends. Keeps the order within each channel; channels do not order each other.
+/// Joins neighbouring deltas of one channel if the second continues the first: same message, same part, and it begins
+/// where the first ends. Keeps the order within each channel, but not between channels.
 pub(super) fn merge(items: Vec<(Channel, Arc<LiveItem>)>) -> Vec<(Channel, Arc<LiveItem>)> {
     let mut merged: Vec<(Channel, Arc<LiveItem>)> = Vec::with_capacity(items.len());
     // For each channel: the index of its latest item, and the end of its text if it is a delta.
@@ -26,7 +26,7 @@ pub(super) fn merge(items: Vec<(Channel, Arc<LiveItem>)>) -> Vec<(Channel, Arc<L
         if let Some((at, Some(before))) = latest.get_mut(&channel) {
             let last = &mut merged[*at].1;
             if continues(&last.live, *before, delta)
-                // A copy when the item is shared with local streams.
+                // Clones the item if local streams share it.
                 && let Live::Delta(last) = &mut Arc::make_mut(last).live
             {
                 last.text.push_str(&delta.text);
@@ -51,7 +51,7 @@ fn continues(last: &Live, end: u32, next: &Delta) -> bool {
         && last.part == next.part
         && last.reasoning_chars == next.reasoning_chars
         && end == next.offset
-        && last.text.len() + next.text.len() <= LONGEST
+        && last.text.len() + next.text.len() <= MAX_BYTES
 }
 
 #[cfg(test)]
@@ -63,21 +63,24 @@ mod tests {
 
     use super::*;
 
-    /// Everything a stream could tell apart: texts joined per run of continuing deltas, other items as they are.
-    fn story(items: &[(Channel, Arc<LiveItem>)], channel: Channel) -> Vec<(Option<Delta>, Option<Live>)> {
-        let mut story: Vec<(Option<Delta>, Option<Live>)> = Vec::new();
+    /// Everything a stream can observe: deltas as single characters, other items as they are.
+    fn observable(
+        items: &[(Channel, Arc<LiveItem>)],
+        channel: Channel,
+    ) -> Vec<(Option<Delta>, Option<Live>)> {
+        let mut observable: Vec<(Option<Delta>, Option<Live>)> = Vec::new();
         for (_, item) in items.iter().filter(|(of, _)| *of == channel) {
             let Live::Delta(delta) = &item.live else {
-                story.push((None, Some(item.live.clone())));
+                observable.push((None, Some(item.live.clone())));
                 continue;
             };
-            // One character a time: merging must not show at all.
+            // One character at a time: merging must not be observable.
             for (i, character) in delta.text.chars().enumerate() {
                 let offset = delta.offset + u32::try_from(i).unwrap();
-                story.push((Some(Delta { offset, text: character.into(), ..delta.clone() }), None));
+                observable.push((Some(Delta { offset, text: character.into(), ..delta.clone() }), None));
             }
         }
-        story
+        observable
     }
 
     fn channel(n: u8) -> Channel {
@@ -141,14 +144,14 @@ mod tests {
             let items = play(steps);
             let merged = merge(items.clone());
             for n in 0..3 {
-                prop_assert_eq!(story(&items, channel(n)), story(&merged, channel(n)));
+                prop_assert_eq!(observable(&items, channel(n)), observable(&merged, channel(n)));
             }
             prop_assert!(merged.len() <= items.len());
         }
     }
 
     #[test]
-    fn a_thousand_tokens_become_one_delta_and_leave_the_originals_alone() {
+    fn merging_does_not_change_shared_originals() {
         let steps = (0..1_000).map(|_| Step::Write { channel: 0, text: "ab".into() });
         let items = play(steps.collect());
         let merged = merge(items.clone());

@@ -1,45 +1,46 @@
-//! What a PUBLISH carries: one version byte, who sent it, about which agentable, then the JSON of the item.
+//! The payload of a PUBLISH: 1 byte version, 16 bytes id of the sending process, 16 bytes id of the agentable, then the
+//! item as JSON.
 //!
-//! The head is raw bytes, so that a process knows its own echo without parsing anything.
+//! The head is binary, so that a process can ignore its own items without parsing JSON.
 
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
 use uuid::Uuid;
 
-/// The version of the head this build writes and reads.
+/// The version of the payload that this build writes and reads.
 const VERSION: u8 = 1;
-const HEAD: usize = 33;
-/// The longest item that is sent as it is. Of a longer one only the news is sent: look into Postgres.
-const LONGEST: usize = 256 * 1024;
+const HEAD_BYTES: usize = 33;
+/// Maximum length of a payload. A longer item is replaced by a nudge to read Postgres.
+const MAX_BYTES: usize = 256 * 1024;
 
-/// The bytes of `item` as sent by `process`; none if it cannot be written, which no item of ours ever is.
+/// The payload of `item` as sent by `process`; `None` if it cannot be serialised, which does not happen.
 pub(super) fn encode(process: Uuid, item: &LiveItem) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(256);
     bytes.push(VERSION);
     bytes.extend_from_slice(process.as_bytes());
     bytes.extend_from_slice(item.agentable.0.as_bytes());
     serde_json::to_writer(&mut bytes, &item.live).ok()?;
-    if bytes.len() > LONGEST {
-        bytes.truncate(HEAD);
+    if bytes.len() > MAX_BYTES {
+        bytes.truncate(HEAD_BYTES);
         serde_json::to_writer(&mut bytes, &Live::Nudge).ok()?;
     }
     Some(bytes)
 }
 
-/// A received payload, its item not read yet.
+/// A received payload whose item is not decoded yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Head<'a> {
-    /// Who sent it.
+    /// Id of the sending process.
     pub(super) process: Uuid,
-    /// What it is about.
+    /// The agentable of the item.
     pub(super) agentable: AgentableId,
     body: &'a [u8],
 }
 
 impl<'a> Head<'a> {
-    /// Reads the head; none when the bytes are not ours, or of a version to come.
+    /// Decodes the head; `None` if the payload is not Houston's or has another version.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (head, body) = bytes.split_at_checked(HEAD)?;
+        let (head, body) = bytes.split_at_checked(HEAD_BYTES)?;
         if head[0] != VERSION {
             return None;
         }
@@ -48,13 +49,13 @@ impl<'a> Head<'a> {
         Some(Self { process, agentable, body })
     }
 
-    /// The item; none when this build cannot read it, since it is of a newer release or damaged.
+    /// Decodes the item; `None` if this build cannot, because a newer release sent it or it is damaged.
     pub(super) fn live(&self) -> Option<Live> {
         serde_json::from_slice(self.body).ok()
     }
 }
 
-/// About how many bytes an item holds, for bounds only.
+/// Approximate size of an item in bytes, for limits only.
 pub(super) fn weight(live: &Live) -> usize {
     const SMALL: usize = 128;
     match live {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_survives_the_way() {
+    fn items_round_trip_through_the_payload() {
         let delta = Delta {
             message_id: Uuid::from_u128(5).into(),
             part: Part::Message,
@@ -141,15 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_becomes_a_nudge() {
-        let long = item(thought("x".repeat(LONGEST)));
+    fn too_long_item_becomes_a_nudge() {
+        let long = item(thought("x".repeat(MAX_BYTES)));
         let bytes = encode(HERE, &long).unwrap();
         assert_eq!(read(&bytes), Some((HERE, item(Live::Nudge))));
-        assert!(weight(&long.live) > LONGEST);
+        assert!(weight(&long.live) > MAX_BYTES);
     }
 
     #[test]
-    fn what_is_not_ours_is_told_from_what_is_newer() {
+    fn foreign_and_newer_payloads_are_distinguished() {
         assert_eq!(Head::read(b""), None);
         assert_eq!(Head::read(&[9; 64]), None);
         let mut bytes = encode(HERE, &item(Live::Nudge)).unwrap();

@@ -1,4 +1,4 @@
-//! The way out: one box everything is thrown into, and one task that empties it into Redis.
+//! Publishes items to Redis: a bounded outbox, and one task that sends its items.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,32 +13,32 @@ use uuid::Uuid;
 use super::merge::merge;
 use super::payload;
 use super::topics::Channel;
-use crate::connection::{Redis, Wire, until_stopped};
+use crate::connection::{PipelineConnection, Redis, until_stopped};
 use crate::error::Failure;
-use crate::health::Line;
+use crate::health::ConnectionMonitor;
 
-/// How much may wait for the connection.
-const MOST_ITEMS: usize = 8_192;
-const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// How many agentables are remembered whose committed events did not get through.
-const MOST_MISSED: usize = 8_192;
-/// How much goes into one round trip at most, one item excepted.
+/// Limits of the outbox: items and bytes.
+const MAX_ITEMS: usize = 8_192;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum number of agentables recorded as having missed committed events.
+const MAX_MISSED: usize = 8_192;
+/// Limits of one round trip: items and bytes. A single item may be larger.
 const BATCH_ITEMS: usize = 512;
 const BATCH_BYTES: usize = 1024 * 1024;
 
 type Outgoing = (Channel, Arc<LiveItem>);
 
-/// What waits for the publisher.
+/// Items that wait for the publisher.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    state: Mutex<State>,
+    state: Mutex<Waiting>,
     changed: Notify,
     pub(super) sent: AtomicU64,
     pub(super) dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Waiting {
     items: Vec<Outgoing>,
     bytes: usize,
     /// Agentables whose committed events were dropped: streams in other processes are sent a nudge to read Postgres.
@@ -49,14 +49,14 @@ struct State {
 impl Outbox {
     pub(super) fn push(&self, channel: Channel, item: Arc<LiveItem>, weight: usize) {
         let mut state = self.lock();
-        let full = state.items.len() >= MOST_ITEMS || state.bytes.saturating_add(weight) > MOST_BYTES;
+        let full = state.items.len() >= MAX_ITEMS || state.bytes.saturating_add(weight) > MAX_BYTES;
         if full || state.closed {
             self.drop_one(&mut state, &item);
             return;
         }
         state.bytes += weight;
         state.items.push((channel, item));
-        // The task takes everything that waits at once, so one notification is enough.
+        // The task takes all items at once, so one notification is enough.
         let first = state.items.len() == 1;
         drop(state);
         if first {
@@ -64,7 +64,7 @@ impl Outbox {
         }
     }
 
-    /// Everything that waits; nudges for what was missed come first.
+    /// Takes all waiting items, preceded by nudges for agentables that missed events.
     fn take(&self) -> Vec<Outgoing> {
         let mut state = self.lock();
         state.bytes = 0;
@@ -77,23 +77,23 @@ impl Outbox {
         std::mem::take(&mut state.missed).into_iter().map(nudge).chain(items).collect()
     }
 
-    /// Forgets `items`, but not whom they were about.
-    fn miss(&self, items: impl Iterator<Item = Outgoing>) {
+    /// Drops `items` and records their agentables as having missed events.
+    fn record_missed(&self, items: impl Iterator<Item = Outgoing>) {
         let mut state = self.lock();
         for (_, item) in items {
             self.drop_one(&mut state, &item);
         }
     }
 
-    fn drop_one(&self, state: &mut State, item: &LiveItem) {
+    fn drop_one(&self, state: &mut Waiting, item: &LiveItem) {
         self.dropped.fetch_add(1, Relaxed);
         let durable = matches!(item.live, Live::Committed(_) | Live::Nudge);
-        if durable && state.missed.len() < MOST_MISSED {
+        if durable && state.missed.len() < MAX_MISSED {
             state.missed.insert(item.agentable);
         }
     }
 
-    /// Takes nothing more.
+    /// Accepts no more items.
     fn close(&self) {
         self.lock().closed = true;
     }
@@ -103,22 +103,22 @@ impl Outbox {
         state.items.is_empty() && state.missed.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The task that empties the outbox.
+/// The task that sends the items of the outbox.
 pub(super) struct Publisher {
     pub(super) redis: Redis,
     pub(super) process: Uuid,
     pub(super) outbox: Arc<Outbox>,
-    pub(super) line: Line,
+    pub(super) monitor: ConnectionMonitor,
     pub(super) stop: CancellationToken,
 }
 
 impl Publisher {
-    /// Publishes until `stop`, and then in one last try what was thrown in before it.
+    /// Publishes until `stop`; then sends, in one last attempt, what was queued before.
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         until_stopped(&stop, self.publish_all()).await;
@@ -126,29 +126,29 @@ impl Publisher {
     }
 
     async fn publish_all(&mut self) {
-        let mut wire = Wire::new(self.redis.clone());
-        let mut outcome = wire.connect().await;
+        let mut connection = PipelineConnection::new(self.redis.clone());
+        let mut outcome = connection.connect().await;
         loop {
             if let Err(failure) = outcome {
-                // What waits would be stale by then.
-                self.outbox.miss(self.outbox.take().into_iter());
-                let pause = self.line.failed(&failure);
+                // The waiting items would be stale after the reconnect.
+                self.outbox.record_missed(self.outbox.take().into_iter());
+                let pause = self.monitor.failed(&failure);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = self.stop.cancelled() => return,
                 }
-                outcome = wire.connect().await;
+                outcome = connection.connect().await;
                 continue;
             }
-            self.line.works();
+            self.monitor.succeeded();
             if !self.wait().await {
                 return;
             }
-            outcome = self.publish(&mut wire).await;
+            outcome = self.publish(&mut connection).await;
         }
     }
 
-    /// Waits for items; `false` when none can come any more.
+    /// Waits for items; `false` if the outbox is closed and empty.
     async fn wait(&self) -> bool {
         while self.outbox.is_empty() {
             if self.stop.is_cancelled() {
@@ -162,8 +162,8 @@ impl Publisher {
         true
     }
 
-    /// Publishes all that waits, in as few round trips as fit.
-    async fn publish(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+    /// Publishes all waiting items in as few round trips as the limits allow.
+    async fn publish(&mut self, connection: &mut PipelineConnection) -> Result<(), Failure> {
         let mut items = merge(self.outbox.take()).into_iter().peekable();
         while items.peek().is_some() {
             let mut commands = redis::pipe();
@@ -178,8 +178,8 @@ impl Publisher {
                 }
                 batch.push((channel, item));
             }
-            if let Err(failure) = wire.run(&commands).await {
-                self.outbox.miss(batch.into_iter().chain(items));
+            if let Err(failure) = connection.run(&commands).await {
+                self.outbox.record_missed(batch.into_iter().chain(items));
                 return Err(failure);
             }
             self.outbox.sent.fetch_add(batch.len() as u64, Relaxed);
@@ -194,26 +194,26 @@ mod tests {
 
     use super::*;
 
-    fn throw(outbox: &Outbox, agentable: u128, live: Live) {
+    fn push(outbox: &Outbox, agentable: u128, live: Live) {
         let agentable = AgentableId(Uuid::from_u128(agentable));
         let weight = payload::weight(&live);
         outbox.push(Channel::Live(agentable), Arc::new(LiveItem { agentable, live }), weight);
     }
 
     #[test]
-    fn what_does_not_fit_is_made_good_by_a_nudge_if_it_was_durable() {
+    fn dropped_durable_items_are_replaced_by_a_nudge() {
         let outbox = Outbox::default();
         let message_id = Uuid::from_u128(9).into();
         let delta =
             Delta { message_id, part: Part::Message, reasoning_chars: 0, offset: 0, text: "x".repeat(1024) };
         while outbox.dropped.load(Relaxed) == 0 {
-            throw(&outbox, 1, Live::Delta(delta.clone()));
+            push(&outbox, 1, Live::Delta(delta.clone()));
         }
-        assert!(outbox.lock().items.len() <= MOST_ITEMS && outbox.lock().bytes <= MOST_BYTES);
-        throw(&outbox, 2, Live::Delta(delta));
+        assert!(outbox.lock().items.len() <= MAX_ITEMS && outbox.lock().bytes <= MAX_BYTES);
+        push(&outbox, 2, Live::Delta(delta));
         for _ in 0..3 {
-            throw(&outbox, 3, Live::Committed(Vec::new()));
-            throw(&outbox, 3, Live::Nudge);
+            push(&outbox, 3, Live::Committed(Vec::new()));
+            push(&outbox, 3, Live::Nudge);
         }
         let taken = outbox.take();
         assert_eq!(taken[0].1.live, Live::Nudge);

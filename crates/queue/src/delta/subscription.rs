@@ -1,4 +1,4 @@
-//! One listener of one channel, and the small bounded box its items wait in.
+//! A subscription to one channel, with a small bounded inbox.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,25 +10,25 @@ use houston_domain::id::AgentableId;
 
 use super::topics::{Channel, Topics};
 
-/// How many items may wait.
-const MOST_ITEMS: usize = 256;
-/// About how many bytes may wait, an item that comes to an empty box excepted.
-const MOST_BYTES: usize = 1024 * 1024;
-/// A box that had to grow beyond this gives its memory back once it is empty.
-const ROOM_KEPT: usize = 16;
-/// How long [`Subscription::ready`] waits at most.
-const READY_WITHIN: Duration = Duration::from_millis(250);
+/// Maximum number of items in an inbox.
+const MAX_ITEMS: usize = 256;
+/// Approximate maximum size of an inbox in bytes. An empty inbox accepts an item of any size.
+const MAX_BYTES: usize = 1024 * 1024;
+/// An inbox whose capacity exceeds this frees its memory when it is empty.
+const RETAINED_CAPACITY: usize = 16;
+/// Time limit of [`Subscription::ready`].
+const READY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What a subscription yields.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Received {
-    /// The next item; shared with every other listener.
+    /// The next item, shared with all other listeners.
     Item(Arc<LiveItem>),
-    /// The listener was too slow: nothing comes any more. Abort the stream; its client resumes.
+    /// The listener was too slow, and no more items follow. Abort the stream; its client resumes.
     Lagged,
 }
 
-/// Listens to one channel for as long as it lives.
+/// A subscription to one channel, until it is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     channel: Channel,
@@ -43,37 +43,38 @@ impl Subscription {
         Self { channel, inbox, topics }
     }
 
-    /// Waits until items of other processes arrive here, too; at most 250 ms, and not at all while Redis is away.
+    /// Waits until Redis has confirmed the subscription, so that items of other processes arrive; at most 250 ms, and not
+    /// at all while Redis is unavailable.
     ///
-    /// Who looks into Postgres *after* this has missed nothing. Who does not call it gets a [`Live::Nudge`] instead
-    /// when that moment comes.
+    /// A listener that reads Postgres *after* this call misses no event. A listener that does not call it gets a
+    /// [`Live::Nudge`] when the subscription is confirmed.
     pub async fn ready(&mut self) {
-        if !self.topics.is_linked() || self.inbox.lock().reached {
+        if !self.topics.is_linked() || self.inbox.lock().established {
             return;
         }
-        let waits = Waits::new(&self.inbox);
-        let reached = std::future::poll_fn(|cx| waits.inbox.poll_reached(cx));
-        let _ = tokio::time::timeout(READY_WITHIN, reached).await;
+        let waiter = ReadyWaiter::new(&self.inbox);
+        let established = std::future::poll_fn(|cx| waiter.inbox.poll_established(cx));
+        let _ = tokio::time::timeout(READY_TIMEOUT, established).await;
     }
 
-    /// The next item, once there is one.
+    /// Waits for the next item.
     pub async fn recv(&mut self) -> Received {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// The next item, for a stream that polls.
+    /// Polls for the next item.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         let mut state = self.inbox.lock();
         match state.next() {
             Some(received) => Poll::Ready(received),
             None => {
-                state.wake_later(cx);
+                state.register_waker(cx);
                 Poll::Pending
             }
         }
     }
 
-    /// The next item if one waits: to put several into one write.
+    /// The next item if one is waiting, e.g. to put several items into one write.
     pub fn try_recv(&mut self) -> Option<Received> {
         self.inbox.lock().next()
     }
@@ -85,7 +86,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Where the items of one subscription wait.
+/// The bounded queue of one subscription.
 #[derive(Debug, Default)]
 pub(super) struct Inbox(Mutex<State>);
 
@@ -94,22 +95,22 @@ struct State {
     items: VecDeque<(Arc<LiveItem>, usize)>,
     bytes: usize,
     lagged: bool,
-    /// Whether items of other processes arrive.
-    reached: bool,
-    /// Whether a subscriber waits for this.
+    /// Whether Redis has confirmed the subscription.
+    established: bool,
+    /// Whether the subscriber waits for the confirmation.
     awaited: bool,
     waker: Option<Waker>,
 }
 
 impl Inbox {
-    /// Puts `item` of about `weight` bytes in; `false` when that was the one too many.
+    /// Adds `item` of about `weight` bytes; `false` if that made the inbox overflow.
     pub(super) fn push(&self, item: &Arc<LiveItem>, weight: usize) -> bool {
         let mut state = self.lock();
         if state.lagged {
             return true;
         }
-        let full = state.items.len() >= MOST_ITEMS
-            || (!state.items.is_empty() && state.bytes.saturating_add(weight) > MOST_BYTES);
+        let full = state.items.len() >= MAX_ITEMS
+            || (!state.items.is_empty() && state.bytes.saturating_add(weight) > MAX_BYTES);
         if full {
             state.items = VecDeque::new();
             state.bytes = 0;
@@ -122,10 +123,11 @@ impl Inbox {
         !full
     }
 
-    /// Items of other processes arrive from now on; what came before may be missing.
-    pub(super) fn reached(&self, agentable: Option<AgentableId>) {
+    /// Records that Redis confirmed the subscription. Earlier items may be missing, so a subscriber that does not wait for
+    /// this gets a nudge, unless `agentable` is `None`.
+    pub(super) fn established(&self, agentable: Option<AgentableId>) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.reached, true) {
+        if std::mem::replace(&mut state.established, true) {
             return;
         }
         if state.awaited {
@@ -138,17 +140,17 @@ impl Inbox {
         }
     }
 
-    /// Items of other processes do not arrive any more.
-    pub(super) fn cut_off(&self) {
-        self.lock().reached = false;
+    /// Records that the connection was lost, so that items of other processes do not arrive.
+    pub(super) fn disconnected(&self) {
+        self.lock().established = false;
     }
 
-    fn poll_reached(&self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        if state.reached {
+        if state.established {
             return Poll::Ready(());
         }
-        state.wake_later(cx);
+        state.register_waker(cx);
         Poll::Pending
     }
 
@@ -164,13 +166,13 @@ impl State {
         }
         let (item, weight) = self.items.pop_front()?;
         self.bytes -= weight;
-        if self.items.is_empty() && self.items.capacity() > ROOM_KEPT {
+        if self.items.is_empty() && self.items.capacity() > RETAINED_CAPACITY {
             self.items = VecDeque::new();
         }
         Some(Received::Item(item))
     }
 
-    fn wake_later(&mut self, cx: &Context<'_>) {
+    fn register_waker(&mut self, cx: &Context<'_>) {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
@@ -178,7 +180,7 @@ impl State {
     }
 }
 
-/// Releases the lock first: the task that wakes may need it.
+/// Wakes the subscriber after releasing the lock, which its task may need.
 fn wake(mut state: MutexGuard<'_, State>) {
     let waker = state.waker.take();
     drop(state);
@@ -187,19 +189,19 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// Counts a subscriber that waits for the channel, until it is dropped.
-struct Waits<'a> {
+/// Marks the subscriber as waiting for the confirmation until it is dropped.
+struct ReadyWaiter<'a> {
     inbox: &'a Inbox,
 }
 
-impl<'a> Waits<'a> {
+impl<'a> ReadyWaiter<'a> {
     fn new(inbox: &'a Inbox) -> Self {
         inbox.lock().awaited = true;
         Self { inbox }
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for ReadyWaiter<'_> {
     fn drop(&mut self) {
         self.inbox.lock().awaited = false;
     }

@@ -1,4 +1,4 @@
-//! Who listens to what in this process, and what Redis must therefore be asked for.
+//! The subscriptions of this process by channel, and the SUBSCRIBEs and UNSUBSCRIBEs that follow from them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use super::subscription::Inbox;
 use crate::connection::Redis;
 
-/// How long a channel without listeners stays subscribed, so that a client that reconnects misses nothing.
-const LINGER: Duration = Duration::from_secs(2);
+/// How long a channel without listeners stays subscribed, so that a reconnecting client misses nothing.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One channel of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Channel {
-    /// The channel of all processes: requests about runs.
+    /// Requests about runs, received by all processes.
     Control,
-    /// What happens to one agentable.
+    /// The live items of one agentable.
     Live(AgentableId),
 }
 
@@ -33,7 +33,7 @@ impl Channel {
         }
     }
 
-    /// Its name in Redis.
+    /// Name of the channel in Redis.
     pub(super) fn name(self, redis: &Redis) -> String {
         match self {
             Self::Control => redis.key("control"),
@@ -42,7 +42,7 @@ impl Channel {
     }
 }
 
-/// The channels this process listens to.
+/// The channels with listeners in this process.
 #[derive(Debug)]
 pub(super) struct Topics {
     /// Whether the pub/sub connection is up; written under the lock.
@@ -58,8 +58,8 @@ struct State {
     listeners: usize,
     /// Channels that got their first listener.
     new: Vec<Channel>,
-    /// Channels that lost their last one, and when they may go.
-    leaving: VecDeque<(Instant, Channel)>,
+    /// Channels that lost their last listener, and when they are unsubscribed.
+    idle: VecDeque<(Instant, Channel)>,
 }
 
 #[derive(Debug, Default)]
@@ -67,17 +67,17 @@ struct Topic {
     /// Shared, so that an item can be delivered after the lock is released.
     inboxes: Arc<Vec<Arc<Inbox>>>,
     /// Whether Redis has confirmed the subscription.
-    reached: bool,
+    established: bool,
     /// When the last listener left.
     idle_since: Option<Instant>,
 }
 
-/// What Redis must be asked for.
+/// Pending changes of the subscriptions in Redis.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
     pub(super) subscribe: Vec<Channel>,
     pub(super) unsubscribe: Vec<Channel>,
-    /// When the next channel may go.
+    /// When the next channel is to be unsubscribed.
     pub(super) next: Option<Instant>,
 }
 
@@ -90,7 +90,7 @@ impl Topics {
         self.linked.load(Relaxed)
     }
 
-    /// How many subscriptions there are.
+    /// Number of subscriptions.
     pub(super) fn listeners(&self) -> usize {
         self.lock().listeners
     }
@@ -101,9 +101,9 @@ impl Topics {
         let topic = state.topics.entry(channel).or_default();
         let first = topic.inboxes.is_empty() && topic.idle_since.take().is_none();
         Arc::make_mut(&mut topic.inboxes).push(Arc::clone(inbox));
-        if topic.reached {
-            // Asked for long ago: nothing can have been missed.
-            inbox.reached(None);
+        if topic.established {
+            // The channel is subscribed already: the new listener has missed nothing.
+            inbox.established(None);
         }
         if first && self.is_linked() {
             state.new.push(channel);
@@ -114,7 +114,7 @@ impl Topics {
 
     pub(super) fn leave(&self, channel: Channel, inbox: &Arc<Inbox>) {
         let mut state = self.lock();
-        // Once per listener, when it is dropped.
+        // Called once per listener, when it is dropped.
         state.listeners -= 1;
         let Some(topic) = state.topics.get_mut(&channel) else { return };
         Arc::make_mut(&mut topic.inboxes).retain(|other| !Arc::ptr_eq(other, inbox));
@@ -128,71 +128,71 @@ impl Topics {
         let now = Instant::now();
         topic.inboxes = Arc::default();
         topic.idle_since = Some(now);
-        let sleeping = state.leaving.is_empty();
-        state.leaving.push_back((now + LINGER, channel));
+        let sleeping = state.idle.is_empty();
+        state.idle.push_back((now + IDLE_TIMEOUT, channel));
         drop(state);
         if sleeping {
             self.changed.notify_one();
         }
     }
 
-    /// Gives `item` to everybody who listens; says how many of them were too slow.
+    /// Delivers `item` to all listeners of `channel`. Returns how many of them were too slow.
     pub(super) fn deliver(&self, channel: Channel, item: &Arc<LiveItem>, weight: usize) -> usize {
         let inboxes = self.lock().topics.get(&channel).map(|topic| Arc::clone(&topic.inboxes));
         inboxes.map_or(0, |inboxes| inboxes.iter().filter(|inbox| !inbox.push(item, weight)).count())
     }
 
-    /// Whether anybody listens.
-    pub(super) fn wants(&self, channel: Channel) -> bool {
+    /// Whether `channel` has listeners.
+    pub(super) fn has_listeners(&self, channel: Channel) -> bool {
         self.lock().topics.get(&channel).is_some_and(|topic| !topic.inboxes.is_empty())
     }
 
-    /// A new connection, on which nothing is subscribed yet: subscribes to every channel again.
+    /// Records a new connection: all channels must be subscribed again.
     pub(super) fn link_up(&self) {
         let mut state = self.lock();
         state.new = state.topics.keys().copied().collect();
         self.linked.store(true, Relaxed);
     }
 
-    /// The connection has gone.
+    /// Records the loss of the connection.
     pub(super) fn link_down(&self) {
         let mut state = self.lock();
         self.linked.store(false, Relaxed);
         state.new.clear();
-        state.leaving.clear();
+        state.idle.clear();
         state.topics.retain(|_, topic| !topic.inboxes.is_empty());
         for topic in state.topics.values_mut() {
-            topic.reached = false;
-            topic.inboxes.iter().for_each(|inbox| inbox.cut_off());
+            topic.established = false;
+            topic.inboxes.iter().for_each(|inbox| inbox.disconnected());
         }
     }
 
     /// Redis has confirmed these subscriptions: their listeners may have missed items until now.
-    pub(super) fn reached(&self, channels: &[Channel]) {
+    pub(super) fn established(&self, channels: &[Channel]) {
         for channel in channels {
             let inboxes = self.lock().topics.get_mut(channel).map(|topic| {
-                topic.reached = true;
+                topic.established = true;
                 Arc::clone(&topic.inboxes)
             });
             for inbox in inboxes.iter().flat_map(|inboxes| inboxes.iter()) {
-                inbox.reached(channel.agentable());
+                inbox.established(channel.agentable());
             }
         }
     }
 
-    /// What Redis must be asked for at `now`.
+    /// Takes the changes that are due at `now`.
     pub(super) fn changes(&self, now: Instant) -> Changes {
         let mut state = self.lock();
         let mut changes = Changes { subscribe: std::mem::take(&mut state.new), ..Changes::default() };
-        while let Some((due, channel)) = state.leaving.front().copied() {
+        while let Some((due, channel)) = state.idle.front().copied() {
             if due > now {
                 changes.next = Some(due);
                 break;
             }
-            state.leaving.pop_front();
-            // A listener may have come back and left again later.
+            state.idle.pop_front();
+            // The channel may have got a listener again, and lost it later.
             let gone = state.topics.get(&channel).and_then(|topic| topic.idle_since);
-            if gone.is_some_and(|since| since + LINGER <= now) {
+            if gone.is_some_and(|since| since + IDLE_TIMEOUT <= now) {
                 state.topics.remove(&channel);
                 changes.unsubscribe.push(channel);
             }

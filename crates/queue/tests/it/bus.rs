@@ -1,4 +1,4 @@
-//! The delta bus: within a process, between two, and through outages.
+//! The delta bus: within a process, between two processes, and during outages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::server::{PATIENCE, Server, eventually};
 
 const AGENTABLE: AgentableId = AgentableId(Uuid::from_u128(1));
 
-/// A bus as another process would have it.
+/// A bus with its tasks, standing for one process.
 struct Process {
     bus: DeltaBus,
     stop: CancellationToken,
@@ -66,7 +66,7 @@ async fn live(subscription: &mut Subscription) -> Live {
     item(subscription).await.live.clone()
 }
 
-/// What the message says once it is `length` characters long.
+/// Receives deltas until the text has `length` characters. Returns the text.
 async fn text(subscription: &mut Subscription, length: usize) -> String {
     let mut text = String::new();
     while text.chars().count() < length {
@@ -79,7 +79,7 @@ async fn text(subscription: &mut Subscription, length: usize) -> String {
 }
 
 #[tokio::test]
-async fn within_a_process_no_redis_is_needed_and_nothing_is_copied() {
+async fn local_items_need_no_redis_and_are_not_copied() {
     let bus = DeltaBus::within_process();
     let (mut one, mut other) = (bus.subscribe(AGENTABLE), bus.subscribe(AGENTABLE));
     let mut stranger = bus.subscribe(AgentableId(Uuid::from_u128(9)));
@@ -96,7 +96,7 @@ async fn within_a_process_no_redis_is_needed_and_nothing_is_copied() {
 }
 
 #[tokio::test]
-async fn two_processes_hear_each_other_and_no_echo() {
+async fn processes_receive_each_others_items_but_no_echo() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let (mut near, mut far) = (here.bus.subscribe(AGENTABLE), there.bus.subscribe(AGENTABLE));
@@ -116,7 +116,7 @@ async fn two_processes_hear_each_other_and_no_echo() {
     assert_eq!(text(&mut far, 2_000).await, whole);
     assert_eq!(live(&mut far).await, committed(1, "done"));
     assert!(here.bus.counts().sent < 2_001, "neighbours were merged");
-    // An answer of the other process, and before it nothing: no echo, no nudge.
+    // The next item is the one of the other process: no echo and no nudge comes before it.
     there.bus.publish(AGENTABLE, committed(2, "heard"));
     assert_eq!(live(&mut near).await, committed(1, "done"));
     assert_eq!(live(&mut near).await, committed(2, "heard"));
@@ -126,7 +126,7 @@ async fn two_processes_hear_each_other_and_no_echo() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_until_ready_is_nudged_instead() {
+async fn subscriber_that_is_not_ready_gets_a_nudge() {
     let server = Server::start().await;
     let process = Process::start(&server, 1).await;
     let mut hasty = process.bus.subscribe(AGENTABLE);
@@ -158,7 +158,7 @@ async fn control_items_reach_every_process() {
 }
 
 #[tokio::test]
-async fn a_batch_of_events_too_long_for_redis_travels_as_a_nudge() {
+async fn batch_too_long_for_redis_is_sent_as_a_nudge() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let (mut near, mut far) = (here.bus.subscribe(AGENTABLE), there.bus.subscribe(AGENTABLE));
@@ -173,7 +173,7 @@ async fn a_batch_of_events_too_long_for_redis_travels_as_a_nudge() {
 }
 
 #[tokio::test]
-async fn a_payload_of_a_newer_release_is_a_nudge() {
+async fn payload_of_a_newer_release_is_a_nudge() {
     let server = Server::start().await;
     let process = Process::start(&server, 1).await;
     let mut subscription = process.bus.subscribe(AGENTABLE);
@@ -196,7 +196,7 @@ async fn a_payload_of_a_newer_release_is_a_nudge() {
 }
 
 #[tokio::test]
-async fn a_slow_listener_is_given_up_and_holds_nothing_any_more() {
+async fn slow_listener_is_dropped_and_releases_its_items() {
     let bus = DeltaBus::within_process();
     let (mut slow, mut quick) = (bus.subscribe(AGENTABLE), bus.subscribe(AGENTABLE));
     for i in 0..300 {
@@ -205,7 +205,7 @@ async fn a_slow_listener_is_given_up_and_holds_nothing_any_more() {
     }
     assert_eq!(next(&mut slow).await, Received::Lagged);
     assert_eq!(next(&mut slow).await, Received::Lagged);
-    // By size: three items of half a MiB are too much, one of any size is not.
+    // By size: three items of half a MiB are too much; a single item may have any size.
     let mut slow = bus.subscribe(AGENTABLE);
     let large = "x".repeat(500 * 1024);
     bus.publish(AGENTABLE, committed(1, &"x".repeat(2 * 1024 * 1024)));
@@ -219,13 +219,13 @@ async fn a_slow_listener_is_given_up_and_holds_nothing_any_more() {
     }
     assert_eq!(slow.try_recv(), Some(Received::Lagged));
     for item in shared {
-        assert_eq!(Arc::strong_count(&item), 1, "the slow one let go of it");
+        assert_eq!(Arc::strong_count(&item), 1, "the slow listener released it");
     }
     assert_eq!(bus.counts().lagged, 2);
 }
 
 #[tokio::test]
-async fn a_reconnect_subscribes_all_again_and_nudges_everybody() {
+async fn reconnect_resubscribes_and_nudges_all() {
     let mut server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let agentables: Vec<_> = (0..600).map(|n| AgentableId(Uuid::from_u128(100 + n))).collect();
@@ -237,7 +237,7 @@ async fn a_reconnect_subscribes_all_again_and_nudges_everybody() {
     server.kill();
     eventually("the outage is noticed", async || !there.bus.health().is_up() && !here.bus.health().is_up())
         .await;
-    // Local streams go on; the other process learns of this one by its nudge.
+    // Local streams continue; the other process gets a nudge for this event later.
     let mut near = here.bus.subscribe(agentables[0]);
     near.ready().await;
     here.bus.publish(agentables[0], committed(1, "meanwhile"));
@@ -259,7 +259,7 @@ async fn a_reconnect_subscribes_all_again_and_nudges_everybody() {
 }
 
 #[tokio::test]
-async fn a_stall_is_noticed_without_traffic() {
+async fn stall_is_detected_without_traffic() {
     let server = Server::start().await;
     let process = Process::start(&server, 1).await;
     let mut subscription = process.bus.subscribe(AGENTABLE);
@@ -272,7 +272,7 @@ async fn a_stall_is_noticed_without_traffic() {
 }
 
 #[tokio::test]
-async fn a_channel_without_listeners_is_left_after_a_while_and_not_at_once() {
+async fn idle_channel_is_unsubscribed_after_a_delay() {
     let server = Server::start().await;
     let process = Process::start(&server, 1).await;
     let channel = format!("test:live:{}", AGENTABLE.0.simple());
@@ -281,7 +281,7 @@ async fn a_channel_without_listeners_is_left_after_a_while_and_not_at_once() {
     first.ready().await;
     assert_eq!(subscribers().await, 1);
     drop(first);
-    // A subscriber that comes back meanwhile finds the channel still subscribed and is ready at once.
+    // A new subscriber finds the channel still subscribed and is ready at once.
     let mut second = process.bus.subscribe(AGENTABLE);
     second.ready().await;
     process.bus.publish(AGENTABLE, committed(1, "a"));
@@ -296,7 +296,7 @@ async fn a_channel_without_listeners_is_left_after_a_while_and_not_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_published_before_the_stop_is_sent() {
+async fn items_published_before_the_stop_are_sent() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let mut far = there.bus.subscribe(AGENTABLE);

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use chrono::TimeDelta;
 use houston_domain::clock::{Clock, ManualClock, SystemClock};
-use houston_queue::{Hint, HintBackend, HintSender, HintSettings, Lane, Redis, Refused, depths, run_worker};
+use houston_queue::{
+    Hint, HintBackend, HintSender, HintSettings, Lane, Redis, TrySendError, depths, run_worker,
+};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,7 +18,7 @@ fn sender(redis: Redis) -> HintSender {
     HintSender::start(Some(redis), &TaskTracker::new(), CancellationToken::new())
 }
 
-async fn lie_there(redis: &Redis, expected: [u64; 3]) {
+async fn wait_for_depths(redis: &Redis, expected: [u64; 3]) {
     eventually(&format!("{expected:?} hints wait"), async || {
         depths(redis).await.is_ok_and(|lanes| lanes.map(|(_, count)| count) == expected)
     })
@@ -24,12 +26,12 @@ async fn lie_there(redis: &Redis, expected: [u64; 3]) {
 }
 
 #[tokio::test]
-async fn each_hint_comes_once_and_by_priority_then_by_first_ring() {
+async fn hints_are_delivered_once_by_priority_then_first_sent() {
     let server = Server::start().await;
     let clock = ManualClock::at(SystemClock.now());
     let redis = server.redis_at(Arc::new(clock.clone()));
     let sender = sender(redis.clone());
-    // Sending 5 again later does not move it.
+    // Sending hint 5 again does not change its position.
     for (lane, n) in [
         (Lane::Maintenance, 1),
         (Lane::Background, 2),
@@ -41,18 +43,18 @@ async fn each_hint_comes_once_and_by_priority_then_by_first_ring() {
         sender.send(lane, hint(n));
         clock.advance(TimeDelta::milliseconds(1));
     }
-    lie_there(&redis, [2, 2, 1]).await;
+    wait_for_depths(&redis, [2, 2, 1]).await;
     let worker = Worker::quick(Some(redis.clone()), 1);
     worker.log.wait_ended(5).await;
     assert_eq!(worker.log.begun(), [5, 4, 2, 3, 1].map(hint));
-    lie_there(&redis, [0, 0, 0]).await;
+    wait_for_depths(&redis, [0, 0, 0]).await;
     assert_eq!(worker.intake.counts().delivered, 5);
     assert_eq!(sender.counts().sent, 6);
     worker.end().await;
 }
 
 #[tokio::test]
-async fn two_workers_share_the_hints_and_none_gets_another_s() {
+async fn two_workers_share_hints_without_duplicates() {
     let server = Server::start().await;
     let redis = server.redis();
     let workers = [Worker::quick(Some(redis.clone()), 8), Worker::quick(Some(redis.clone()), 8)];
@@ -73,7 +75,7 @@ async fn two_workers_share_the_hints_and_none_gets_another_s() {
 }
 
 #[tokio::test]
-async fn what_is_no_hint_is_dropped_and_the_next_one_comes() {
+async fn invalid_lane_member_is_dropped() {
     let server = Server::start().await;
     let newer = r#"{"v":2,"kind":"run","id":"00000000-0000-0000-0000-000000000001"}"#;
     let unknown = r#"{"v":1,"kind":"dance","id":"00000000-0000-0000-0000-000000000001"}"#;
@@ -89,7 +91,7 @@ async fn what_is_no_hint_is_dropped_and_the_next_one_comes() {
 }
 
 #[tokio::test]
-async fn no_more_handlers_run_than_there_are_slots() {
+async fn handlers_never_exceed_the_slots() {
     let server = Server::start().await;
     let redis = server.redis();
     let worker = Worker::start(Some(redis.clone()), 3, 0);
@@ -98,11 +100,11 @@ async fn no_more_handlers_run_than_there_are_slots() {
         sender.send(Lane::Interactive, hint(n));
     }
     worker.log.wait_begun(3).await;
-    lie_there(&redis, [7, 0, 0]).await;
+    wait_for_depths(&redis, [7, 0, 0]).await;
     assert_eq!((worker.intake.in_flight(), worker.log.begun().len()), (3, 3));
     worker.log.leave.add_permits(1);
     worker.log.wait_begun(4).await;
-    lie_there(&redis, [6, 0, 0]).await;
+    wait_for_depths(&redis, [6, 0, 0]).await;
     assert_eq!(worker.log.begun().len(), 4);
     worker.log.leave.add_permits(9);
     worker.log.wait_ended(10).await;
@@ -111,7 +113,7 @@ async fn no_more_handlers_run_than_there_are_slots() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_frees_its_slot() {
+async fn panicking_handler_frees_its_slot() {
     let server = Server::start().await;
     let tracker = TaskTracker::new();
     let settings = HintSettings::unreserved(1, 1);
@@ -141,7 +143,7 @@ async fn a_handler_that_panics_frees_its_slot() {
 }
 
 #[tokio::test]
-async fn a_stop_takes_nothing_more_and_waits_for_handlers_in_flight() {
+async fn stop_takes_no_hints_and_waits_for_handlers() {
     let server = Server::start().await;
     let redis = server.redis();
     let worker = Worker::start(Some(redis.clone()), 4, 0);
@@ -151,23 +153,23 @@ async fn a_stop_takes_nothing_more_and_waits_for_handlers_in_flight() {
     worker.stop.cancel();
     eventually("the intake is shut", async || !worker.intake.is_open()).await;
     sender.send(Lane::Interactive, hint(2));
-    lie_there(&redis, [1, 0, 0]).await;
+    wait_for_depths(&redis, [1, 0, 0]).await;
     assert!(!worker.running.is_finished());
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(Refused::Shut));
+    assert_eq!(worker.local.try_send(Lane::Interactive, hint(3)), Err(TrySendError::NotAccepting));
     worker.log.leave.add_permits(1);
     let log = worker.log.clone();
     worker.end().await;
     assert_eq!(log.ended(), [hint(1)]);
-    lie_there(&redis, [1, 0, 0]).await;
+    wait_for_depths(&redis, [1, 0, 0]).await;
 }
 
 #[tokio::test]
-async fn a_pause_puts_back_what_redis_hands_out_meanwhile() {
+async fn pause_puts_back_popped_hints() {
     let server = Server::start().await;
     let redis = server.redis();
     let worker = Worker::quick(Some(redis.clone()), 4);
     worker.up().await;
-    // The pop is blocked in Redis when the intake shuts, so this hint is popped all the same.
+    // The blocking pop is pending when the intake is paused, so Redis may still deliver this hint.
     worker.intake.pause();
     let sender = sender(redis.clone());
     sender.send(Lane::Interactive, hint(1));
@@ -175,7 +177,7 @@ async fn a_pause_puts_back_what_redis_hands_out_meanwhile() {
         worker.intake.counts().given_back == 1 || depths(&redis).await.is_ok_and(|lanes| lanes[0].1 == 1)
     })
     .await;
-    lie_there(&redis, [1, 0, 0]).await;
+    wait_for_depths(&redis, [1, 0, 0]).await;
     assert_eq!(worker.log.begun(), []);
     worker.intake.resume();
     worker.log.wait_ended(1).await;
@@ -183,7 +185,7 @@ async fn a_pause_puts_back_what_redis_hands_out_meanwhile() {
 }
 
 #[tokio::test]
-async fn local_hints_need_no_redis_and_wait_once_each() {
+async fn local_hints_need_no_redis_and_are_queued_once() {
     let worker = Worker::start(None, 1, 0);
     worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
     worker.log.wait_begun(1).await;
@@ -192,7 +194,7 @@ async fn local_hints_need_no_redis_and_wait_once_each() {
             worker.local.try_send(Lane::Interactive, hint(n)).unwrap();
         }
     }
-    assert_eq!(worker.local.try_send(Lane::Interactive, hint(5_000)), Err(Refused::Full));
+    assert_eq!(worker.local.try_send(Lane::Interactive, hint(5_000)), Err(TrySendError::Full));
     assert_eq!(worker.local.waiting(), 1_024);
     worker.log.leave.add_permits(2_000);
     worker.log.wait_ended(1_025).await;
@@ -201,16 +203,16 @@ async fn local_hints_need_no_redis_and_wait_once_each() {
 }
 
 #[tokio::test]
-async fn a_local_hint_does_not_wait_for_a_pop_that_redis_holds() {
+async fn local_hint_does_not_wait_for_a_blocked_pop() {
     let server = Server::start().await;
     let redis = server.redis();
     let worker = Worker::start(Some(redis.clone()), 1, 0);
     worker.up().await;
-    // Takes the slot the blocked pop was asked for, so what that brings has to go back.
+    // Takes the slot of the pending pop, so the hint it returns must be put back.
     worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
     worker.log.wait_begun(1).await;
     sender(redis.clone()).send(Lane::Background, hint(2));
-    lie_there(&redis, [0, 1, 0]).await;
+    wait_for_depths(&redis, [0, 1, 0]).await;
     worker.log.leave.add_permits(2);
     worker.log.wait_ended(2).await;
     assert_eq!(worker.log.ended(), [hint(1), hint(2)]);
@@ -218,7 +220,7 @@ async fn a_local_hint_does_not_wait_for_a_pop_that_redis_holds() {
 }
 
 #[tokio::test]
-async fn what_was_rung_before_the_stop_is_sent() {
+async fn hints_sent_before_the_stop_are_written() {
     let server = Server::start().await;
     let redis = server.redis();
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -229,7 +231,7 @@ async fn what_was_rung_before_the_stop_is_sent() {
     stop.cancel();
     tracker.close();
     tracker.wait().await;
-    lie_there(&redis, [0, 1_500, 0]).await;
+    wait_for_depths(&redis, [0, 1_500, 0]).await;
     sender.send(Lane::Background, hint(9_999));
     assert_eq!(sender.counts().dropped, 1);
 }
@@ -238,37 +240,41 @@ const RESERVED: HintSettings =
     HintSettings { max_in_flight: 4, background: 2, maintenance: 1, max_batch: 64 };
 
 #[tokio::test]
-async fn a_person_does_not_wait_for_background_runs_that_hold_all_of_their_slots() {
+async fn interactive_hint_does_not_wait_for_background_runs() {
     let server = Server::start().await;
     let redis = server.redis();
     let sender = sender(redis.clone());
     for n in 0..3 {
         sender.send(Lane::Maintenance, hint(n));
     }
-    lie_there(&redis, [0, 0, 3]).await;
+    wait_for_depths(&redis, [0, 0, 3]).await;
     let worker = Worker::start_with(Some(redis.clone()), RESERVED, 0);
     worker.log.wait_begun(1).await;
-    lie_there(&redis, [0, 0, 2]).await;
+    wait_for_depths(&redis, [0, 0, 2]).await;
     for n in 10..15 {
         sender.send(Lane::Background, hint(n));
     }
     worker.log.wait_begun(2).await;
-    lie_there(&redis, [0, 4, 2]).await;
-    assert_eq!(worker.log.begun().len(), 2, "one chore and one background run: half of the slots");
+    wait_for_depths(&redis, [0, 4, 2]).await;
+    assert_eq!(worker.log.begun().len(), 2, "one maintenance and one background run use half of the slots");
     for n in 20..23 {
         sender.send(Lane::Interactive, hint(n));
     }
     worker.log.wait_begun(4).await;
-    assert_eq!(worker.log.begun()[2..], [hint(20), hint(21)], "the other half is for people");
-    lie_there(&redis, [1, 4, 2]).await;
+    assert_eq!(
+        worker.log.begun()[2..],
+        [hint(20), hint(21)],
+        "the other half is reserved for interactive hints"
+    );
+    wait_for_depths(&redis, [1, 4, 2]).await;
     worker.log.leave.add_permits(100);
     worker.log.wait_ended(11).await;
-    lie_there(&redis, [0, 0, 0]).await;
+    wait_for_depths(&redis, [0, 0, 0]).await;
     worker.end().await;
 }
 
 #[tokio::test]
-async fn nor_when_hints_come_from_inside_the_process() {
+async fn local_interactive_hint_does_not_wait_for_background_runs() {
     let worker = Worker::start_with(None, RESERVED, 0);
     for n in 0..5 {
         worker.local.try_send(Lane::Background, hint(n)).unwrap();
@@ -285,7 +291,7 @@ async fn nor_when_hints_come_from_inside_the_process() {
 }
 
 #[tokio::test]
-async fn a_lane_keeps_the_first_hints_and_no_more_than_it_holds() {
+async fn full_lane_keeps_the_oldest_hints() {
     let server = Server::start().await;
     let clock = ManualClock::at(SystemClock.now());
     let redis = server.redis_at(Arc::new(clock.clone()));
@@ -296,7 +302,7 @@ async fn a_lane_keeps_the_first_hints_and_no_more_than_it_holds() {
         clock.advance(TimeDelta::milliseconds(1));
     }
     eventually("all are sent", async || sender.counts().sent == 5).await;
-    lie_there(&redis, [0, 3, 0]).await;
+    wait_for_depths(&redis, [0, 3, 0]).await;
     let worker = Worker::quick(Some(redis.clone()), 1);
     worker.log.wait_ended(3).await;
     assert_eq!(worker.log.ended(), [hint(0), hint(1), hint(2)]);

@@ -1,4 +1,4 @@
-//! The worker survives every failure of Redis and takes later hints.
+//! The worker survives every failure of Redis and handles later hints.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use tokio_util::task::TaskTracker;
 use crate::server::{Server, eventually};
 use crate::worker::{Worker, hint};
 
-struct Rig {
+struct TestSetup {
     server: Server,
     worker: Worker,
     sender: HintSender,
 }
 
-async fn rig() -> Rig {
+async fn set_up() -> TestSetup {
     let server = Server::start().await;
     let worker = Worker::quick(Some(server.redis()), 4);
     let sender = HintSender::start(Some(server.redis()), &TaskTracker::new(), CancellationToken::new());
     sender.send(Lane::Interactive, hint(1));
     worker.log.wait_ended(1).await;
-    Rig { server, worker, sender }
+    TestSetup { server, worker, sender }
 }
 
-impl Rig {
-    /// Sends a hint until it is taken, as the sweep would.
-    async fn is_heard(&self, n: u128) {
+impl TestSetup {
+    /// Sends a hint repeatedly until it is handled, like the sweep.
+    async fn handles_hint(&self, n: u128) {
         eventually("a later hint comes", async || {
             self.sender.send(Lane::Interactive, hint(n));
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -39,65 +39,65 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn a_flush_costs_nothing_but_the_hints_in_it() {
-    let rig = rig().await;
-    let _: String = rig.server.ask(&["FLUSHALL"]).await;
-    rig.is_heard(2).await;
-    rig.worker.end().await;
+async fn flush_loses_only_the_hints_in_redis() {
+    let setup = set_up().await;
+    let _: String = setup.server.ask(&["FLUSHALL"]).await;
+    setup.handles_hint(2).await;
+    setup.worker.end().await;
 }
 
 #[tokio::test]
-async fn a_restart_is_survived_and_told() {
-    let mut rig = rig().await;
-    rig.server.kill();
+async fn worker_survives_a_restart_of_redis() {
+    let mut setup = set_up().await;
+    setup.server.kill();
     eventually("the outage is noticed", async || {
-        matches!(rig.worker.health.state(), RedisState::Down { .. })
+        matches!(setup.worker.health.state(), RedisState::Down { .. })
     })
     .await;
-    // Without Redis the worker is fed from inside.
-    rig.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
-    rig.worker.log.wait_ended(2).await;
-    rig.server.restart().await;
-    rig.is_heard(3).await;
-    rig.worker.end().await;
+    // Without Redis the worker gets local hints.
+    setup.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    setup.worker.log.wait_ended(2).await;
+    setup.server.restart().await;
+    setup.handles_hint(3).await;
+    setup.worker.end().await;
 }
 
 #[tokio::test]
-async fn a_restart_that_nobody_noticed_costs_no_hint() {
-    let mut rig = rig().await;
-    rig.server.restart().await;
-    // One hint only: the sender finds its connection dead, and sends again on a new one.
-    rig.sender.send(Lane::Interactive, hint(2));
-    rig.worker.log.wait_ended(2).await;
-    rig.worker.end().await;
+async fn unnoticed_restart_loses_no_later_hint() {
+    let mut setup = set_up().await;
+    setup.server.restart().await;
+    // One hint only: the sender finds its connection broken and sends it on a new one.
+    setup.sender.send(Lane::Interactive, hint(2));
+    setup.worker.log.wait_ended(2).await;
+    setup.worker.end().await;
 }
 
 #[tokio::test]
-async fn a_stalled_redis_is_given_up_and_found_again() {
-    let rig = rig().await;
-    rig.server.signal("STOP");
-    eventually("the stall is noticed", async || !rig.worker.health.is_up()).await;
-    rig.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
-    rig.worker.log.wait_ended(2).await;
-    rig.server.signal("CONT");
-    rig.is_heard(3).await;
-    rig.worker.end().await;
+async fn worker_recovers_from_a_stalled_redis() {
+    let setup = set_up().await;
+    setup.server.signal("STOP");
+    eventually("the stall is noticed", async || !setup.worker.health.is_up()).await;
+    setup.worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    setup.worker.log.wait_ended(2).await;
+    setup.server.signal("CONT");
+    setup.handles_hint(3).await;
+    setup.worker.end().await;
 }
 
 #[tokio::test]
-async fn a_stop_during_a_stall_does_not_hang() {
-    let rig = rig().await;
-    rig.server.signal("STOP");
-    rig.worker.end().await;
+async fn stop_during_a_stall_does_not_hang() {
+    let setup = set_up().await;
+    setup.server.signal("STOP");
+    setup.worker.end().await;
 }
 
 #[tokio::test]
-async fn a_redis_that_comes_later_is_found() {
+async fn worker_connects_to_a_redis_that_starts_later() {
     let mut server = Server::start().await;
     server.kill();
     let worker = Worker::quick(Some(server.redis()), 4);
     let sender = HintSender::start(Some(server.redis()), &TaskTracker::new(), CancellationToken::new());
-    // More than may wait: the rest is dropped, and the caller does not notice.
+    // More hints than the queue holds: the rest is dropped without an error.
     for n in 0..6_000 {
         sender.send(Lane::Background, hint(n));
     }

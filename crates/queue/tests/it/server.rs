@@ -1,4 +1,4 @@
-//! A Redis of one test: its own process on a socket in its own directory.
+//! A Redis server for one test: its own process, on a socket in its own directory.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use houston_domain::clock::{Clock, SystemClock};
 use houston_queue::Redis;
 
-/// How long anything in these tests may take before it has failed.
+/// Time limit of every wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Server {
@@ -17,7 +17,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        // Not below TMPDIR: a socket's path must be short.
+        // Not below TMPDIR: the path of a socket must be short.
         let dir = tempfile::Builder::new().prefix("houston-queue-").tempdir_in("/tmp").unwrap();
         let child = spawn(&dir);
         let server = Self { dir, child };
@@ -37,7 +37,7 @@ impl Server {
         Redis::open(&self.url(), "test", clock).unwrap()
     }
 
-    /// The answer to one command on a connection of its own.
+    /// Runs one command on a new connection.
     pub(crate) async fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -57,7 +57,7 @@ impl Server {
         self.answers().await;
     }
 
-    /// `STOP` or `CONT`.
+    /// Sends a signal to the server: `STOP` or `CONT`.
     pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
@@ -89,7 +89,7 @@ fn spawn(dir: &tempfile::TempDir) -> Child {
         .unwrap()
 }
 
-/// Asks again until `condition` holds.
+/// Repeats `condition` until it is true.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !condition().await {

@@ -1,4 +1,4 @@
-//! A worker whose handler does what the test says.
+//! A worker whose handlers are controlled by the test.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,12 +17,12 @@ pub(crate) fn hint(n: u128) -> Hint {
     Hint::run(Uuid::from_u128(n).into())
 }
 
-/// What the handler saw and may do.
+/// The hints whose handlers began and ended, and the permits with which handlers end.
 #[derive(Clone)]
 pub(crate) struct Log {
     begun: Arc<Mutex<Vec<Hint>>>,
     ended: Arc<Mutex<Vec<Hint>>>,
-    /// A handler ends when it has got one of these.
+    /// A handler ends when it has acquired a permit.
     pub(crate) leave: Arc<Semaphore>,
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// One whose handlers end at once.
+    /// A worker whose handlers end at once.
     pub(crate) fn quick(redis: Option<Redis>, max_in_flight: usize) -> Self {
         Self::start(redis, max_in_flight, Semaphore::MAX_PERMITS)
     }
 
-    /// One whose first handlers, `leave` of them, end at once.
+    /// A worker whose first `leave` handlers end at once.
     pub(crate) fn start(redis: Option<Redis>, max_in_flight: usize, leave: usize) -> Self {
         Self::start_with(redis, HintSettings::unreserved(max_in_flight, 64), leave)
     }
@@ -89,7 +89,7 @@ impl Worker {
         eventually("redis hands out hints", async || self.health.is_up()).await;
     }
 
-    /// Stops, and waits for everything that was started.
+    /// Stops the worker and waits for all its tasks.
     pub(crate) async fn end(self) {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
