@@ -1,4 +1,4 @@
-//! `/v1/{kinds}/{id}`: an agentable by the plural of its kind and its id.
+//! Extracts the agentable, the kind or the id from a path: `/v1/{kinds}/{id}`, `/v1/{kinds}`, `/v1/runs/{id}`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,16 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// An agentable as a path names it. Whether it exists, and for this caller, only Postgres knows.
+/// An agentable as named by a path, e.g. `/v1/goals/goal_0190…`, with the settings of its kind. Whether it exists and
+/// belongs to the caller's tenant is not checked.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentablePath {
     pub(crate) kind: String,
     pub(crate) id: AgentableId,
     pub(crate) urgency: Urgency,
-    /// Whether it takes messages.
+    /// Whether the agentable accepts messages.
     pub(crate) conversational: bool,
-    /// What a message does to a run that is open, unless it says otherwise.
+    /// What a message does to an open run, unless the message has a `double_texting` of its own.
     pub(crate) double_texting: DoubleTexting,
 }
 
@@ -34,14 +35,14 @@ impl AgentablePath {
         Some(Self { kind: kind.kind.clone(), id, urgency, conversational, double_texting })
     }
 
-    /// The id as the API shows it.
-    pub(crate) fn shown(&self) -> String {
-        self.id.shown(&self.kind)
+    /// The id with its prefix, e.g. `goal_0190…`.
+    pub(crate) fn public_id(&self) -> String {
+        self.id.public_id(&self.kind)
     }
 
-    /// Its path.
-    pub(crate) fn path(&self) -> String {
-        format!("/v1/{}s/{}", self.kind, self.shown())
+    /// The path of the agentable, e.g. `/v1/goals/goal_0190…`.
+    pub(crate) fn url_path(&self) -> String {
+        format!("/v1/{}s/{}", self.kind, self.public_id())
     }
 }
 
@@ -56,62 +57,71 @@ impl FromRequestParts<Arc<App>> for AgentablePath {
     }
 }
 
-/// A kind as a path names it, by its plural.
+/// A kind as named by a path, in the plural, e.g. `/v1/goals`.
 #[derive(Debug, Clone)]
-pub(crate) struct Kind {
+pub(crate) struct KindPath {
     pub(crate) name: String,
     pub(crate) initial_status: Option<String>,
-    pub(crate) begun_by_people: bool,
+    pub(crate) user_creatable: bool,
     pub(crate) made_with_user: bool,
-    /// Whether one that is made without a title gets one.
+    /// Whether titles are generated for agentables created without one.
     pub(crate) titles: bool,
 }
 
-impl FromRequestParts<Arc<App>> for Kind {
+impl FromRequestParts<Arc<App>> for KindPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "route" };
         let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?;
         let kinds = params.iter().find(|(name, _)| *name == "kinds").map_or("", |(_, value)| value);
-        let kind = kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOT_FOUND)?;
+        let kind =
+            kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOT_FOUND)?;
         Ok(Self {
             name: kind.kind.clone(),
             initial_status: kind.initial_status().map(str::to_owned),
-            begun_by_people: kind.begun_by_people(),
+            user_creatable: kind.user_creatable(),
             made_with_user: kind.made_with_user,
             titles: kind.titles,
         })
     }
 }
 
-/// Agentables that were there a moment ago, for those who post: Postgres says in the same statement whether they still
-/// are. Of what kind an agentable is and whose, never changes.
+/// Caches tenant and kind of agentables, which never change, to save a query per posted message. An entry may be stale
+/// because the agentable was erased; the statement that posts the message checks that again.
 #[derive(Debug, Default)]
 pub(crate) struct AgentableCache(Mutex<HashMap<AgentableId, (TenantId, String)>>);
 
-/// How many places are remembered; one more, and all are looked up anew.
-const MOST_PLACES: usize = 50_000;
+/// Maximum number of cached agentables. The cache is cleared when it is full.
+const MAX_CACHED_AGENTABLES: usize = 50_000;
 
 impl AgentableCache {
-    /// Whether the caller has such an agentable, of that kind.
-    pub(crate) async fn confirm(&self, store: &Store, caller: Caller, place: &AgentablePath) -> Result<(), ApiError> {
-        let known = self.lock().get(&place.id).is_some_and(|(tenant, kind)| {
-            // An agentable of somebody else, or under another kind's name, is looked up and not found.
-            *tenant == caller.tenant && *kind == place.kind
+    /// Checks that the agentable exists, has the kind of the path and belongs to the caller's tenant.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when it does not; the store's errors.
+    pub(crate) async fn confirm(
+        &self,
+        store: &Store,
+        caller: Caller,
+        path: &AgentablePath,
+    ) -> Result<(), ApiError> {
+        let is_cached = self.lock().get(&path.id).is_some_and(|(tenant, kind)| {
+            // With another tenant or kind the query below finds nothing.
+            *tenant == caller.tenant && *kind == path.kind
         });
-        if !known {
-            store.agentable(caller.tenant, &place.kind, place.id).await?;
-            let mut places = self.lock();
-            if places.len() >= MOST_PLACES {
-                places.clear();
+        if !is_cached {
+            store.agentable(caller.tenant, &path.kind, path.id).await?;
+            let mut cached = self.lock();
+            if cached.len() >= MAX_CACHED_AGENTABLES {
+                cached.clear();
             }
-            places.insert(place.id, (caller.tenant, place.kind.clone()));
+            cached.insert(path.id, (caller.tenant, path.kind.clone()));
         }
         Ok(())
     }
 
-    /// Looks it up anew.
+    /// Removes an agentable from the cache.
     pub(crate) fn forget(&self, agentable: AgentableId) {
         self.lock().remove(&agentable);
     }
@@ -121,7 +131,7 @@ impl AgentableCache {
     }
 }
 
-/// The last id of a path, of a kind that has one name: `/v1/runs/{id}`.
+/// The parameter `id` of a path that is not under `/v1/{kinds}`, e.g. `/v1/runs/{id}`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Id<T>(pub(crate) T);
 

@@ -1,4 +1,4 @@
-//! Who calls: a bearer key, looked up by its prefix, compared by its hash in constant time.
+//! Authentication by API key: looked up by its prefix, compared by its hash in constant time.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::state::App;
 
-/// What every key begins with.
+/// Prefix of every key.
 const KEY_PREFIX: &str = "hou_";
 
-/// Whoever sent the request. Endpoints that take it are closed to everybody else.
+/// The authenticated caller. An endpoint that takes it as an argument requires a valid API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) tenant: TenantId,
@@ -40,7 +40,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// The key, if it has the form of one.
+/// The bearer token, if it has the form of an API key.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let key = key.trim();
@@ -48,16 +48,16 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && formed).then_some(key)
 }
 
-/// Asks Postgres for a key that is not known to be right, unless its address has sent too many wrong ones.
+/// Looks up a key that is not cached as valid, unless its address has sent too many wrong keys.
 async fn look_up(app: &App, peer: Option<&Peer>, key: &str, hash: [u8; 32]) -> Result<Caller, ApiError> {
-    // A key that was right before is not a guess, whatever else comes from there.
-    let is_guess = !app.keys.was_right(&hash);
+    // A key that was valid before is not counted as a guess, whatever else the address sends.
+    let is_guess = !app.keys.was_valid(&hash);
     let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
     let found = app.keys.look_up(app.store(), key, hash).await;
     if let Err(ApiError::Unauthorized) = found {
-        app.keys.note_refusal();
+        app.keys.log_refusal();
     } else if let Some(attempt) = attempt {
-        attempt.forgive();
+        attempt.uncount();
     }
     found
 }

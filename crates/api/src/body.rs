@@ -1,4 +1,4 @@
-//! Request bodies: JSON of a known shape, read within limits, with every way to get it wrong named.
+//! Request bodies: reads JSON within limits of size and time, and reports errors with line and column or JSON Pointer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,13 +19,13 @@ use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::state::App;
 
-/// How long a body may take to arrive.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+/// Time limit for receiving a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longer bodies are parsed on a thread of their own; this much takes about a millisecond.
-const PARSED_HERE: usize = 64 * 1024;
+/// Longer bodies, in bytes, are parsed on a blocking thread; parsing this much takes about a millisecond.
+const MAX_INLINE_PARSE_BYTES: usize = 64 * 1024;
 
-/// The body of a request that makes something, with the key under which it may be repeated.
+/// The JSON body of a request, with its idempotency key if it has one.
 #[derive(Debug)]
 pub(crate) struct Creation<T> {
     pub(crate) value: T,
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for Creation<T>
     }
 }
 
-/// The same where a request without a body says all there is to say.
+/// Like [`Creation`], but an empty body or `null` means `T::default()`.
 #[derive(Debug)]
 pub(crate) struct OptionalBody<T>(pub(crate) Creation<T>);
 
@@ -52,26 +52,26 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for O
     }
 }
 
-/// Reads a body; one that is empty, or `null`, is `nothing`, where that is allowed.
+/// Reads a body. With `empty`, an empty body or `null` is replaced by its result; without, it is an error.
 async fn creation<T: DeserializeOwned + Send + 'static>(
     request: Request,
     app: &App,
-    nothing: Option<fn() -> T>,
+    empty: Option<fn() -> T>,
 ) -> Result<Creation<T>, ApiError> {
     let json = is_json(request.headers());
-    if !json && nothing.is_none() {
+    if !json && empty.is_none() {
         return Err(ApiError::UnsupportedMediaType);
     }
     let (parts, body) = request.into_parts();
     let limit = app.state.config.max_body_bytes;
-    announced(&parts.headers, limit)?;
+    content_length(&parts.headers, limit)?;
     let pieces = receive(&parts, body, limit).await?;
-    let is_long = pieces.iter().map(Bytes::len).sum::<usize>() > PARSED_HERE;
+    let is_long = pieces.iter().map(Bytes::len).sum::<usize>() > MAX_INLINE_PARSE_BYTES;
     let read = move || {
         let bytes = pieces.concat();
-        let key = Key::of(&parts, [bytes.as_slice()])?;
-        let value = match nothing {
-            Some(nothing) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => nothing(),
+        let key = Key::from_request(&parts, [bytes.as_slice()])?;
+        let value = match empty {
+            Some(empty) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => empty(),
             _ if !json => return Err(ApiError::UnsupportedMediaType),
             _ => parse(&bytes)?,
         };
@@ -86,11 +86,11 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// The length of the body, if the head says it.
+/// The value of `Content-Length` in bytes, if the request has one.
 ///
 /// # Errors
 /// [`ApiError::BodyTooLarge`] when it is more than `limit`.
-pub(crate) fn announced(headers: &HeaderMap, limit: usize) -> Result<Option<usize>, ApiError> {
+pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option<usize>, ApiError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     match length {
         Some(length) if length > limit => Err(ApiError::BodyTooLarge { limit }),
@@ -98,7 +98,11 @@ pub(crate) fn announced(headers: &HeaderMap, limit: usize) -> Result<Option<usiz
     }
 }
 
-/// The body as it comes, in pieces. The request's deadline begins when it has arrived.
+/// Receives the body, in the chunks in which it arrives. The request's deadline starts when the body is complete.
+///
+/// # Errors
+/// [`ApiError::BodyTooLarge`] when it is longer than `limit` bytes, [`ApiError::BodyMissing`] when it is not complete in
+/// time or the connection breaks.
 pub(crate) async fn receive(
     parts: &Parts,
     body: axum::body::Body,
@@ -114,11 +118,11 @@ pub(crate) async fn receive(
     };
     let deadline = parts.extensions.get::<Deadline>();
     if let Some(deadline) = deadline {
-        deadline.begin_after(ARRIVES_WITHIN);
+        deadline.restart_after(BODY_TIMEOUT);
     }
-    let received = tokio::time::timeout(ARRIVES_WITHIN, all).await;
+    let received = tokio::time::timeout(BODY_TIMEOUT, all).await;
     if let Some(deadline) = deadline {
-        deadline.begin_after(Duration::ZERO);
+        deadline.restart_after(Duration::ZERO);
     }
     match received {
         Ok(Ok(pieces)) => Ok(pieces),
@@ -127,15 +131,18 @@ pub(crate) async fn receive(
     }
 }
 
-/// Reads JSON as bodies are read.
+/// Parses JSON with the same errors as a request body.
 ///
 /// # Errors
-/// [`ApiError::InvalidJson`], or [`ApiError::InvalidRequest`] with the JSON Pointer of what has another shape.
+/// [`ApiError::InvalidJson`] when it is not JSON, [`ApiError::InvalidRequest`] with the JSON Pointer when it is not a `T`.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     deserialize(serde_json::Deserializer::from_slice(bytes))
 }
 
-/// Reads the JSON of pieces that follow each other, and drops each when it is read.
+/// Parses JSON from consecutive chunks and frees each chunk once it is read.
+///
+/// # Errors
+/// As [`parse`].
 pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T, ApiError> {
     deserialize(serde_json::Deserializer::from_reader(Pieces(pieces.into())))
 }
@@ -161,9 +168,9 @@ where
 {
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().iter().map(segment).collect::<String>();
-        refusal(error.inner(), path)
+        parse_error(error.inner(), path)
     })?;
-    json.end().map_err(|error| refusal(&error, String::new()))?;
+    json.end().map_err(|error| parse_error(&error, String::new()))?;
     Ok(value)
 }
 
@@ -176,22 +183,22 @@ fn segment(segment: &serde_path_to_error::Segment) -> String {
     }
 }
 
-fn refusal(error: &serde_json::Error, mut pointer: String) -> ApiError {
-    let told = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let detail = told.strip_suffix(&place).unwrap_or(&told).to_owned();
+fn parse_error(error: &serde_json::Error, mut pointer: String) -> ApiError {
+    let text = error.to_string();
+    let suffix = format!(" at line {} column {}", error.line(), error.column());
+    let detail = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();
     if error.classify() != Category::Data {
         return ApiError::InvalidJson { line: error.line(), column: error.column(), reason: detail };
     }
-    // What is missing has no place of its own.
+    // serde reports a missing field at its parent.
     if let Some(field) = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         pointer = format!("{pointer}/{field}");
     }
-    ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, in_plain_words(detail))] }
+    ApiError::InvalidRequest { errors: vec![FieldError::at(pointer, without_parser_jargon(detail))] }
 }
 
-/// What was sent for one of a few names, and the names, without the parser's own words.
-fn in_plain_words(detail: String) -> String {
+/// Rewrites serde's "unknown variant" as the value that was sent and the allowed values.
+fn without_parser_jargon(detail: String) -> String {
     let unknown = detail.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected "));
     match unknown {
         Some((sent, allowed)) => {
@@ -201,7 +208,7 @@ fn in_plain_words(detail: String) -> String {
     }
 }
 
-/// Postgres stores every character but this one.
+/// Checks that Postgres can store `text`: it stores every character except U+0000.
 pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
     if text.contains('\0') {
         return Err(ApiError::field(pointer, "the character U+0000 cannot be stored"));
@@ -209,22 +216,22 @@ pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Something that takes room: `bytes` of it.
-pub(crate) fn check_size(pointer: &str, bytes: usize, most_bytes: usize) -> Result<(), ApiError> {
-    if bytes > most_bytes {
-        return Err(ApiError::field(pointer, format!("has {bytes} bytes; {most_bytes} are allowed")));
+/// Checks a length in bytes.
+pub(crate) fn check_size(pointer: &str, bytes: usize, max_bytes: usize) -> Result<(), ApiError> {
+    if bytes > max_bytes {
+        return Err(ApiError::field(pointer, format!("has {bytes} bytes; at most {max_bytes} are allowed")));
     }
     Ok(())
 }
 
-/// A short text that must say something.
-pub(crate) fn check_line(pointer: &str, text: &str, most_chars: usize) -> Result<(), ApiError> {
+/// Checks a short text, which must not be blank.
+pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<(), ApiError> {
     check_text(pointer, text)?;
     if text.trim().is_empty() {
-        return Err(ApiError::field(pointer, "may not be empty"));
+        return Err(ApiError::field(pointer, "must not be empty"));
     }
-    if text.chars().count() > most_chars {
-        return Err(ApiError::field(pointer, format!("may have {most_chars} characters at most")));
+    if text.chars().count() > max_chars {
+        return Err(ApiError::field(pointer, format!("must have at most {max_chars} characters")));
     }
     Ok(())
 }
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_shape_is_shown_where_it_is_wrong() {
+    fn wrong_shape_is_reported_with_its_json_pointer() {
         assert_eq!(fault("{}"), ("/name".into(), "missing field `name`".into()));
         assert_eq!(fault(r#"{"name": 1}"#).0, "/name");
         assert_eq!(fault(r#"{"name": "a", "list": [1, "b"]}"#).0, "/list/1");
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_says_where() {
+    fn invalid_json_is_reported_with_line_and_column() {
         for (body, at) in [("", (1, 0)), ("{\n\"name\" 1}", (2, 8)), (r#"{"name": "a"} x"#, (1, 15))] {
             match parse::<Shape>(body.as_bytes()).unwrap_err() {
                 ApiError::InvalidJson { line, column, .. } => assert_eq!((line, column), at, "{body}"),

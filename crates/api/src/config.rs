@@ -1,4 +1,4 @@
-//! `jobs/server.toml`.
+//! The settings in `jobs/server.toml`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -7,48 +7,61 @@ use houston_domain::statistics::Bounds;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// How the server listens and streams.
+/// The settings of the HTTP server, `jobs/server.toml`:
+///
+/// ```toml
+/// address = "127.0.0.1:8080"
+/// max_body_bytes = 1048576
+/// request_timeout_s = 10
+/// # …
+/// [clients]
+/// max_connections = 20000
+/// # …
+/// [conversation]
+/// max_bytes = 33554432
+/// # …
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where to listen, `host:port`.
+    /// Listening address, `host:port`.
     pub address: String,
-    /// Bytes of one request's body at most.
+    /// Maximum size of a request body, in bytes.
     pub max_body_bytes: usize,
     /// Seconds of silence after which a stream sends a heartbeat.
     pub heartbeat_s: u64,
-    /// What a stream's client is told to wait before it comes back, in ms.
+    /// Reconnection time sent to stream clients (`retry:`), in ms.
     pub retry_ms: u32,
-    /// Seconds an API key is trusted without asking Postgres again.
+    /// Seconds for which a looked-up API key is cached.
     pub key_cache_s: u64,
-    /// How often Postgres is asked whether a stream missed something, in ms.
+    /// Interval, in ms, at which Postgres is asked whether streams missed events.
     pub poll_ms: u64,
     /// Seconds within which a request is answered once its body has arrived; also how long a stream waits for one read
     /// from Postgres before it tries again.
     pub request_timeout_s: u64,
-    /// Event streams that are open at once in this process.
+    /// Maximum number of open event streams in this process.
     pub max_streams: usize,
-    /// The same of one tenant.
+    /// Maximum number of open event streams of one tenant in this process.
     pub max_streams_per_tenant: usize,
-    /// Who has not shown a key yet.
+    /// Limits on clients before authentication.
     pub clients: ClientsConfig,
-    /// Messages on a page of a thread when the query says nothing, 100 at most.
+    /// Default page size of a thread, at most 100 messages.
     pub thread_messages: u8,
-    /// Conversations as a whole.
+    /// Limits of export, import, fork and statistics.
     pub conversation: ConversationConfig,
 }
 
-/// What may come from one address.
+/// Limits on clients before authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientsConfig {
-    /// Connections that are open at once in this process.
+    /// Maximum number of open connections of this process.
     pub max_connections: usize,
-    /// The same from one address; of IPv6, from one network of 64 bits.
+    /// Maximum number of open connections of one address; for IPv6, of one /64 network.
     pub max_connections_per_address: usize,
-    /// Wrong keys that are looked up for one address in a minute.
+    /// How many wrong keys of one address are looked up per minute.
     pub wrong_keys_per_minute: u32,
-    /// Addresses and networks of proxies: each speaks for many clients, and the bounds of one address are not for them.
+    /// Addresses and networks of proxies. The limits per address do not apply to them, because each serves many clients.
     pub proxies: Vec<IpNet>,
 }
 
@@ -66,24 +79,24 @@ impl Default for ClientsConfig {
     }
 }
 
-/// How much of a conversation is read at once.
+/// Limits of export, import, fork and statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConversationConfig {
-    /// Bytes of one that is exported, imported or forked.
+    /// Maximum size of an exported, imported or forked conversation, in bytes.
     pub max_bytes: usize,
-    /// Bytes of those that are in memory at once in this process; one tenant may hold half of them.
+    /// Maximum bytes of such conversations in memory at once in this process; one tenant may hold half of them.
     pub max_bytes_at_once: usize,
     /// Seconds within which an export, import or fork is answered.
     pub timeout_s: u64,
-    /// Runs, the latest, that its statistics look at.
+    /// Number of latest runs that statistics cover.
     pub stats_runs: u32,
-    /// Messages, the latest, that they look at.
+    /// Number of latest messages that statistics cover.
     pub stats_messages: u32,
 }
 
 impl ConversationConfig {
-    /// What statistics look at.
+    /// The bounds of statistics, for the store.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds { runs: i64::from(self.stats_runs), messages: i64::from(self.stats_messages) }
@@ -142,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_file_is_the_default() {
+    fn shipped_file_equals_the_default() {
         let shipped: Config = toml::from_str(include_str!("../../../jobs/server.toml")).unwrap();
         assert_eq!(shipped, Config::default());
     }

@@ -1,4 +1,4 @@
-//! One client's connection: HTTP/1.1 over a socket that never waits for more before it sends.
+//! One client connection: HTTP/1.1 over a socket without Nagle's algorithm (`TCP_NODELAY`).
 
 use std::convert::Infallible;
 use std::io;
@@ -20,23 +20,23 @@ use tower::Service as _;
 
 use crate::peers::Peer;
 
-/// How long a request's head may take; also how long a connection may idle between requests.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// How long a client may refuse to read anything before it is cut off.
-const WRITE_WITHIN: Duration = Duration::from_secs(30);
-/// Of each connection, for reading and for writing.
-const MOST_BUFFER: usize = 16 * 1024;
+/// Time limit for receiving a request's head, and for idling between requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a write may block because the client does not read, before the connection is closed.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Buffer size of each connection in bytes, for reading and for writing.
+const MAX_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Serves one connection to its end; after `stop` it ends with the request at hand.
-pub(crate) async fn drive(socket: TcpStream, peer: Peer, routes: Router, stop: CancellationToken) {
+/// Serves one connection until it ends; after `stop`, until the current request is answered.
+pub(crate) async fn serve_connection(socket: TcpStream, peer: Peer, routes: Router, stop: CancellationToken) {
     if let Err(error) = prepare(&socket) {
         tracing::debug!(%error, "socket options not set");
     }
-    let io = TokioIo::new(Impatient { socket, stalled: None });
+    let io = TokioIo::new(WriteTimeoutSocket { socket, stalled: None });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
-        .max_buf_size(MOST_BUFFER)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_BUFFER_BYTES)
         .serve_connection(io, Routes { routes, peer });
     let ended = tokio::select! {
         ended = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
@@ -45,18 +45,18 @@ pub(crate) async fn drive(socket: TcpStream, peer: Peer, routes: Router, stop: C
             std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)).await
         }
     };
-    let mut impatient = connection.into_parts().io.into_inner();
+    let mut socket = connection.into_parts().io.into_inner();
     match ended {
         Ok(()) => {
-            // Whether the client hears our goodbye makes no difference to us.
-            let _ = impatient.shutdown().await;
+            // An error here does not matter: everything was sent.
+            let _ = socket.shutdown().await;
         }
         Err(error) => {
             tracing::debug!(%error, "connection broke");
-            if error.is_user() || impatient.stalled.is_some() {
-                // A reset: the client must not take an aborted stream for a finished one, and what it did not
-                // read need not be kept for it.
-                let _ = impatient.socket.set_zero_linger();
+            if error.is_user() || socket.stalled.is_some() {
+                // Close with a reset: the client must not take an aborted stream for a finished one, and unsent data
+                // need not be kept.
+                let _ = socket.socket.set_zero_linger();
             }
         }
     }
@@ -64,14 +64,13 @@ pub(crate) async fn drive(socket: TcpStream, peer: Peer, routes: Router, stop: C
 
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // A phone that has left its network says nothing. Without this its streams would be fed for a quarter of an
-    // hour.
+    // A phone that leaves its network sends no FIN. Without this option its streams would stay open for 15 minutes.
     #[cfg(target_os = "linux")]
-    rustix::net::sockopt::set_tcp_user_timeout(socket, WRITE_WITHIN.as_millis() as u32)?;
+    rustix::net::sockopt::set_tcp_user_timeout(socket, WRITE_TIMEOUT.as_millis() as u32)?;
     Ok(())
 }
 
-/// The endpoints as hyper calls them.
+/// The router as a hyper service, which adds the peer to each request.
 struct Routes {
     routes: Router,
     peer: Peer,
@@ -89,15 +88,15 @@ impl hyper::service::Service<Request<Incoming>> for Routes {
     }
 }
 
-/// A socket that fails when nothing can be written for too long. It keeps a timer only while it waits.
+/// A socket whose writes fail when they block for too long. It has a timer only while a write blocks.
 #[derive(Debug)]
-struct Impatient {
+struct WriteTimeoutSocket {
     socket: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
-    /// Passes on what a write said, and fails instead of waiting for ever.
+impl WriteTimeoutSocket {
+    /// Passes on the result of a write, and fails if writes have been pending for [`WRITE_TIMEOUT`].
     fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -105,13 +104,13 @@ impl Impatient {
         }
         let timer = self
             .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_WITHIN)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_TIMEOUT)));
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Impatient {
+impl AsyncRead for WriteTimeoutSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -121,7 +120,7 @@ impl AsyncRead for Impatient {
     }
 }
 
-impl AsyncWrite for Impatient {
+impl AsyncWrite for WriteTimeoutSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
         self.watch(cx, written)

@@ -1,7 +1,7 @@
-//! The time within which a request is answered, whatever Postgres does.
+//! The time limit of a request, which holds even if Postgres hangs.
 //!
-//! A request that runs into it is dropped where it waits. Its queries are, too: sqlx finishes what was sent before the
-//! connection serves others, and rolls back what was begun and not committed. A commit that was sent may have happened.
+//! When it is exceeded, the request's future is dropped with its queries: sqlx waits for the end of a query that was sent
+//! before it reuses the connection, and rolls back an open transaction. A commit that was sent may have happened.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-/// When a request must be answered.
+/// The time limit of one request. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Deadline {
     pub(crate) within: Duration,
@@ -17,17 +17,17 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// `within` from now.
+    /// A deadline `within` from now.
     pub(crate) fn new(within: Duration) -> Self {
         Self { within, at: Arc::new(Mutex::new(Instant::now() + within)) }
     }
 
-    /// Begins anew, `pause` from now: that long the client has to send its body.
-    pub(crate) fn begin_after(&self, pause: Duration) {
+    /// Restarts the deadline, `pause` from now. The pause is the time the client has to send its body.
+    pub(crate) fn restart_after(&self, pause: Duration) {
         *self.lock() = Instant::now() + pause + self.within;
     }
 
-    /// Waits for `work` until the deadline; then drops it and returns `None`.
+    /// Runs `work` until the deadline; then drops it and returns `None`.
     pub(crate) async fn enforce<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         loop {
@@ -50,16 +50,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_deadline_begins_when_the_body_is_there() {
+    async fn deadline_starts_when_the_body_has_arrived() {
         let deadline = Deadline::new(Duration::from_secs(10));
         let work = async {
-            deadline.begin_after(Duration::from_secs(30));
+            deadline.restart_after(Duration::from_secs(30));
             tokio::time::sleep(Duration::from_secs(29)).await;
-            deadline.begin_after(Duration::ZERO);
+            deadline.restart_after(Duration::ZERO);
             tokio::time::sleep(Duration::from_secs(9)).await;
         };
         assert_eq!(deadline.enforce(work).await, Some(()));
-        deadline.begin_after(Duration::ZERO);
+        deadline.restart_after(Duration::ZERO);
         let began = Instant::now();
         assert_eq!(deadline.enforce(std::future::pending::<()>()).await, None);
         assert_eq!(began.elapsed().as_secs(), 10);

@@ -1,5 +1,5 @@
-//! Whole conversations on their way in and out. They are long, and held in memory: this bounds how many bytes of them
-//! there are at once in the process, and how many of one tenant.
+//! Memory for whole conversations that are imported, exported or forked. They are long and held in memory, so the bytes
+//! held at once are limited, for the process and for each tenant.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -18,116 +18,116 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::auth::Caller;
-use crate::body::{Creation, announced, is_json, parse_pieces, receive};
+use crate::body::{Creation, content_length, is_json, parse_pieces, receive};
 use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::state::App;
 
-/// How long a request waits for room.
-const WAITS: Duration = Duration::from_secs(10);
-/// How long a client may take to read a document, from when it is ready.
-const READ_WITHIN: Duration = Duration::from_secs(120);
-/// Bytes of a document that are handed to the connection at once.
-const PIECE: usize = 64 * 1024;
+/// How long a request waits for memory.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to read an exported document, from when it is ready.
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
+/// Length of the chunks in which a document is sent, in bytes.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The bytes of documents that are held in memory.
+/// The bytes reserved for documents, by tenant.
 #[derive(Debug, Default)]
-pub(crate) struct Documents {
-    held: Mutex<HashMap<TenantId, usize>>,
-    freed: Notify,
+pub(crate) struct DocumentMemory {
+    reserved: Mutex<HashMap<TenantId, usize>>,
+    released: Notify,
 }
 
-/// Room for a document, for as long as this lives.
+/// Bytes reserved for one document, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Room {
-    documents: Arc<Documents>,
+pub(crate) struct DocumentPermit {
+    documents: Arc<DocumentMemory>,
     tenant: TenantId,
     bytes: usize,
 }
 
-impl Room {
-    /// Waits until there is room for `bytes` more of `tenant`, who may hold half of all.
+impl DocumentPermit {
+    /// Reserves `bytes` for `tenant`, who may hold half of the total; waits until they are free.
     ///
     /// # Errors
-    /// [`ApiError::TooManyDocuments`] when there is none in time.
+    /// [`ApiError::TooManyDocuments`] when they are not free within 10 s.
     pub(crate) async fn new(app: &App, tenant: TenantId, bytes: usize) -> Result<Self, ApiError> {
         Self::within(&app.documents, app.state.config.conversation.max_bytes_at_once, tenant, bytes).await
     }
 
     async fn within(
-        documents: &Arc<Documents>,
+        documents: &Arc<DocumentMemory>,
         limit: usize,
         tenant: TenantId,
         bytes: usize,
     ) -> Result<Self, ApiError> {
         let wait = async {
             loop {
-                let freed = documents.freed.notified();
+                let released = documents.released.notified();
                 if documents.take(tenant, bytes, limit) {
                     return;
                 }
-                freed.await;
+                released.await;
             }
         };
-        match timeout(WAITS, wait).await {
+        match timeout(PERMIT_TIMEOUT, wait).await {
             Ok(()) => Ok(Self { documents: Arc::clone(documents), tenant, bytes }),
             Err(_) => Err(ApiError::TooManyDocuments { limit }),
         }
     }
 
-    /// Gives back all but `bytes`.
+    /// Releases all but `bytes`.
     fn shrink_to(&mut self, bytes: usize) {
         let spare = self.bytes.saturating_sub(bytes);
         self.bytes -= spare;
-        self.documents.give_back(self.tenant, spare);
+        self.documents.release(self.tenant, spare);
     }
 }
 
-impl Drop for Room {
+impl Drop for DocumentPermit {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
 }
 
-impl Documents {
-    /// A document that is longer than a share has it alone.
+impl DocumentMemory {
+    /// Reserves `bytes` if they fit. A document larger than the limit fits when nothing else is reserved.
     fn take(&self, tenant: TenantId, bytes: usize, limit: usize) -> bool {
-        let mut held = self.lock();
-        let all: usize = held.values().sum();
-        let own = held.get(&tenant).copied().unwrap_or(0);
+        let mut reserved = self.lock();
+        let all: usize = reserved.values().sum();
+        let own = reserved.get(&tenant).copied().unwrap_or(0);
         let fits = (all == 0 || all + bytes <= limit) && (own == 0 || own + bytes <= limit / 2);
         if fits {
-            held.insert(tenant, own + bytes);
+            reserved.insert(tenant, own + bytes);
         }
         fits
     }
 
-    fn give_back(&self, tenant: TenantId, bytes: usize) {
-        let mut held = self.lock();
-        let left = held.get(&tenant).copied().unwrap_or(0).saturating_sub(bytes);
+    fn release(&self, tenant: TenantId, bytes: usize) {
+        let mut reserved = self.lock();
+        let left = reserved.get(&tenant).copied().unwrap_or(0).saturating_sub(bytes);
         if left == 0 {
-            held.remove(&tenant);
+            reserved.remove(&tenant);
         } else {
-            held.insert(tenant, left);
+            reserved.insert(tenant, left);
         }
-        drop(held);
-        self.freed.notify_waiters();
+        drop(reserved);
+        self.released.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A document that was received and not read yet, with room for it.
+/// The body of an import: received, not parsed yet, with its reserved memory.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedDocument {
     parts: Parts,
     pieces: Vec<Bytes>,
-    _room: Room,
+    _permit: DocumentPermit,
 }
 
-impl FromRequest<Arc<App>> for Received {
+impl FromRequest<Arc<App>> for ReceivedDocument {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
@@ -136,62 +136,63 @@ impl FromRequest<Arc<App>> for Received {
             return Err(ApiError::UnsupportedMediaType);
         }
         let limit = app.state.config.conversation.max_bytes;
-        let bytes = announced(&parts.headers, limit)?.unwrap_or(limit);
+        let bytes = content_length(&parts.headers, limit)?.unwrap_or(limit);
         let caller = Caller::from_request_parts(&mut parts, app).await?;
-        let room = Room::new(app, caller.tenant, bytes).await?;
+        let permit = DocumentPermit::new(app, caller.tenant, bytes).await?;
         let pieces = receive(&parts, body, limit).await?;
-        Ok(Self { parts, pieces, _room: room })
+        Ok(Self { parts, pieces, _permit: permit })
     }
 }
 
-impl Received {
-    /// Parses it, and returns the room that what came of it takes. It takes long: not for the runtime's threads.
-    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, Room), ApiError> {
-        let key = Key::of(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
+impl ReceivedDocument {
+    /// Parses the document. Returns the reserved memory, too, since the parsed document needs it. Takes long: do not call
+    /// it on a thread of the runtime.
+    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit), ApiError> {
+        let key = Key::from_request(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
         let value = parse_pieces(self.pieces)?;
-        Ok((Creation { value, key }, self._room))
+        Ok((Creation { value, key }, self._permit))
     }
 }
 
-/// A document that is sent, and the room for it until it is read.
+/// The body of an export, with its reserved memory until the client has read it.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct DocumentBody {
     json: Bytes,
-    _room: Room,
+    _permit: DocumentPermit,
     until: Instant,
 }
 
-/// The client took too long to read a document.
+/// The client did not read the document in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the client is too slow")]
-pub(crate) struct TooSlow;
+pub(crate) struct ClientTooSlow;
 
-impl Sent {
-    /// Renders it. It takes long: not for the runtime's threads.
-    pub(crate) fn new(document: &impl Serialize, mut room: Room) -> Self {
-        // Strings, numbers and maps with names always become JSON.
+impl DocumentBody {
+    /// Serialises the document. Takes long: do not call it on a thread of the runtime.
+    pub(crate) fn new(document: &impl Serialize, mut permit: DocumentPermit) -> Self {
+        // Serialising strings, numbers and maps with string keys cannot fail.
         let json = Bytes::from(serde_json::to_vec(document).unwrap_or_default());
-        room.shrink_to(json.len());
-        Self { json, _room: room, until: Instant::now() + READ_WITHIN }
+        permit.shrink_to(json.len());
+        Self { json, _permit: permit, until: Instant::now() + READ_TIMEOUT }
     }
 }
 
-impl Body for Sent {
+impl Body for DocumentBody {
     type Data = Bytes;
-    type Error = TooSlow;
+    type Error = ClientTooSlow;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, TooSlow>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientTooSlow>>> {
         if self.json.is_empty() {
             return Poll::Ready(None);
         }
         if Instant::now() > self.until {
-            return Poll::Ready(Some(Err(TooSlow)));
+            return Poll::Ready(Some(Err(ClientTooSlow)));
         }
-        let piece = self.json.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.json.split_to(piece)))))
+        let chunk = self.json.len().min(CHUNK_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.json.split_to(chunk)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -217,21 +218,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn documents_wait_for_room_and_not_for_ever() {
-        let documents = Arc::new(Documents::default());
-        let room = |tenant, bytes| Room::within(&documents, LIMIT, tenant, bytes);
-        let mut first = room(tenant(1), 40).await.unwrap();
-        assert!(room(tenant(1), 20).now_or_never().is_none(), "a tenant has half");
-        let second = room(tenant(2), 50).await.unwrap();
-        let refused = room(tenant(3), 20).await;
+    async fn documents_wait_for_memory_and_time_out() {
+        let documents = Arc::new(DocumentMemory::default());
+        let permit = |tenant, bytes| DocumentPermit::within(&documents, LIMIT, tenant, bytes);
+        let mut first = permit(tenant(1), 40).await.unwrap();
+        assert!(permit(tenant(1), 20).now_or_never().is_none(), "a tenant may hold half");
+        let second = permit(tenant(2), 50).await.unwrap();
+        let refused = permit(tenant(3), 20).await;
         assert!(matches!(refused, Err(ApiError::TooManyDocuments { limit: LIMIT })), "{refused:?}");
 
-        let waiting = tokio::join!(room(tenant(3), 20), async {
+        let waiting = tokio::join!(permit(tenant(3), 20), async {
             tokio::task::yield_now().await;
             first.shrink_to(30);
         });
         drop((waiting, first, second));
-        assert!(room(tenant(1), 2 * LIMIT).await.is_ok(), "what is longer than all has it alone");
-        assert!(documents.lock().is_empty(), "all is given back");
+        assert!(permit(tenant(1), 2 * LIMIT).await.is_ok(), "a document above the limit is admitted alone");
+        assert!(documents.lock().is_empty(), "everything is released");
     }
 }

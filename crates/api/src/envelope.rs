@@ -1,5 +1,5 @@
-//! What all endpoints have in common: the request's id and deadline, the body of a refusal, `no-store`, `nosniff`,
-//! one line in the log.
+//! Middleware around all endpoints: request id, deadline, problem bodies, the headers `no-store` and `nosniff`, and one
+//! log line per request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,19 +20,19 @@ use crate::state::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Wraps every endpoint, and what is answered where there is none.
+/// Wraps every endpoint and the fallbacks.
 pub(crate) async fn envelope(
     axum::extract::State(app): axum::extract::State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let began = Instant::now();
-    let id = given_id(request.headers())
+    let id = client_request_id(request.headers())
         .unwrap_or_else(|| format!("req_{}", app.state.ids.next::<Uuid>().simple()));
-    let line = Line::new(&request);
+    let log = RequestLog::new(&request);
     let resumes_stream = request.headers().contains_key("last-event-id");
     let changes = !request.method().is_safe();
-    let deadline = Deadline::new(line.timeout(&app));
+    let deadline = Deadline::new(log.timeout(&app));
     request.extensions_mut().insert(deadline.clone());
     let answered = deadline.enforce(next.run(request)).await;
     let mut response =
@@ -40,11 +40,11 @@ pub(crate) async fn envelope(
 
     let refused = response.extensions_mut().remove::<Refused>();
     if let Some(refused) = &refused {
-        refused.write(&line.path, &id, &mut response);
+        refused.write(&log.path, &id, &mut response);
         if resumes_stream
             && [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&response.status())
         {
-            // An EventSource that is answered with a status never comes back; a broken connection it mends.
+            // An EventSource does not reconnect after an error status, but it does after a broken connection.
             *response.body_mut() = Body::new(Aborted);
         }
     }
@@ -54,25 +54,25 @@ pub(crate) async fn envelope(
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
     }
-    line.write(&id, response.status(), began, refused.as_ref().map(Refused::error));
+    log.write(&id, response.status(), began, refused.as_ref().map(Refused::error));
     response
 }
 
-/// The id the client gave, if it is one: up to 128 visible ASCII characters.
-fn given_id(headers: &HeaderMap) -> Option<String> {
+/// `X-Request-Id` of the client, if it has 1 to 128 visible ASCII characters.
+fn client_request_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(&REQUEST_ID)?.to_str().ok()?;
     let valid = !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
     valid.then(|| id.to_owned())
 }
 
-/// The wide line of one request.
-struct Line {
+/// The fields of one request's log line.
+struct RequestLog {
     method: Method,
     path: String,
     route: Option<MatchedPath>,
 }
 
-impl Line {
+impl RequestLog {
     fn new(request: &Request) -> Self {
         Self {
             method: request.method().clone(),
@@ -81,7 +81,7 @@ impl Line {
         }
     }
 
-    /// Within which the request must be answered.
+    /// The time limit of the request.
     fn timeout(&self, app: &App) -> Duration {
         let route = self.route.as_ref().map_or("", MatchedPath::as_str);
         let is_document = ["/export", "/fork", "/import"].iter().any(|end| route.ends_with(end));
@@ -89,7 +89,7 @@ impl Line {
         if is_document { config.document_timeout() } else { config.request_timeout() }
     }
 
-    /// Probes come each second and say nothing: they are not logged.
+    /// Whether this is a probe. Probes come every second and are not logged.
     fn is_probe(&self) -> bool {
         matches!(self.path.as_str(), "/livez" | "/readyz" | "/healthz")
     }
@@ -106,7 +106,7 @@ impl Line {
             Some(error) => {
                 let code = error.code().as_str();
                 match error {
-                    // Whoever has no key must not fill the log: `Keys` says how many there were.
+                    // Clients without a valid key must not fill the log: `KeyCache` logs their number.
                     ApiError::Unauthorized | ApiError::TooManyKeys => {
                         tracing::debug!(request_id, method, route, path, status, duration_us, code, "request")
                     }

@@ -1,4 +1,7 @@
-//! Why a request was refused: one enum, one stable `code` for each variant.
+//! The errors of the API: one variant of [`ApiError`] for each way a request can fail, each with a stable `code`.
+//!
+//! The `Display` text of a variant is the `detail` of the problem that the client reads: it says what is wrong, what is
+//! allowed and what to do.
 
 mod convert;
 
@@ -9,256 +12,267 @@ use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use houston_protocol::problem::{FieldError, ProblemCode};
 
-/// Why a request was refused.
+/// Why a request failed. Rendered as `application/problem+json`:
+///
+/// ```json
+/// {"type": "urn:houston:problem:full", "title": "Conflict", "status": 409, "code": "full", "limit": 50,
+///  "detail": "limit reached: at most 50 custom instructions of a user; delete one first",
+///  "instance": "/v1/users/user_…/custom-instructions", "request_id": "req_…"}
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// No key, or none that is known.
-    #[error("this needs a valid API key: `Authorization: Bearer hou_…`")]
+    /// The request has no API key, or one that does not exist or was revoked.
+    #[error("missing or invalid API key; send a valid one as `Authorization: Bearer hou_…`")]
     Unauthorized,
-    /// Too many wrong keys came from there.
-    #[error("too many unknown API keys were sent from this address: come back when `Retry-After` has passed")]
+    /// The address sent too many wrong keys, or too many unknown keys are waiting to be looked up.
+    #[error("too many unknown API keys; try again after the seconds in `Retry-After`")]
     TooManyKeys,
-    /// Nothing of that name that the caller may see.
-    #[error("there is no such {what}")]
+    /// The resource does not exist, or belongs to another tenant.
+    #[error("{what} not found")]
     NotFound {
-        /// `goal`, `message`, `route`, …
+        /// The kind of resource: `goal`, `message`, `route`, …
         what: &'static str,
     },
-    /// The route has other methods.
-    #[error("this route does not take this method; `Allow` names those it takes")]
+    /// The route exists, but not with this method.
+    #[error("method not allowed on this route; the `Allow` header lists the allowed methods")]
     MethodNotAllowed,
-    /// The body is no JSON.
+    /// The body is not JSON.
     #[error("the body is not valid JSON: {reason}, at line {line}, column {column}")]
     InvalidJson {
-        /// From 1.
+        /// Line of the syntax error, from 1.
         line: usize,
-        /// From 1.
+        /// Column of the syntax error, from 1.
         column: usize,
-        /// What the parser found.
+        /// The parser's message, without the position.
         reason: String,
     },
-    /// The body, or the query, is not of the expected shape.
-    #[error("the request does not have the expected shape")]
+    /// A field of the body or a parameter of the query is missing, unknown or has an invalid value.
+    #[error("the request is invalid; `errors` names each field or parameter and the reason")]
     InvalidRequest {
-        /// What is wrong.
+        /// Each invalid field or parameter, with the reason.
         errors: Vec<FieldError>,
     },
-    /// The body is of another type.
-    #[error("the body must be sent as `Content-Type: application/json`")]
+    /// The body has another media type than JSON.
+    #[error("unsupported media type; send the body as `Content-Type: application/json`")]
     UnsupportedMediaType,
     /// The body is too long.
-    #[error("the body is longer than the {limit} bytes that are allowed")]
+    #[error("the body is too large; at most {limit} bytes are allowed")]
     BodyTooLarge {
-        /// In bytes.
+        /// Maximum length in bytes.
         limit: usize,
     },
-    /// The body did not arrive in time, or broke off.
-    #[error("the body did not arrive")]
+    /// The body did not arrive within 30 s, or the connection broke while it was sent.
+    #[error("the body did not arrive completely within 30 s; send the request again")]
     BodyMissing,
     /// The message is too long.
-    #[error("the message has {bytes} bytes of UTF-8; {limit} are allowed")]
+    #[error("the message is too large: it has {bytes} bytes of UTF-8; at most {limit} are allowed")]
     MessageTooLarge {
-        /// How long it is.
+        /// Length of the message in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// Maximum length in bytes.
         limit: usize,
     },
-    /// The message says nothing.
-    #[error("the message is empty")]
+    /// The message has no characters except white space.
+    #[error("the message is empty; `content` needs at least one character that is not white space")]
     EmptyMessage,
-    /// The cursor is none of ours.
-    #[error("the cursor is not one that this list gave out")]
+    /// The cursor was not returned by this list.
+    #[error("invalid cursor; use `next_cursor` of the previous page of this list")]
     InvalidCursor,
-    /// The stream position is none of ours.
-    #[error("`{given}` is not a stream position: use the `id` of the last event you have, or 0")]
+    /// The stream position cannot be parsed.
+    #[error(
+        "`{given}` is not a stream position; use the `id` of the last event you received, or 0 for the beginning"
+    )]
     InvalidPosition {
-        /// As given, shortened.
+        /// The value the client sent, cut to 80 characters.
         given: String,
     },
-    /// The idempotency key is empty, too long or unprintable.
-    #[error("an Idempotency-Key has 1 to 255 visible ASCII characters")]
+    /// The idempotency key is empty, too long or not printable.
+    #[error("invalid Idempotency-Key; use 1 to 255 printable ASCII characters")]
     InvalidIdempotencyKey,
-    /// The key was used for something else.
-    #[error("this Idempotency-Key was used before, for another request")]
+    /// The idempotency key was used before, for another request.
+    #[error("this Idempotency-Key was already used for another request; use a new key")]
     IdempotencyKeyReused,
-    /// There is such a thing already.
-    #[error("{} with this {field} exists already{}", with_article(what),
+    /// A field that must be unique has a value that another resource has.
+    #[error("{} with this {field} already exists{}", with_article(what),
             existing.as_ref().map(|id| format!(": {id}")).unwrap_or_default())]
     AlreadyExists {
-        /// `user`, …
+        /// The kind of resource: `user`, `agent`, …
         what: &'static str,
-        /// Which of its fields must be unique.
+        /// The field that must be unique.
         field: &'static str,
-        /// The id of the one that is there; none when it was deleted an instant later.
+        /// The id of the existing resource; `None` if it was deleted in the meantime.
         existing: Option<String>,
     },
-    /// Nobody makes one of this kind by asking for it.
-    #[error("{} is not made through the API: {}", with_article(kind), if *made_with_user { "it is made with its user" } else { "an agent begins it" })]
+    /// Agentables of this kind cannot be created through the API.
+    #[error("{} cannot be created through the API; {}", with_article(kind),
+            if *made_with_user { "it is created with its user" } else { "only agents create it" })]
     NotCreatable {
-        /// Which kind.
+        /// Name of the kind.
         kind: String,
-        /// Whether it is made with its user.
+        /// Whether agentables of the kind are created with their user, not by agents.
         made_with_user: bool,
     },
-    /// There are as many as may be.
-    #[error("there may be {limit} {what}, and there are: delete one first")]
+    /// The maximum number of such items exists.
+    #[error("limit reached: at most {limit} {what}; delete one first")]
     Full {
-        /// `notes of an agentable`, …
+        /// Items and their owner: `notes of an agentable`, …
         what: &'static str,
-        /// How many there may be.
+        /// Maximum number of items.
         limit: i64,
     },
-    /// It is the default agent of its kind.
+    /// A default agent cannot be deleted.
     #[error(
-        "this is the default agent of the kind `{kind}`, which answers where no other is chosen: change it, disable it \
-         with `enabled`: false, or put it back as jobs/agents/{kind}.toml says with `reset`"
+        "the default agent of the kind `{kind}` cannot be deleted, because it answers where no other agent is chosen; \
+         change it, disable it with `enabled`: false, or restore it from jobs/agents/{kind}.toml with `reset`"
     )]
     DefaultAgent {
-        /// Which kind.
+        /// Name of the kind.
         kind: String,
     },
-    /// No file says what it is.
-    #[error("`{name}` is no default agent: only those stand in files, to which `reset` puts them back")]
+    /// Only default agents can be reset, because only they have a file.
+    #[error("`{name}` is not a default agent; only default agents have a file that `reset` can restore")]
     NoDefaultAgent {
-        /// What it is called.
+        /// Name of the agent.
         name: String,
     },
-    /// Something else needs it.
-    #[error("this {what} is in use: by {}, and perhaps others. Let another answer there first", by.join(", "))]
+    /// The agent or team cannot be deleted while it is used.
+    #[error("this {what} is in use by {}, and possibly by others; assign another agent or team there first", by.join(", "))]
     InUse {
         /// `agent` or `team`.
         what: &'static str,
-        /// Some of those that use it.
+        /// Ids of some of its users.
         by: Vec<String>,
     },
-    /// It was changed since it was read.
-    #[error("somebody changed it meanwhile: it is of version {version}. Read it anew, and change that")]
+    /// The resource was changed since the client read it.
+    #[error("stale version: the current version is {version}; read the resource again and repeat the change")]
     StaleVersion {
-        /// The version it has.
+        /// The current version.
         version: i64,
     },
-    /// The files of `jobs/agents` cannot be used.
-    #[error("the files of jobs/agents cannot be used, and nothing was changed: {reason}")]
+    /// The files of `jobs/agents` cannot be read.
+    #[error("jobs/agents cannot be read, and nothing was changed: {reason}")]
     UnreadableFiles {
-        /// Which, where, and what is allowed.
+        /// File, position and what is allowed there.
         reason: String,
     },
-    /// A run is open, and the message was to be rejected then.
+    /// A run is open, and `double_texting` is `reject`.
     #[error(
-        "{run} is open, and `double_texting` is `reject`: wait until it has ended, cancel it, or post with \
-         `enqueue`, `interrupt` or `rollback`"
+        "{run} is open and `double_texting` is `reject`, so the message was not stored; wait until the run has ended, \
+         cancel it, or post with `enqueue`, `interrupt` or `rollback`"
     )]
     MessageRejected {
-        /// Which run.
+        /// The open run.
         run: RunId,
     },
-    /// A run is open, and what was asked for must not happen to it.
-    #[error("{run} is open: wait until it has ended, or cancel it, and ask again")]
+    /// The operation is not possible while a run is open.
+    #[error("{run} is open; wait until it has ended, or cancel it, then try again")]
     RunInProgress {
-        /// Which run.
+        /// The open run.
         run: RunId,
     },
-    /// It is more than is read or made in one piece.
+    /// The document is larger than exports, imports and forks may be.
     #[error(
-        "the {what} has more than the {limit} bytes that are read at once: fork it at an earlier position, or read \
+        "the {what} is too large; at most {limit} bytes are allowed. Fork it at an earlier position, or read \
          `messages` and `history` page by page"
     )]
     TooLarge {
-        /// `conversation`, …
+        /// The kind of document: `conversation`, …
         what: &'static str,
-        /// How many it may have.
+        /// Maximum size in bytes.
         limit: usize,
     },
-    /// The run is over.
-    #[error("the run is {}: that cannot be changed any more", status.as_str())]
+    /// The run has ended and cannot be cancelled.
+    #[error("the run has already ended as `{}` and cannot be cancelled", status.as_str())]
     InvalidState {
-        /// How it ended.
+        /// The final status of the run.
         status: RunStatus,
     },
-    /// The kind has no status for it.
-    #[error("{} cannot be archived: its kind has no status `archived`", with_article(kind))]
+    /// The kind has no status `archived`.
+    #[error("{} cannot be archived; its kind has no status `archived`", with_article(kind))]
     NotArchivable {
-        /// Which kind.
+        /// Name of the kind.
         kind: String,
     },
-    /// It is archived, and check-ins would wake it.
+    /// The agentable is archived, so check-ins would not wake it.
     #[error(
-        "{id} is archived: a check-in would never wake it. Take it out with `unarchive`, or post a message, which is \
-         answered all the same"
+        "{id} is archived, and check-ins do not wake archived agentables; unarchive it first (`unarchive`), or post a \
+         message, which is answered without that"
     )]
     Archived {
-        /// Which agentable.
+        /// Id of the agentable.
         id: String,
     },
-    /// The kind does not wake.
+    /// Agentables of this kind have no check-ins.
     #[error(
-        "{} is not woken by check-ins: a kind with `modes = [\"agent_check_in\"]` is",
+        "{} has no check-ins; only kinds with `modes = [\"agent_check_in\"]` have them",
         with_article(kind)
     )]
     NoCheckIns {
-        /// Which kind.
+        /// Name of the kind.
         kind: String,
     },
-    /// No kind of agent the user has writes feeds.
-    #[error("this user has no agent that writes feeds: a kind with `modes = [\"feed_generation\"]` does")]
+    /// The user has no agentable whose kind writes feeds.
+    #[error("this user has no agent that writes feeds; only kinds with `modes = [\"feed_generation\"]` do")]
     NoFeedAgent,
-    /// The agent that writes feeds is at work.
-    #[error("{run} is open: its agent writes no feed meanwhile. Wait until it has ended, or cancel it")]
+    /// The agent that writes feeds has another run open.
+    #[error(
+        "the agent that writes feeds is busy with {run}; wait until the run has ended, or cancel it, then try again"
+    )]
     FeedAgentBusy {
-        /// Which run.
+        /// The open run.
         run: RunId,
     },
-    /// Too many messages of the user wait unread.
+    /// Too many messages of the user are unread.
     #[error(
-        "{pending} messages of this user wait to be read, and {limit} may: this one was not stored. Post it again \
-         when `Retry-After` has passed, or cancel runs you no longer need"
+        "too many unread messages: this user has {pending} messages waiting, at most {limit} are allowed, so this one \
+         was not stored; post it again after the seconds in `Retry-After`, or cancel runs you no longer need"
     )]
     TooManyPending {
-        /// How many wait, over all agentables of the user.
+        /// Unread messages over all agentables of the user.
         pending: u32,
-        /// How many may.
+        /// Maximum number of unread messages.
         limit: u32,
     },
-    /// Too many streams are open.
+    /// Too many event streams are open.
     #[error(
-        "{open} event streams are open here for {whose}, and {limit} may be: close some, or come back when \
-         `Retry-After` has passed"
+        "too many event streams: {open} of {whose} are open, at most {limit} are allowed; close some, or try again \
+         after the seconds in `Retry-After`"
     )]
     TooManyStreams {
-        /// How many are open.
+        /// Open streams of this process.
         open: usize,
         /// `this tenant` or `all tenants`.
         whose: &'static str,
-        /// How many may be.
+        /// Maximum number of open streams.
         limit: usize,
     },
-    /// Too many conversations are exported, imported and forked.
+    /// Too many bytes of conversations are being exported, imported and forked.
     #[error(
-        "whole conversations of {limit} bytes may be in memory at once, of one tenant half, and others are: come back \
-         when `Retry-After` has passed"
+        "too many exports, imports and forks at once: together they may hold {limit} bytes in memory, those of one \
+         tenant half of that; try again after the seconds in `Retry-After`"
     )]
     TooManyDocuments {
-        /// How many bytes may be.
+        /// Maximum number of bytes, for all tenants together.
         limit: usize,
     },
-    /// The request was not answered in time: Postgres hangs.
+    /// The request was not answered in time, because Postgres is slow or does not answer.
     #[error("{}", timed_out(*within, *changes))]
     TimedOut {
-        /// How long it had.
+        /// The deadline of the request.
         within: Duration,
-        /// Whether it was to change something.
+        /// Whether the request was to change something.
         changes: bool,
     },
-    /// Postgres does not answer, or the process is about to go.
-    #[error("the service cannot answer at the moment; try again in a second")]
+    /// Postgres is unreachable, or the process is shutting down.
+    #[error("the service is temporarily unavailable; try again in a second")]
     Unavailable(#[source] Option<houston_store::Error>),
-    /// Our fault.
-    #[error("something went wrong here; the request id will help to find out what")]
+    /// An unexpected error of the server.
+    #[error("internal error; report the request id to the operator, whose log has the cause")]
     Internal(#[source] houston_store::Error),
 }
 
 impl ApiError {
-    /// The stable name of the variant.
+    /// The stable code of the variant, e.g. `not_found`.
     #[must_use]
     pub fn code(&self) -> ProblemCode {
         match self {
@@ -303,18 +317,18 @@ impl ApiError {
         }
     }
 
-    /// The HTTP status.
+    /// The HTTP status that belongs to the code.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// A query parameter that cannot be used.
+    /// [`Self::InvalidRequest`] for one query parameter.
     pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
         Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
     }
 
-    /// One field of the body that cannot be used.
+    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
     pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
         Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
     }
@@ -328,11 +342,11 @@ fn with_article(noun: &str) -> String {
 
 fn timed_out(within: Duration, changes: bool) -> String {
     let seconds = within.as_secs();
-    let told = format!("there was no answer within {seconds} s: the database hangs, or is overloaded");
-    if changes {
-        told + ". What was asked for may have happened all the same: send the request again with its Idempotency-Key, \
-                and it happens once; without one, look first"
+    let advice = if changes {
+        "the change may have been made all the same: send the request again with its Idempotency-Key, which applies it \
+         once; without a key, check first"
     } else {
-        told + "; try again in a second"
-    }
+        "try again in a second"
+    };
+    format!("no answer within {seconds} s, because the database is slow or does not respond; {advice}")
 }

@@ -1,5 +1,5 @@
-//! What the engine would do with an agentable: this crate does not know the engine, so whoever wires both together says
-//! who is to be asked.
+//! The engine's view of an agentable: the prompt of its next model call and its tools. This crate does not depend on the
+//! engine, so the process that wires both passes a function.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,41 +8,50 @@ use futures_util::future::BoxFuture;
 use houston_store::agentable::Agentable;
 use serde_json::Value;
 
-/// What is asked.
+/// The part of the engine's view to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    /// What a model would be sent.
+pub enum ExplainTopic {
+    /// The prompt that a model would be sent.
     Prompt,
-    /// Which tools it may call, and why not the others.
+    /// All tools, and for each whether it may be called or why not.
     Tools,
 }
 
-/// Why there is no answer.
+/// Why the engine's view could not be computed.
 #[derive(Debug, thiserror::Error)]
-pub enum Unexplained {
-    /// Postgres did not say what is known.
+pub enum ExplainError {
+    /// A query failed.
     #[error(transparent)]
     Store(#[from] houston_store::Error),
-    /// This process cannot set up the agent type.
+    /// The agent type cannot be set up in this process, e.g. because a provider has no key.
     #[error("the agent type cannot be set up: {0}")]
     SetUp(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-type Answer = BoxFuture<'static, Result<Value, Unexplained>>;
+type ExplainFuture = BoxFuture<'static, Result<Value, ExplainError>>;
 
-/// Who is asked.
+/// The function that computes the engine's view of an agentable.
+///
+/// ```ignore
+/// Explain::new(|topic, agentable| Box::pin(async move {
+///     match topic {
+///         ExplainTopic::Prompt => Ok(json!(engine.preview(&agentable).await?)),
+///         ExplainTopic::Tools => Ok(json!({"data": engine.tools(&agentable).await?})),
+///     }
+/// }))
+/// ```
 #[derive(Clone)]
-pub struct Explain(Arc<dyn Fn(Question, Agentable) -> Answer + Send + Sync>);
+pub struct Explain(Arc<dyn Fn(ExplainTopic, Agentable) -> ExplainFuture + Send + Sync>);
 
 impl Explain {
-    /// Asks `answer`, whose JSON clients are sent as it is.
+    /// Wraps `explain`. Its JSON is the body of the response.
     #[must_use]
-    pub fn by(answer: impl Fn(Question, Agentable) -> Answer + Send + Sync + 'static) -> Self {
-        Self(Arc::new(answer))
+    pub fn new(explain: impl Fn(ExplainTopic, Agentable) -> ExplainFuture + Send + Sync + 'static) -> Self {
+        Self(Arc::new(explain))
     }
 
-    pub(crate) fn ask(&self, question: Question, agentable: Agentable) -> Answer {
-        (self.0)(question, agentable)
+    pub(crate) fn get(&self, topic: ExplainTopic, agentable: Agentable) -> ExplainFuture {
+        (self.0)(topic, agentable)
     }
 }
 

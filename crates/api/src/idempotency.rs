@@ -1,5 +1,5 @@
-//! `Idempotency-Key`: the same request sent again is answered the same, byte for byte, and makes nothing twice. The
-//! health monitor forgets keys after a day (`requests.idempotency_key_s`).
+//! `Idempotency-Key`: a repeated request gets the first response again, byte for byte, and creates nothing new. The health
+//! monitor deletes keys after a day (`requests.idempotency_key_s`).
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -15,9 +15,9 @@ use crate::error::ApiError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-const MOST_CHARS: usize = 255;
+const MAX_KEY_CHARS: usize = 255;
 
-/// A client's key for one request.
+/// The idempotency key of a request, with the hash of method, path and body.
 #[derive(Debug)]
 pub(crate) struct Key {
     key: String,
@@ -25,16 +25,22 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of a request whose body has these pieces, if it has one.
-    pub(crate) fn of<'b>(
+    /// The key of a request with this body (in chunks); `None` if the request has no key.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidIdempotencyKey`] when it is empty, too long or not printable ASCII.
+    pub(crate) fn from_request<'b>(
         parts: &Parts,
         body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
     ) -> Result<Option<Self>, ApiError> {
         let Some(value) = parts.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
         let key = value.to_str().map_err(|_| ApiError::InvalidIdempotencyKey)?.trim();
-        // A structured-fields string, or bare as most clients send it.
+        // Either a quoted string (RFC 9651), or bare as most clients send it.
         let key = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
-        if key.is_empty() || key.len() > MOST_CHARS || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        if key.is_empty()
+            || key.len() > MAX_KEY_CHARS
+            || !key.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+        {
             return Err(ApiError::InvalidIdempotencyKey);
         }
         let mut hash = Sha256::new();
@@ -53,23 +59,26 @@ impl Key {
     }
 }
 
-/// What was made, and whether it was made by an earlier request.
-pub(crate) fn made<T>(created: Created<T>) -> Result<(T, bool), ApiError> {
+/// What was created, and whether an earlier request created it.
+///
+/// # Errors
+/// [`ApiError::IdempotencyKeyReused`] when the key was used for another request.
+pub(crate) fn unless_key_reused<T>(created: Created<T>) -> Result<(T, bool), ApiError> {
     match created {
-        Created::New(made) => Ok((made, false)),
-        Created::Replayed(made) => Ok((made, true)),
+        Created::New(value) => Ok((value, false)),
+        Created::Replayed(value) => Ok((value, true)),
         Created::KeyReused => Err(ApiError::IdempotencyKeyReused),
     }
 }
 
-/// The body of an answer as it is sent, and stored under its key: JSON as text, since `jsonb` keeps no order of fields
-/// and a replay is the same byte for byte.
+/// The body of a response for storing under its key: JSON as text, because `jsonb` does not keep the order of fields and
+/// a replay must be identical byte for byte.
 pub(crate) fn stored_body(response: &impl Serialize) -> Value {
-    // Strings and numbers always become JSON.
+    // Serialising strings and numbers cannot fail.
     Value::String(serde_json::to_string(response).unwrap_or_default())
 }
 
-/// 201 with a body made by [`stored_body`], and where what was created is: `collection` and the `id` of the body.
+/// The 201 response with a body from [`stored_body`]; `Location` is `collection` and the `id` in the body.
 pub(crate) fn created(stored: Value, replayed: bool, collection: &str) -> Result<Response, ApiError> {
     #[derive(Deserialize)]
     struct Identified {
@@ -85,11 +94,11 @@ pub(crate) fn created(stored: Value, replayed: bool, collection: &str) -> Result
         (header::CONTENT_TYPE, "application/json".to_owned()),
         (header::LOCATION, format!("{collection}/{id}")),
     ];
-    Ok(answer((StatusCode::CREATED, headers, text), replayed))
+    Ok(respond((StatusCode::CREATED, headers, text), replayed))
 }
 
-/// An answer that is stored as JSON and not as it is sent.
-pub(crate) fn stored_answer<T: DeserializeOwned>(stored: Value) -> Result<T, ApiError> {
+/// Parses a response that is stored as JSON and not as it is sent.
+pub(crate) fn parse_stored_response<T: DeserializeOwned>(stored: Value) -> Result<T, ApiError> {
     serde_json::from_value(stored).map_err(inconsistent)
 }
 
@@ -98,8 +107,8 @@ fn inconsistent(source: serde_json::Error) -> ApiError {
     ApiError::Internal(Error::Inconsistent { table: "idempotency_keys", column: "response", row, source })
 }
 
-/// The answer, marked when it is a replay.
-pub(crate) fn answer(response: impl IntoResponse, replayed: bool) -> Response {
+/// The response, with `Idempotent-Replayed: true` if it is a replay.
+pub(crate) fn respond(response: impl IntoResponse, replayed: bool) -> Response {
     let mut response = response.into_response();
     if replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
@@ -115,11 +124,11 @@ mod tests {
 
     fn key(path: &str, value: &str, body: &str) -> Result<Key, ApiError> {
         let request = Request::post(path).header("Idempotency-Key", value).body(()).unwrap();
-        Key::of(&request.into_parts().0, [body.as_bytes()]).map(Option::unwrap)
+        Key::from_request(&request.into_parts().0, [body.as_bytes()]).map(Option::unwrap)
     }
 
     #[test]
-    fn a_key_may_be_quoted_and_stands_for_one_request() {
+    fn key_may_be_quoted_and_belongs_to_one_request() {
         let bare = key("/v1/users", "a b", "{}").unwrap();
         let quoted = key("/v1/users", "\"a b\"", "{}").unwrap();
         assert_eq!((&bare.key, bare.request_sha256), (&quoted.key, quoted.request_sha256));
@@ -128,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_a_length_and_can_be_printed() {
+    fn key_must_be_printable_and_not_too_long() {
         assert!(key("/", &"k".repeat(255), "").is_ok());
         for bad in ["", "\"\"", &"k".repeat(256), "a\tb"] {
             assert!(matches!(key("/", bad, ""), Err(ApiError::InvalidIdempotencyKey)), "{bad}");

@@ -1,7 +1,7 @@
-//! API keys as this process knows them: right and wrong ones by their hash, and those that streams use.
+//! Cache of API keys, valid and invalid, by their hash; and the keys of open streams.
 //!
-//! What is unknown is looked up in Postgres, all keys that wait in one query, one query at a time: however many wrong
-//! keys are sent, and from wherever, they cost some queries a second, and a right key waits for one of them at most.
+//! Keys that are not cached are looked up in Postgres: one query at a time, for all waiting keys together. So any number
+//! of invalid keys, from any number of addresses, costs a few queries a second, and a valid key waits for at most one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,182 +16,182 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::summary::Summary;
+use crate::log_throttle::LogThrottle;
 
-/// How many keys are remembered, right and wrong ones each; one more, and all of these are looked up anew.
-const MOST_KEYS: usize = 10_000;
-/// How many keys may wait to be looked up.
-const MOST_WAITING: usize = 1_000;
-/// From one look-up to the next; what comes meanwhile is looked up together.
-const BETWEEN: Duration = Duration::from_millis(20);
-/// How long a look-up may take.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum number of cached valid keys, and of cached invalid keys. Either cache is cleared when it is full.
+const MAX_CACHED_KEYS: usize = 10_000;
+/// Maximum number of keys that wait to be looked up.
+const MAX_WAITING: usize = 1_000;
+/// Minimum time between two look-ups; keys that arrive meanwhile are looked up together.
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
+/// Time limit of a look-up.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Hash = [u8; 32];
 
-/// The keys that this process knows.
+/// The cached keys and the keys of open streams of this process.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct KeyCache {
     trusted_for: Duration,
-    right: Mutex<HashMap<Hash, Right>>,
-    /// Until when they are refused without a look.
-    wrong: Mutex<HashMap<Hash, Instant>>,
-    /// Keys to be looked up, with the prefixes they are found by.
+    valid: Mutex<HashMap<Hash, ValidKey>>,
+    /// Until when each invalid key is refused without a look-up.
+    invalid: Mutex<HashMap<Hash, Instant>>,
+    /// Keys to be looked up, with the prefixes by which the table is searched.
     waiting: Mutex<HashMap<Hash, String>>,
-    /// Held by whoever looks up.
-    gate: tokio::sync::Mutex<LookUp>,
-    in_use: Arc<Mutex<HashMap<ApiKeyId, Using>>>,
-    refusals: Summary,
+    /// Locked during a look-up.
+    last_lookup: tokio::sync::Mutex<LastLookup>,
+    in_use: Arc<Mutex<HashMap<ApiKeyId, KeyStreams>>>,
+    refusals: LogThrottle,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Right {
+struct ValidKey {
     caller: Caller,
     until: Instant,
-    /// A request asks Postgres already: until it is answered, others go on trusting.
-    asking: bool,
+    /// A request is looking the key up again; until it is done, other requests still use this entry.
+    refreshing: bool,
 }
 
-/// The latest look-up.
+/// When the latest look-up ended, and whether it failed.
 #[derive(Debug)]
-struct LookUp {
+struct LastLookup {
     at: Instant,
     failed: bool,
 }
 
-/// The streams that one key has open.
+/// The open streams of one key.
 #[derive(Debug)]
-struct Using {
+struct KeyStreams {
     streams: usize,
     revoked: CancellationToken,
 }
 
-impl Keys {
+impl KeyCache {
     pub(crate) fn new(trusted_for: Duration) -> Self {
-        let gate = tokio::sync::Mutex::new(LookUp { at: Instant::now(), failed: false });
+        let last_lookup = tokio::sync::Mutex::new(LastLookup { at: Instant::now(), failed: false });
         Self {
             trusted_for,
-            right: Mutex::default(),
-            wrong: Mutex::default(),
+            valid: Mutex::default(),
+            invalid: Mutex::default(),
             waiting: Mutex::default(),
-            gate,
+            last_lookup,
             in_use: Arc::default(),
-            refusals: Summary::default(),
+            refusals: LogThrottle::default(),
         }
     }
 
-    /// Whose key that is, if it was right a moment ago. After that moment one request is sent to Postgres, not all of
-    /// them at once.
+    /// The caller, if the key was valid at most `trusted_for` ago. After that time one request gets `None` and looks the
+    /// key up; concurrent requests still get the cached caller.
     pub(crate) fn trusted(&self, hash: &Hash) -> Option<Caller> {
         let now = Instant::now();
-        let mut right = lock(&self.right);
-        let known = right.get_mut(hash)?;
-        if now < known.until {
-            return Some(known.caller);
+        let mut valid = lock(&self.valid);
+        let cached = valid.get_mut(hash)?;
+        if now < cached.until {
+            return Some(cached.caller);
         }
-        let trusted_still = now < known.until + self.trusted_for;
-        if known.asking && trusted_still {
-            return Some(known.caller);
+        let trusted_still = now < cached.until + self.trusted_for;
+        if cached.refreshing && trusted_still {
+            return Some(cached.caller);
         }
-        known.asking = true;
+        cached.refreshing = true;
         None
     }
 
-    /// Whether it was right when it was last looked up.
-    pub(crate) fn was_right(&self, hash: &Hash) -> bool {
-        lock(&self.right).contains_key(hash)
+    /// Whether the key was valid when it was last looked up.
+    pub(crate) fn was_valid(&self, hash: &Hash) -> bool {
+        lock(&self.valid).contains_key(hash)
     }
 
-    /// Looks a key up in Postgres, together with others that wait.
+    /// Looks a key up in Postgres, together with all other waiting keys.
     ///
     /// # Errors
-    /// [`ApiError::Unauthorized`] when there is no such key, [`ApiError::TooManyKeys`] when too many wait,
-    /// [`ApiError::Unavailable`].
+    /// [`ApiError::Unauthorized`] when the key does not exist or was revoked, [`ApiError::TooManyKeys`] when too many keys
+    /// wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
     pub(crate) async fn look_up(&self, store: &Store, key: &str, hash: Hash) -> Result<Caller, ApiError> {
-        if let Some(Err(wrong)) = self.answered(&hash) {
-            return Err(wrong);
+        if let Some(Err(invalid)) = self.cached_result(&hash) {
+            return Err(invalid);
         }
-        let came = Instant::now();
+        let arrived_at = Instant::now();
         {
             let mut waiting = lock(&self.waiting);
-            if waiting.len() >= MOST_WAITING && !self.was_right(&hash) {
+            if waiting.len() >= MAX_WAITING && !self.was_valid(&hash) {
                 return Err(ApiError::TooManyKeys);
             }
             waiting.insert(hash, api_key::prefix(key));
         }
-        let mut last = self.gate.lock().await;
-        if let Some(answered) = self.answered(&hash) {
-            return answered;
+        let mut last = self.last_lookup.lock().await;
+        if let Some(cached_result) = self.cached_result(&hash) {
+            return cached_result;
         }
-        if last.failed && last.at >= came {
+        if last.failed && last.at >= arrived_at {
             return Err(ApiError::Unavailable(None));
         }
-        sleep_until(last.at + BETWEEN).await;
-        let mut asked = std::mem::take(&mut *lock(&self.waiting));
-        asked.insert(hash, api_key::prefix(key));
-        let prefixes: HashSet<String> = asked.values().cloned().collect();
+        sleep_until(last.at + LOOKUP_INTERVAL).await;
+        let mut requested = std::mem::take(&mut *lock(&self.waiting));
+        requested.insert(hash, api_key::prefix(key));
+        let prefixes: HashSet<String> = requested.values().cloned().collect();
         let prefixes: Vec<String> = prefixes.into_iter().collect();
-        let found = timeout(ANSWERS_WITHIN, store.api_keys_with(&prefixes)).await;
-        *last = LookUp { at: Instant::now(), failed: !matches!(found, Ok(Ok(_))) };
+        let found = timeout(QUERY_TIMEOUT, store.api_keys_with(&prefixes)).await;
+        *last = LastLookup { at: Instant::now(), failed: !matches!(found, Ok(Ok(_))) };
         let found = found.map_err(|_| ApiError::Unavailable(None))??;
-        asked.keys().for_each(|hash| self.learn(*hash, &found));
+        requested.keys().for_each(|hash| self.store_result(*hash, &found));
         let own = found.iter().find(|key| is_of(key, &hash)).map(caller);
         own.ok_or(ApiError::Unauthorized)
     }
 
-    /// What the latest look-up said, if it still holds.
-    fn answered(&self, hash: &Hash) -> Option<Result<Caller, ApiError>> {
+    /// The result of the latest look-up of the key, if it is still fresh.
+    fn cached_result(&self, hash: &Hash) -> Option<Result<Caller, ApiError>> {
         let now = Instant::now();
-        if let Some(right) = lock(&self.right).get(hash).filter(|right| now < right.until) {
-            return Some(Ok(right.caller));
+        if let Some(valid) = lock(&self.valid).get(hash).filter(|valid| now < valid.until) {
+            return Some(Ok(valid.caller));
         }
-        let is_wrong = lock(&self.wrong).get(hash).is_some_and(|until| now < *until);
-        is_wrong.then_some(Err(ApiError::Unauthorized))
+        let is_invalid = lock(&self.invalid).get(hash).is_some_and(|until| now < *until);
+        is_invalid.then_some(Err(ApiError::Unauthorized))
     }
 
-    fn learn(&self, hash: Hash, found: &[ApiKey]) {
+    fn store_result(&self, hash: Hash, found: &[ApiKey]) {
         let until = Instant::now() + self.trusted_for;
-        let (mut right, mut wrong) = (lock(&self.right), lock(&self.wrong));
+        let (mut valid, mut invalid) = (lock(&self.valid), lock(&self.invalid));
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
-                wrong.remove(&hash);
-                remember(&mut right, hash, Right { caller: caller(key), until, asking: false });
+                invalid.remove(&hash);
+                remember(&mut valid, hash, ValidKey { caller: caller(key), until, refreshing: false });
             }
             None => {
-                right.remove(&hash);
-                remember(&mut wrong, hash, until);
+                valid.remove(&hash);
+                remember(&mut invalid, hash, until);
             }
         }
     }
 
-    /// Says in the log, now and then, that keys were refused.
-    pub(crate) fn note_refusal(&self) {
-        if let Some(requests) = self.refusals.note() {
-            tracing::warn!(requests, "requests with wrong keys were refused");
+    /// Counts a request with an invalid key, and logs the count from time to time.
+    pub(crate) fn log_refusal(&self) {
+        if let Some(requests) = self.refusals.count() {
+            tracing::warn!(requests, "requests with invalid keys were refused");
         }
     }
 
-    /// Counts a stream that `key` has open, until the answer is dropped.
+    /// Counts an open stream of `key` until the returned guard is dropped.
     pub(crate) fn stream(&self, key: ApiKeyId) -> KeyInUse {
         let mut in_use = lock(&self.in_use);
-        let using =
-            in_use.entry(key).or_insert_with(|| Using { streams: 0, revoked: CancellationToken::new() });
-        using.streams += 1;
-        KeyInUse { key, revoked: using.revoked.clone(), in_use: Arc::clone(&self.in_use) }
+        let streams_of_key =
+            in_use.entry(key).or_insert_with(|| KeyStreams { streams: 0, revoked: CancellationToken::new() });
+        streams_of_key.streams += 1;
+        KeyInUse { key, revoked: streams_of_key.revoked.clone(), in_use: Arc::clone(&self.in_use) }
     }
 
-    /// Asks Postgres again and again, in one query, which of the keys that streams use are revoked, and ends their
-    /// streams. Never ends.
-    pub(crate) async fn watch(&self, store: &Store) {
-        // A stream is to end within the time for which a key is trusted.
+    /// Periodically asks Postgres, in one query, which keys of open streams were revoked, and ends their streams. Never
+    /// returns.
+    pub(crate) async fn watch_revocations(&self, store: &Store) {
+        // A stream must end within the time for which a revoked key may still be trusted.
         let period = (self.trusted_for / 2).max(Duration::from_millis(50));
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            match timeout(ANSWERS_WITHIN, self.check_streams(store)).await {
+            match timeout(QUERY_TIMEOUT, self.check_streams(store)).await {
                 Ok(Ok(())) => {}
-                // Whether they are revoked cannot be known: a stream survives Postgres.
+                // Streams survive an outage of Postgres: their keys are checked again later.
                 Ok(Err(error)) => tracing::debug!(%error, "the keys of streams could not be checked"),
                 Err(elapsed) => tracing::debug!(%elapsed, "the keys of streams could not be checked"),
             }
@@ -206,30 +206,30 @@ impl Keys {
         let valid: HashSet<ApiKeyId> = store.valid_api_keys(&used).await?.into_iter().collect();
         let in_use = lock(&self.in_use);
         for key in used.iter().filter(|key| !valid.contains(key)) {
-            lock(&self.right).retain(|_, right| right.caller.key != *key);
-            if let Some(using) = in_use.get(key) {
-                using.revoked.cancel();
+            lock(&self.valid).retain(|_, valid| valid.caller.key != *key);
+            if let Some(streams_of_key) = in_use.get(key) {
+                streams_of_key.revoked.cancel();
             }
         }
         Ok(())
     }
 }
 
-/// A key that a stream uses.
+/// Guard of an open stream and its key.
 #[derive(Debug)]
 pub(crate) struct KeyInUse {
     key: ApiKeyId,
     /// Cancelled when the key was revoked.
     pub(crate) revoked: CancellationToken,
-    in_use: Arc<Mutex<HashMap<ApiKeyId, Using>>>,
+    in_use: Arc<Mutex<HashMap<ApiKeyId, KeyStreams>>>,
 }
 
 impl Drop for KeyInUse {
     fn drop(&mut self) {
         let mut in_use = lock(&self.in_use);
-        if let Some(using) = in_use.get_mut(&self.key) {
-            using.streams -= 1;
-            if using.streams == 0 {
+        if let Some(streams_of_key) = in_use.get_mut(&self.key) {
+            streams_of_key.streams -= 1;
+            if streams_of_key.streams == 0 {
                 in_use.remove(&self.key);
             }
         }
@@ -245,7 +245,7 @@ fn caller(key: &ApiKey) -> Caller {
 }
 
 fn remember<V>(keys: &mut HashMap<Hash, V>, hash: Hash, value: V) {
-    if keys.len() >= MOST_KEYS {
+    if keys.len() >= MAX_CACHED_KEYS {
         keys.clear();
     }
     keys.insert(hash, value);
@@ -279,26 +279,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_trusted_for_its_time_and_one_request_asks_after_it() {
-        let keys = Keys::new(Duration::from_secs(5));
+    async fn key_is_trusted_for_its_time_then_one_request_looks_it_up() {
+        let keys = KeyCache::new(Duration::from_secs(5));
         let found = Some(caller(&key()));
         assert_eq!(keys.trusted(&HASH), None);
-        keys.learn(HASH, &[key()]);
+        keys.store_result(HASH, &[key()]);
         assert_eq!(keys.trusted(&HASH), found);
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(keys.trusted(&HASH), None, "the first asks Postgres");
-        assert_eq!(keys.trusted(&HASH), found, "the second does not wait for it");
-        keys.learn(HASH, &[]);
+        assert_eq!(keys.trusted(&HASH), None, "the first request looks the key up");
+        assert_eq!(keys.trusted(&HASH), found, "the second request does not wait for it");
+        keys.store_result(HASH, &[]);
         assert_eq!(keys.trusted(&HASH), None, "revoked");
-        assert!(matches!(keys.answered(&HASH), Some(Err(ApiError::Unauthorized))), "and known to be");
+        assert!(
+            matches!(keys.cached_result(&HASH), Some(Err(ApiError::Unauthorized))),
+            "and cached as invalid"
+        );
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert!(keys.answered(&HASH).is_none(), "a wrong key may have been made since");
+        assert!(keys.cached_result(&HASH).is_none(), "an invalid key may have been created since");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_never_comes_is_not_trusted_for_ever() {
-        let keys = Keys::new(Duration::from_secs(5));
-        keys.learn(HASH, &[key()]);
+    async fn lookup_that_never_ends_does_not_extend_trust_for_ever() {
+        let keys = KeyCache::new(Duration::from_secs(5));
+        keys.store_result(HASH, &[key()]);
         tokio::time::advance(Duration::from_secs(6)).await;
         assert_eq!(keys.trusted(&HASH), None);
         tokio::time::advance(Duration::from_secs(5)).await;

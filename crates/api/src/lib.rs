@@ -1,22 +1,24 @@
-//! HTTP: REST, problem+json and gap-free event streams.
+//! The HTTP API: REST, `application/problem+json` errors and event streams without gaps.
 //!
-//! Everything a client can do is here: make users and goals, say what agents should know of them, post messages, read what became of them, cancel runs,
-//! watch runs as they happen, and copy, write down and empty conversations. It writes facts to Postgres and rings workers; it never drives a run.
+//! Clients create users and goals, manage what agents know, post messages, read their status, cancel runs, watch runs as
+//! they happen, and export, import, fork and reset conversations. The crate writes to Postgres and sends hints to workers;
+//! it never drives a run. Entry points: [`State`], then [`serve()`] or [`router()`].
 //!
 //! # Invariants
-//! - A message is committed before it is acknowledged; hints and live events come after, and may be lost.
-//! - Every query is by tenant. What is not the caller's does not exist: 404.
-//! - Every refusal is `application/problem+json` with a stable `code`: one [`ApiError`], rendered in one place. What is
-//!   no HTTP/1.1, or has too long a head, is refused by hyper before that: 400, 414 or 431 without a body.
-//! - A stream has no gap and no duplicate, wherever it is cut and resumed: the `id` of each frame says exactly
-//!   where the client stands. It ends cleanly only after the last event of the last run; otherwise it is aborted.
-//! - A stream that was accepted is never failed with a status. A disconnect cancels nothing.
+//! - A message is committed before it is acknowledged; hints and live events are sent afterwards and may be lost.
+//! - Every query is restricted to the caller's tenant. Resources of other tenants are 404.
+//! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
+//!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without a
+//!   body.
+//! - A stream has no gaps and no duplicates, wherever it is interrupted and resumed: the `id` of each frame is the exact
+//!   position of the client. It ends cleanly only after the last event of the last run; otherwise it is aborted.
+//! - An accepted stream never fails with a status. A disconnect cancels nothing.
 //! - Nothing waits for Redis, and nothing waits for Postgres without a deadline.
-//! - What takes longer than some ms to compute is not computed on the runtime's threads.
-//! - What was erased is found by nobody from the 202 on, whatever is still to be deleted.
-//! - Nothing is unbounded, and what is too much is told so:
+//! - Computations of more than a few ms do not run on the runtime's threads.
+//! - Erased resources are 404 from the 202 on, even while their rows are still being deleted.
+//! - Everything has a limit, and exceeding it is reported:
 //!
-//! | what | bound | beyond it |
+//! | what | limit | beyond it |
 //! |---|---|---|
 //! | body of a request | `server.max_body_bytes`, 1 MiB, within 30 s | 413 `body_too_large`, 408 `body_missing` |
 //! | nesting of JSON | 128 | 400 `invalid_json` |
@@ -36,39 +38,40 @@
 //! | agents, teams of a tenant | `teams.limits.agents_per_tenant`, 1,000; `teams_per_tenant`, 200 | 409 `full` |
 //! | agents, rules of a team; a pattern | `teams.limits.agents_per_team`, 20; `rules_per_team`, 50; 500 characters, `teams.rules.regex_bytes` (128 KiB) as a compiled regular expression | 422 `invalid_request` |
 //! | external id | 255 characters | 422 `invalid_request` |
-//! | `Idempotency-Key` | 255 visible ASCII characters | 422 `invalid_idempotency_key` |
-//! | conversation that is exported, imported, forked | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
-//! | conversations in memory at once | `server.conversation.max_bytes_at_once`, 64 MiB; of one tenant half | waits for 10 s, then 503 `too_many_documents`, `Retry-After` |
+//! | `Idempotency-Key` | 255 printable ASCII characters | 422 `invalid_idempotency_key` |
+//! | exported, imported or forked conversation | `server.conversation.max_bytes`, 32 MiB | 413 `too_large`, `body_too_large` |
+//! | conversations in memory at once | `server.conversation.max_bytes_at_once`, 64 MiB; half of that per tenant | waits for 10 s, then 503 `too_many_documents`, `Retry-After` |
 //! | reading an export | within 120 s | the connection is closed |
-//! | statistics | of the latest 1,000 runs and 10,000 messages (`server.conversation`) | `more` says so |
-//! | page of a list | 20 items, of a thread `server.thread_messages`, 50; 100 at most | 422 `invalid_request` |
+//! | statistics | over the latest 1,000 runs and 10,000 messages (`server.conversation`) | `more` is true |
+//! | page of a list | 20 items by default (`server.thread_messages`, 50, for a thread), at most 100 | 422 `invalid_request` |
 //! | part of a long result | 256 KiB | 422 `invalid_request` |
 //! | unread messages of one user | `orchestrator.fairness.max_pending`, 10,000 | 429 `too_many_pending`, `Retry-After` |
-//! | answering a request | `server.request_timeout_s`, 10 s from when its body is there; `conversation.timeout_s`, 60 s, for exports, imports and forks | 503 `timed_out`, `Retry-After`: what was asked for may have happened |
-//! | computing on a thread that serves others | some ms: more is done on threads of its own, 4 at once (`offload`) | it waits its turn |
-//! | connections | `server.clients.max_connections`, 20,000, and 200 fewer than open files; from one address 1,000 | closed |
-//! | unknown keys | 60 wrong ones of an address in a minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
-//! | a revoked key | requests and streams: `server.key_cache_s`, 5 s | 401; the stream is aborted |
+//! | answering a request | `server.request_timeout_s`, 10 s from the end of its body; `conversation.timeout_s`, 60 s, for exports, imports and forks | 503 `timed_out`, `Retry-After`: a change may have been made |
+//! | computing on the runtime's threads | a few ms; longer work runs on blocking threads, 4 at once (`offload`) | it waits |
+//! | connections | `server.clients.max_connections`, 20,000, and 200 fewer than the limit on open files; 1,000 per address | closed |
+//! | unknown keys | 60 wrong keys per address and minute; 1,000 waiting to be looked up, all in one query | 429 `too_many_keys`, `Retry-After`, without a query |
+//! | use of a revoked key, for requests and streams | `server.key_cache_s`, 5 s | 401; the stream is aborted |
 //! | waiting for a database connection | 2 s | 503 `unavailable`, `Retry-After` |
-//! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; who resumes is cut off and comes again |
-//! | live items a stream has not taken | 256 or 1 MiB (`houston_queue`), 64 while it reads | the stream is aborted, or reads Postgres |
-//! | streams that read Postgres at once | 8; 500 events a page | they take turns |
-//! | remembered keys, right and wrong ones; places | 10,000 each; 50,000 | they are looked up anew |
+//! | open streams | `server.max_streams`, 10,000; `max_streams_per_tenant`, 5,000 | 429 `too_many_streams`; a client that resumes is disconnected and reconnects |
+//! | live items waiting for a stream | 256 or 1 MiB (`houston_queue`); 64 while it reads Postgres | the stream is aborted; it reads Postgres once more |
+//! | streams that read Postgres at once | 8; 500 events per page | they wait |
+//! | cached valid keys, invalid keys; agentables | 10,000 each; 50,000 | the cache is cleared |
 //!
 //! # Deliberately absent
-//! TLS and HTTP/2 (a proxy's work), CORS, rates of requests with a valid key (what waits is bounded instead), sessions of any kind: a client's position is the client's.
-//! Traits for the store or the queue. Retries of what a client asked: it has its idempotency key.
+//! TLS and HTTP/2 (left to a proxy), CORS, rate limits for valid keys (pending work is limited instead), server-side client
+//! sessions (clients keep their stream position), traits for the store or the queue, retries of client requests (clients
+//! retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path; the
-//! handler takes a `Caller` before everything that reads the body, and has a `#[utoipa::path]` with path, parameters,
-//! body and answers; one line in `router` (`routes!`); the shapes clients see are types of `houston_protocol`; a test of
-//! each refusal in `tests/it`. The test of `openapi` writes `openapi.json` anew: commit it. A new way to refuse is a
-//! variant of [`ApiError`] with its `ProblemCode`.
+//! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path. The handler
+//! takes a `Caller` before anything that reads the body, and has a `#[utoipa::path]` with path, parameters, body and
+//! responses. Add one line in `router` (`routes!`), wire types in `houston_protocol`, and a test of each error in
+//! `tests/it`. The test in `openapi` rewrites `openapi.json`: commit it. A new error is a variant of [`ApiError`] with its
+//! `ProblemCode`.
 //!
 //! # Add an event
-//! Its frames in `events::render`, its effect on open text in `events::cursor`, a line in the script of the
-//! cursor's property test.
+//! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the cursor's
+//! property test.
 
 mod agentable_path;
 mod agentables;

@@ -1,4 +1,4 @@
-//! Work that takes more than a few ms runs on threads of its own, few at once: on the runtime's, it would hold up the
+//! Runs work that takes more than a few ms on blocking threads, a few at once; on the runtime's threads it would delay the
 //! requests of all tenants.
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::ApiError;
 
-/// Pieces of either kind of work that run at once; others wait their turn.
-const AT_ONCE: usize = 4;
+/// How many computations, and how many futures, run at once; others wait.
+const MAX_CONCURRENT: usize = 4;
 
-/// Threads for long work.
+/// Runs long work on blocking threads.
 #[derive(Debug)]
 pub(crate) struct Offload {
     computing: Arc<Semaphore>,
@@ -22,51 +22,59 @@ pub(crate) struct Offload {
 
 impl Default for Offload {
     fn default() -> Self {
-        Self { computing: Arc::new(Semaphore::new(AT_ONCE)), driving: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self {
+            computing: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            driving: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+        }
     }
 }
 
 impl Offload {
-    /// Computes something that waits for nothing: parsing, compiling, checking. It runs to its end, also when nobody
-    /// waits for it any more.
+    /// Runs a computation without I/O: parsing, compiling, validating. It runs to its end even if the caller is dropped.
+    ///
+    /// # Errors
+    /// [`ApiError::Unavailable`] when the runtime shuts down.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = turn(&self.computing).await;
+        let permit = acquire(&self.computing).await;
         let done = spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             work()
         });
-        done.await.map_err(broken)
+        done.await.map_err(join_error)
     }
 
-    /// Polls `work` on a thread of its own: queries whose rows take long to encode or decode, and what is computed
-    /// between them. It ends when the caller is dropped.
+    /// Drives a future on a blocking thread: queries whose rows take long to encode or decode, and computations between
+    /// them. The future is dropped when the caller is.
+    ///
+    /// # Errors
+    /// The errors of `work`; [`ApiError::Unavailable`] when the runtime shuts down.
     pub(crate) async fn drive<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = turn(&self.driving).await;
+        let permit = acquire(&self.driving).await;
         let abandoned = CancellationToken::new();
         let _guard = abandoned.clone().drop_guard();
         let runtime = Handle::current();
         let done = spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             runtime.block_on(abandoned.run_until_cancelled_owned(work))
         });
-        // Nobody cancels it while this waits.
-        done.await.map_err(broken)?.unwrap_or(Err(ApiError::Unavailable(None)))
+        // The token is cancelled only when this future is dropped, so `None` cannot occur here.
+        done.await.map_err(join_error)?.unwrap_or(Err(ApiError::Unavailable(None)))
     }
 }
 
-/// It is never closed.
-async fn turn(turns: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(turns).acquire_owned().await.ok()
+/// Waits for a permit. The semaphore is never closed.
+async fn acquire(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(semaphore).acquire_owned().await.ok()
 }
 
-/// A panic goes on where it would have been; a runtime that ends answers nobody.
-fn broken(error: JoinError) -> ApiError {
+/// Resumes a panic of the work; a runtime that shuts down becomes [`ApiError::Unavailable`].
+fn join_error(error: JoinError) -> ApiError {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => ApiError::Unavailable(None),
@@ -78,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_of_a_caller_who_left_is_dropped() {
+    async fn work_is_dropped_with_its_caller() {
         let offload = Offload::default();
         let (held, dropped) = tokio::sync::oneshot::channel::<()>();
         let driving = offload.drive::<()>(async move {

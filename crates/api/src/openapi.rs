@@ -1,7 +1,8 @@
-//! The OpenAPI document: made of the handlers' `#[utoipa::path]`, completed here with what is the same for all.
+//! The OpenAPI document: generated from the handlers' `#[utoipa::path]` and completed here with the error responses.
 //!
-//! Handlers name their answers and the codes of their 409 and 429. Every refusal has the same body, and most come from
-//! what handlers take: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query (422). Those are added here.
+//! Handlers name their success responses and the codes of their 409 and 429. All errors have the same body, and most follow
+//! from what a handler takes: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query (422). Those are added
+//! here.
 
 use bytes::Bytes;
 use houston_protocol::problem::{Problem, ProblemCode};
@@ -18,8 +19,8 @@ use utoipa::{Modify, OpenApi as _};
 #[openapi(
     info(
         title = "Houston",
-        description = "A durable runtime for agents. Refusals are `application/problem+json` with a stable `code`. \
-                       Lists are read with `limit` and `cursor`. Streams are server-sent events in AG-UI 1.0.",
+        description = "A durable runtime for AI agents. Errors are `application/problem+json` with a stable `code`. Lists \
+                       have pages with `limit` and `cursor`. Event streams are AG-UI 1.0 over server-sent events.",
     ),
     modifiers(&ApiKey),
     security(("api_key" = [])),
@@ -45,18 +46,18 @@ impl Modify for ApiKey {
         let key = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .bearer_format("hou_…")
-            .description(Some("An API key: `houston key create` makes one, `houston dev` prints one."));
+            .description(Some("An API key. `houston key create` creates one; `houston dev` prints one."));
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("api_key", SecurityScheme::Http(key.build()));
     }
 }
 
-/// The document, to which a router adds its paths.
+/// The document without paths; the router adds them.
 pub(crate) fn document() -> OpenApi {
     Document::openapi()
 }
 
-/// Adds the refusals to all operations.
+/// Adds the shared error responses to all operations.
 pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     let components = document.components.get_or_insert_default();
     for status in SHARED {
@@ -73,24 +74,24 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// The document as it is served.
+/// The document as served at `/openapi.json`.
 pub(crate) fn json(document: &OpenApi) -> Bytes {
-    // Strings and numbers always become JSON.
+    // Serialising the document cannot fail.
     let mut json = serde_json::to_vec_pretty(document).unwrap_or_default();
     json.push(b'\n');
     json.into()
 }
 
-/// The refusals that mean the same for all operations.
+/// The status codes whose errors mean the same for all operations.
 const SHARED: [&str; 9] = ["400", "401", "404", "408", "413", "415", "422", "500", "503"];
 
 fn add_refusals(path: &str, operation: &mut Operation) {
     let is_open = operation.security.is_some();
-    let is_in = |place: &ParameterIn| {
+    let is_in = |location: &ParameterIn| {
         let parameters = operation.parameters.iter().flatten();
         parameters
             .into_iter()
-            .any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == *place))
+            .any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == *location))
     };
     let (has_query, has_header) = (is_in(&ParameterIn::Query), is_in(&ParameterIn::Header));
     let has_body = operation.request_body.is_some();
@@ -119,7 +120,7 @@ fn add_problem(response: &mut Response) {
     }
 }
 
-/// The codes that come with a status.
+/// The problem codes of a status with their meanings.
 fn meanings(status: &str) -> String {
     let of_status = ProblemCode::ALL.iter().filter(|code| code.status().to_string() == status);
     of_status.map(|code| format!("`{code}`: {}", code.meaning())).collect::<Vec<_>>().join(" ")
@@ -138,28 +139,24 @@ mod tests {
     }
 
     #[test]
-    fn the_checked_in_document_is_fresh() {
+    fn checked_in_document_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
         let generated = super::json(&documented().1);
         if std::fs::read(path).unwrap_or_default() != generated {
             std::fs::write(path, &generated).unwrap();
-            panic!("crates/api/openapi.json was out of date and has been written anew: commit it");
+            panic!("crates/api/openapi.json was out of date and has been rewritten: commit it");
         }
     }
 
     #[test]
-    fn no_route_is_undocumented() {
+    fn every_route_is_documented() {
         let router = include_str!("router.rs");
         let by_hand: Vec<&str> = router.lines().filter(|line| line.contains(".route(")).collect();
-        assert_eq!(
-            by_hand.len(),
-            1,
-            "routes are added with `routes!`, but for the document's own: {by_hand:?}"
-        );
+        assert_eq!(by_hand.len(), 1, "add routes with `routes!`, except /openapi.json: {by_hand:?}");
     }
 
     #[test]
-    fn references_are_whole_and_operations_have_names_of_their_own() {
+    fn references_resolve_and_operation_ids_are_unique() {
         let document = generated();
         let mut names = BTreeSet::new();
         for (path, item) in document["paths"].as_object().unwrap() {
@@ -171,9 +168,9 @@ mod tests {
                 }
             }
         }
-        assert!(names.len() > 60, "this test has lost sight of the operations: {}", names.len());
+        assert!(names.len() > 60, "this test finds only {} operations", names.len());
         let components = &document["components"];
-        let known = ["schemas", "responses"].map(|kind| components[kind].as_object().unwrap());
+        let defined = ["schemas", "responses"].map(|kind| components[kind].as_object().unwrap());
         let mut missing = BTreeSet::new();
         let mut values = vec![&document];
         while let Some(value) = values.pop() {
@@ -184,12 +181,13 @@ mod tests {
                         .get("$ref")
                         .and_then(Value::as_str)
                         .map(|name| name.rsplit('/').next().unwrap_or(name));
-                    missing.extend(named.filter(|name| !known.iter().any(|known| known.contains_key(*name))));
+                    missing
+                        .extend(named.filter(|name| !defined.iter().any(|names| names.contains_key(*name))));
                     values.extend(fields.values());
                 }
                 _ => {}
             }
         }
-        assert!(missing.is_empty(), "schemas that are named and not there: {missing:?}");
+        assert!(missing.is_empty(), "schemas that are referenced but not defined: {missing:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Lists: `?limit=&cursor=` in, `{data, has_more, next_cursor}` out. A cursor is a position; clients must not
-//! care which.
+//! Pagination: `?limit=&cursor=` in the query, `{"data": […], "has_more": true, "next_cursor": "m1f"}` in the response. A
+//! cursor is the prefix of its list and a position in hexadecimal; it is opaque to clients.
 
 use std::fmt::LowerHex;
 
@@ -8,10 +8,12 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 
-const USUAL: u8 = 20;
-const MOST: u8 = 100;
+/// Items on a page if the query has no limit.
+const DEFAULT_LIMIT: u8 = 20;
+/// Maximum number of items on a page.
+const MAX_LIMIT: u8 = 100;
 
-/// The query of a list.
+/// The query parameters of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageQuery {
@@ -19,7 +21,7 @@ pub(crate) struct PageQuery {
     pub(crate) cursor: Option<String>,
 }
 
-/// Which list a cursor belongs to.
+/// The list a cursor belongs to, so that the cursor of another list is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Messages,
@@ -42,7 +44,7 @@ pub(crate) enum List {
 }
 
 impl List {
-    fn mark(self) -> char {
+    fn prefix(self) -> char {
         match self {
             Self::Messages => 'm',
             Self::History => 'h',
@@ -67,36 +69,42 @@ impl List {
 
 impl PageQuery {
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
-        self.limit_or(USUAL)
+        self.limit_or(DEFAULT_LIMIT)
     }
 
-    /// The limit; without one, `usual`.
-    pub(crate) fn limit_or(&self, usual: u8) -> Result<usize, ApiError> {
-        let Some(limit) = &self.limit else { return Ok(usual.min(MOST).into()) };
+    /// The limit of the query, or `default`, at most [`MAX_LIMIT`].
+    pub(crate) fn limit_or(&self, default: u8) -> Result<usize, ApiError> {
+        let Some(limit) = &self.limit else { return Ok(default.min(MAX_LIMIT).into()) };
         limit
             .parse::<u8>()
             .ok()
-            .filter(|limit| (1..=MOST).contains(limit))
+            .filter(|limit| (1..=MAX_LIMIT).contains(limit))
             .map(usize::from)
-            .ok_or_else(|| ApiError::parameter("limit", format!("must be a number from 1 to {MOST}")))
+            .ok_or_else(|| ApiError::parameter("limit", format!("must be a number from 1 to {MAX_LIMIT}")))
     }
 
-    /// The position the cursor stands for.
+    /// The position in the cursor, for lists ordered by a number.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
     pub(crate) fn position(&self, list: List) -> Result<Option<i64>, ApiError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         cursor
-            .strip_prefix(list.mark())
+            .strip_prefix(list.prefix())
             .and_then(|position| i64::from_str_radix(position, 16).ok())
             .filter(|position| *position >= 0)
             .map(Some)
             .ok_or(ApiError::InvalidCursor)
     }
 
-    /// The id the cursor stands for, in a list that goes by ids.
+    /// The id in the cursor, for lists ordered by id.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidCursor`] when it is not a cursor of `list`.
     pub(crate) fn id(&self, list: List) -> Result<Option<Uuid>, ApiError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         cursor
-            .strip_prefix(list.mark())
+            .strip_prefix(list.prefix())
             .filter(|id| !id.starts_with('+'))
             .and_then(|id| u128::from_str_radix(id, 16).ok())
             .map(|id| Some(Uuid::from_u128(id)))
@@ -104,17 +112,17 @@ impl PageQuery {
     }
 }
 
-/// How many rows to ask for: one more than the page has, to see whether there are more.
+/// How many rows to query: one more than the page has, to see whether there are more.
 pub(crate) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1
 }
 
-/// What follows a page whose rows are shown all at once.
+/// The cursor of the next page, for pages whose rows are converted all at once.
 #[derive(Debug)]
-pub(crate) struct Next(Option<String>);
+pub(crate) struct NextPage(Option<String>);
 
-impl Next {
-    /// Leaves at most `limit` of up to `limit + 1` rows; `position` is what the next page begins at.
+impl NextPage {
+    /// Truncates up to `limit + 1` rows to `limit`. The next page begins after the `position` of the last row.
     pub(crate) fn of<R, P: LowerHex>(
         list: List,
         limit: usize,
@@ -123,20 +131,21 @@ impl Next {
     ) -> Self {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        Self(rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.mark(), position(last))))
+        Self(rows.last().filter(|_| has_more).map(|last| format!("{}{:x}", list.prefix(), position(last))))
     }
 
-    /// The page of these.
+    /// The page with `data`.
     pub(crate) fn page<T>(self, data: Vec<T>) -> houston_protocol::page::Page<T> {
         houston_protocol::page::Page { data, has_more: self.0.is_some(), next_cursor: self.0 }
     }
 }
 
-/// Makes pages.
+/// Builds pages.
 pub(crate) enum Page {}
 
 impl Page {
-    /// Makes a page of at most `limit` from up to `limit + 1` rows; `position` is what the next page begins at.
+    /// Builds a page of at most `limit` items from up to `limit + 1` rows, each converted by `show`. The next page begins
+    /// after the `position` of the last row.
     pub(crate) fn of<T, R, P: LowerHex>(
         list: List,
         limit: usize,
@@ -144,7 +153,7 @@ impl Page {
         position: impl Fn(&R) -> P,
         show: impl Fn(R) -> T,
     ) -> houston_protocol::page::Page<T> {
-        let next = Next::of(list, limit, &mut rows, position);
+        let next = NextPage::of(list, limit, &mut rows, position);
         next.page(rows.into_iter().map(show).collect())
     }
 }
@@ -158,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_names_the_next_until_there_is_none() {
+    fn page_has_the_cursor_of_the_next_page() {
         let page = Page::of(List::Messages, 2, vec![30_i64, 20, 10], |row| *row, |row| row);
         assert_eq!((page.data.as_slice(), page.has_more), ([30, 20].as_slice(), true));
         let next = query(None, page.next_cursor.as_deref());

@@ -1,7 +1,7 @@
-//! What may come from one address before it is known who calls: connections, and wrong keys.
+//! Limits per client address before authentication: connections and wrong keys.
 //!
-//! `X-Forwarded-For` is not read: anybody can write it. Behind a proxy all clients have its address, so proxies are
-//! exempt (`server.clients.proxies`), and bound their clients themselves.
+//! `X-Forwarded-For` is not read, because any client can set it. Behind a proxy all clients have its address, so proxies
+//! are exempt (`server.clients.proxies`) and must limit their clients themselves.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,31 +13,31 @@ use tokio::time::Instant;
 
 use crate::config::ClientsConfig;
 use crate::error::ApiError;
-use crate::summary::Summary;
+use crate::log_throttle::LogThrottle;
 
-/// For how long wrong keys are counted together.
+/// The window in which wrong keys are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How many addresses are remembered before those are forgotten of which nothing is known any more.
-const MOST_ADDRESSES: usize = 10_000;
-/// File descriptors that connections of clients leave to the rest of the process: Postgres, Redis, files.
-const KEPT_FILES: u64 = 200;
+/// Number of addresses from which entries without connections and recent wrong keys are removed.
+const MAX_ADDRESSES: usize = 10_000;
+/// File descriptors reserved for the rest of the process: Postgres, Redis, files.
+const RESERVED_FILES: u64 = 200;
 
-/// Where a request came from.
+/// The address of a client; for IPv6, its /64 network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(IpAddr);
 
-/// The addresses that are connected, or have sent wrong keys.
+/// Addresses with open connections or recent wrong keys.
 #[derive(Debug)]
 pub(crate) struct Peers {
     config: ClientsConfig,
-    /// Connections at once: fewer than are configured, when the process may not open so many files.
-    most_connections: usize,
-    known: Mutex<Known>,
-    refusals: Summary,
+    /// Maximum number of connections: as configured, or fewer if the process may not open so many files.
+    max_connections: usize,
+    state: Mutex<PeerState>,
+    refusals: LogThrottle,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PeerState {
     connections: usize,
     addresses: HashMap<IpAddr, Address>,
 }
@@ -46,7 +46,7 @@ struct Known {
 struct Address {
     connections: usize,
     wrong_keys: u32,
-    /// When the first of the wrong keys came.
+    /// When the first wrong key of the window came.
     since: Option<Instant>,
 }
 
@@ -61,62 +61,62 @@ impl Address {
 
 impl Peers {
     pub(crate) fn new(config: ClientsConfig) -> Self {
-        let most_connections = config.max_connections.min(files());
-        Self { config, most_connections, known: Mutex::default(), refusals: Summary::default() }
+        let max_connections = config.max_connections.min(max_connections_by_open_files());
+        Self { config, max_connections, state: Mutex::default(), refusals: LogThrottle::default() }
     }
 
-    /// Says in the log when fewer connections are possible than are configured.
-    pub(crate) fn note_limit(&self) {
-        let (configured, connections) = (self.config.max_connections, self.most_connections);
+    /// Logs a warning if fewer connections are possible than configured.
+    pub(crate) fn log_limit(&self) {
+        let (configured, connections) = (self.config.max_connections, self.max_connections);
         if connections < configured {
             tracing::warn!(
                 connections,
                 configured,
-                "the limit on open files is low: raise it (ulimit -Hn) for as many connections as are configured"
+                "the limit on open files allows fewer connections than configured; raise it (ulimit -Hn)"
             );
         }
     }
 
-    /// Counts a connection, until the answer is dropped; `None` when there are too many.
-    pub(crate) fn connect(&self, address: IpAddr) -> Option<Connected<'_>> {
+    /// Counts a connection until the returned guard is dropped; `None` if there are too many.
+    pub(crate) fn connect(&self, address: IpAddr) -> Option<ConnectionGuard<'_>> {
         let peer = self.peer(address);
-        let mut known = self.lock();
-        let own = known.addresses.get(&peer.0).map_or(0, |address| address.connections);
-        let fits = known.connections < self.most_connections
+        let mut state = self.lock();
+        let own = state.addresses.get(&peer.0).map_or(0, |address| address.connections);
+        let fits = state.connections < self.max_connections
             && (own < self.config.max_connections_per_address || self.is_proxy(peer));
         if !fits {
-            drop(known);
-            if let Some(connections) = self.refusals.note() {
-                tracing::warn!(connections, latest = %address, "connections were refused: there are too many");
+            drop(state);
+            if let Some(connections) = self.refusals.count() {
+                tracing::warn!(connections, latest = %address, "too many connections: some were closed");
             }
             return None;
         }
-        known.connections += 1;
-        known.address(peer).connections += 1;
-        Some(Connected { peers: self, peer })
+        state.connections += 1;
+        state.address(peer).connections += 1;
+        Some(ConnectionGuard { peers: self, peer })
     }
 
-    /// Counts a key that is not known to be right, as if it were wrong.
+    /// Counts a key as wrong before it is looked up; [`KeyAttempt::uncount`] takes that back.
     ///
     /// # Errors
-    /// [`ApiError::TooManyKeys`] when the address has sent too many.
-    pub(crate) fn attempt(&self, peer: &Peer) -> Result<Attempt<'_>, ApiError> {
+    /// [`ApiError::TooManyKeys`] when the address has sent too many wrong keys within a minute.
+    pub(crate) fn attempt(&self, peer: &Peer) -> Result<KeyAttempt<'_>, ApiError> {
         if !self.is_proxy(*peer) {
-            let mut known = self.lock();
-            let address = known.address(*peer);
+            let mut state = self.lock();
+            let address = state.address(*peer);
             if address.wrong_keys(Instant::now()) >= self.config.wrong_keys_per_minute {
                 return Err(ApiError::TooManyKeys);
             }
             address.wrong_keys += 1;
         }
-        Ok(Attempt { peers: self, peer: *peer })
+        Ok(KeyAttempt { peers: self, peer: *peer })
     }
 
     fn is_proxy(&self, peer: Peer) -> bool {
         self.config.proxies.iter().any(|proxies| proxies.contains(&peer.0))
     }
 
-    /// Whoever has one address of IPv6 has 2^64: the network stands for all of them.
+    /// The client of an address. An IPv6 client usually has a /64 network, so the network is counted as one client.
     fn peer(&self, address: IpAddr) -> Peer {
         let address = address.to_canonical();
         let network = match address {
@@ -126,14 +126,14 @@ impl Peers {
         Peer(network.map_or(address, |network| IpNet::V6(network).network()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PeerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl PeerState {
     fn address(&mut self, peer: Peer) -> &mut Address {
-        if self.addresses.len() >= MOST_ADDRESSES {
+        if self.addresses.len() >= MAX_ADDRESSES {
             let now = Instant::now();
             self.addresses.retain(|_, address| address.connections > 0 || address.wrong_keys(now) > 0);
         }
@@ -141,46 +141,46 @@ impl Known {
     }
 }
 
-/// A connection.
+/// Guard of a counted connection.
 #[derive(Debug)]
-pub(crate) struct Connected<'p> {
+pub(crate) struct ConnectionGuard<'p> {
     peers: &'p Peers,
     pub(crate) peer: Peer,
 }
 
-impl Drop for Connected<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
-        let mut known = self.peers.lock();
-        known.connections -= 1;
-        if let Some(address) = known.addresses.get_mut(&self.peer.0) {
+        let mut state = self.peers.lock();
+        state.connections -= 1;
+        if let Some(address) = state.addresses.get_mut(&self.peer.0) {
             address.connections -= 1;
             if address.connections == 0 && address.wrong_keys == 0 {
-                known.addresses.remove(&self.peer.0);
+                state.addresses.remove(&self.peer.0);
             }
         }
     }
 }
 
-/// A key that counts as wrong.
+/// A key that was counted as wrong.
 #[derive(Debug)]
-pub(crate) struct Attempt<'p> {
+pub(crate) struct KeyAttempt<'p> {
     peers: &'p Peers,
     peer: Peer,
 }
 
-impl Attempt<'_> {
-    /// It was right, or nobody could say.
-    pub(crate) fn forgive(self) {
+impl KeyAttempt<'_> {
+    /// Takes the count back: the key was valid, or could not be looked up.
+    pub(crate) fn uncount(self) {
         if let Some(address) = self.peers.lock().addresses.get_mut(&self.peer.0) {
             address.wrong_keys = address.wrong_keys.saturating_sub(1);
         }
     }
 }
 
-/// How many connections the limit on open files leaves room for.
-fn files() -> usize {
+/// How many connections the limit on open files allows.
+fn max_connections_by_open_files() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let files = limit.map_or(u64::MAX, |limit| limit.saturating_sub(KEPT_FILES).max(16));
+    let files = limit.map_or(u64::MAX, |limit| limit.saturating_sub(RESERVED_FILES).max(16));
     usize::try_from(files).unwrap_or(usize::MAX)
 }
 
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_its_connections_and_others_have_theirs() {
+    fn connections_are_limited_per_address() {
         let peers = peers(|config| config.max_connections_per_address = 2);
         let first = peers.connect(address("192.0.2.1"));
         let _second = peers.connect(address("192.0.2.1"));
         assert!(first.is_some() && peers.connect(address("192.0.2.1")).is_none());
         assert!(peers.connect(address("192.0.2.2")).is_some());
         drop(first);
-        assert!(peers.connect(address("::ffff:192.0.2.1")).is_some(), "the same address, written otherwise");
+        assert!(peers.connect(address("::ffff:192.0.2.1")).is_some(), "the same address in another notation");
         let many: Vec<_> = (0..100).filter_map(|_| peers.connect(address("127.0.0.1"))).collect();
         assert_eq!(many.len(), 100, "a proxy has many clients");
         let _one = peers.connect(address("2001:db8::1"));
@@ -216,18 +216,18 @@ mod tests {
     }
 
     #[test]
-    fn all_connections_together_have_a_bound() {
+    fn connections_are_limited_in_total() {
         let peers = peers(|config| config.max_connections = 2);
         let held = [peers.connect(address("127.0.0.1")), peers.connect(address("192.0.2.1"))];
         assert!(held.iter().all(Option::is_some) && peers.connect(address("192.0.2.2")).is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn wrong_keys_of_an_address_are_counted_for_a_minute() {
+    async fn wrong_keys_are_limited_per_address_and_minute() {
         let peers = peers(|config| config.wrong_keys_per_minute = 2);
         let guesser = Peer(address("192.0.2.1"));
         for _ in 0..5 {
-            peers.attempt(&guesser).unwrap().forgive();
+            peers.attempt(&guesser).unwrap().uncount();
         }
         assert!(peers.attempt(&guesser).is_ok() && peers.attempt(&guesser).is_ok());
         assert!(matches!(peers.attempt(&guesser), Err(ApiError::TooManyKeys)));

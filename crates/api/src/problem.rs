@@ -1,4 +1,4 @@
-//! RFC 9457: the body of every refusal.
+//! RFC 9457 problem details: the body of every error response.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use houston_protocol::problem::Problem;
 
 use crate::error::ApiError;
 
-/// A refusal on its way to the envelope.
+/// The error of a response, carried in its extensions to `envelope`, which writes the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Refused(Arc<ApiError>);
 
@@ -24,7 +24,7 @@ impl Refused {
         &self.0
     }
 
-    /// Writes the body and the headers that belong to it.
+    /// Writes the problem as body and the headers that belong to it.
     pub(crate) fn write(&self, instance: &str, request_id: &str, response: &mut Response<Body>) {
         let error = self.error();
         let problem = Problem {
@@ -53,7 +53,7 @@ impl Refused {
                 _ => Cow::Borrowed(&[]),
             },
         };
-        // Strings and numbers always become JSON.
+        // Serialising strings and numbers cannot fail.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         *response.body_mut() = Body::from(body);
         let headers = response.headers_mut();
@@ -69,12 +69,12 @@ impl Refused {
 }
 
 impl ApiError {
-    /// How many seconds to wait before the same may be accepted.
+    /// `Retry-After` in seconds.
     fn retry_after(&self) -> Option<&'static str> {
         match self {
             Self::TooManyKeys => Some("60"),
             Self::Unavailable(_) | Self::TimedOut { .. } => Some("1"),
-            // A reading takes a hundred messages, a run some seconds.
+            // A run reads up to a hundred messages at once and takes some seconds.
             Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments { .. } => {
                 Some("5")
             }
@@ -82,7 +82,7 @@ impl ApiError {
         }
     }
 
-    /// The number that was passed, when one was.
+    /// The exceeded limit, if the error is about one.
     fn limit(&self) -> Option<u64> {
         match self {
             Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),

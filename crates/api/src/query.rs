@@ -1,4 +1,4 @@
-//! Query strings, with what is wrong in them named.
+//! Query strings. Errors name the parameter.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
-/// The query, as the endpoint expects it.
+/// The parsed query string.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -15,12 +15,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
-            let told =
+            let text =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            // The parser names the parameter in its text, and nowhere else.
+            // serde_urlencoded names the parameter only in its message.
             let name =
-                told.split(['`', ':']).nth(usize::from(told.starts_with("unknown field"))).unwrap_or("");
-            ApiError::parameter(name, told.clone())
+                text.split(['`', ':']).nth(usize::from(text.starts_with("unknown field"))).unwrap_or("");
+            ApiError::parameter(name, text.clone())
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Which request goes where.
+//! The routes of all endpoints.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::{
     insight, messages, openapi, profile, runs, sessions, teams, users,
 };
 
-/// All endpoints over `state`. Streams opened through it look into Postgres when the bus tells them to; only
-/// [`crate::serve()`] adds the poll that finds what the bus has lost.
+/// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds events
+/// the bus has lost, and the check for revoked keys, run only in [`crate::serve()`].
 pub fn router(state: State) -> Router {
     routes(App::new(state))
 }
@@ -37,7 +37,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// All endpoints but the document's own, and the document they make.
+/// All endpoints except `/openapi.json`, and the OpenAPI document generated from them.
 pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
     let (router, document) = OpenApiRouter::with_openapi(openapi::document())
         .routes(routes!(health::live))
@@ -63,7 +63,7 @@ pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
     (router, openapi::complete(document))
 }
 
-/// Users, and what is theirs.
+/// Users and the resources of a user.
 fn of_users() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
         .routes(routes!(users::list::list, users::create::create))
@@ -79,7 +79,7 @@ fn of_users() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(feed::generate::generate))
 }
 
-/// Who answers.
+/// Agents and teams.
 fn of_agents() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
         .routes(routes!(agents::list::list, agents::create::create))
@@ -90,7 +90,7 @@ fn of_agents() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(teams::get::get, teams::change::change, teams::delete::delete))
 }
 
-/// Agentables of every kind, and what belongs to one.
+/// Agentables of every kind and the resources of an agentable.
 fn of_kinds() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
         .routes(routes!(agentables::list::list, agentables::create::create))

@@ -1,4 +1,4 @@
-//! Accepting connections, and letting go of them.
+//! Accepts connections and serves them until the server is stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,38 +8,38 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection;
+use crate::log_throttle::LogThrottle;
 use crate::router::routes;
 use crate::state::{App, State};
-use crate::summary::Summary;
 
-/// The pause after a connection could not be accepted: file descriptors do not come back at once.
-const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Pause after a connection could not be accepted, usually because no file descriptor is free.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop`, then accepts nothing more, aborts what streams, and returns when the requests at hand are
-/// answered. The caller decides how long to wait for that, and when [`State::draining`] tells balancers and
-/// streams beforehand.
+/// Serves until `stop`; then accepts no more connections, aborts event streams, and returns when the current requests are
+/// answered. The caller bounds that wait, and may cancel [`State::draining`] earlier to turn load balancers and streams
+/// away.
 pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken) {
     let app = App::new(state);
     let router = routes(Arc::clone(&app));
-    app.peers.note_limit();
-    let (connections, failures) = (TaskTracker::new(), Summary::default());
+    app.peers.log_limit();
+    let (connections, failures) = (TaskTracker::new(), LogThrottle::default());
     let accept = async {
         loop {
             match listener.accept().await {
                 Ok((socket, address)) => {
                     let (app, router, stop) = (Arc::clone(&app), router.clone(), stop.clone());
                     connections.spawn(async move {
-                        // One that is too many is closed.
+                        // Above the limit the connection is closed.
                         if let Some(connected) = app.peers.connect(address.ip()) {
-                            connection::drive(socket, connected.peer, router, stop).await;
+                            connection::serve_connection(socket, connected.peer, router, stop).await;
                         }
                     });
                 }
                 Err(error) => {
-                    if let Some(times) = failures.note() {
+                    if let Some(times) = failures.count() {
                         tracing::warn!(%error, times, "connection not accepted");
                     }
-                    tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }
             }
         }
@@ -48,7 +48,7 @@ pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken)
         () = stop.cancelled() => {}
         () = accept => {}
         () = app.streams.poll(app.store(), &app.state.config) => {}
-        () = app.keys.watch(app.store()) => {}
+        () = app.keys.watch_revocations(app.store()) => {}
     }
     drop(listener);
     app.state.draining.cancel();

@@ -1,4 +1,4 @@
-//! What the endpoints work with: given from outside once, and what the crate keeps beside it.
+//! Shared state: [`State`], which the process provides, and `App`, which adds the crate's caches and limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::agentable_path::{AgentableCache, AgentablePath};
 use crate::agents::sources::AgentSources;
 use crate::auth::Caller;
 use crate::config::Config;
-use crate::documents::Documents;
+use crate::documents::DocumentMemory;
 use crate::error::ApiError;
 use crate::events::streams::Streams;
 use crate::explain::Explain;
 use crate::health::disk::Disk;
-use crate::keys::Keys;
+use crate::keys::KeyCache;
 use crate::offload::Offload;
 use crate::peers::Peers;
-use crate::agentable_path::{AgentableCache, AgentablePath};
 
-/// What the server needs from its surroundings.
+/// Everything the server needs: settings, connections and agent types.
 #[derive(Debug, Clone)]
 pub struct State {
     /// `jobs/server.toml`.
     pub config: Config,
     /// Postgres.
     pub store: Store,
-    /// Where live streams listen, and hear of what is posted here.
+    /// Delta bus: streams subscribe to it, and posted messages are published on it.
     pub bus: DeltaBus,
-    /// Where workers are rung.
+    /// Sends hints to workers.
     pub hints: HintSender,
-    /// What `/readyz` says about Redis: the health of the process' longest-lived connection.
+    /// Health of Redis for `/readyz`: that of the process's longest-lived connection.
     pub redis: RedisHealth,
-    /// Makes ids, and holds the clock.
+    /// Generates ids; also provides the clock.
     pub ids: Arc<Ids>,
-    /// The kinds of agentables, by name.
+    /// Agent types by kind.
     pub agent_types: Arc<BTreeMap<String, AgentType>>,
-    /// What agents may be made of.
+    /// What the settings of agents may refer to: tools, models, files.
     pub agents: Arc<AgentSources>,
-    /// What the engine would do.
+    /// Computes the prompt and the tools of an agentable, for debugging.
     pub explain: Explain,
     /// `jobs/feed_generation.toml`.
     pub feed: Arc<FeedConfig>,
@@ -54,33 +54,33 @@ pub struct State {
     pub check_ins: CheckInLimits,
     /// `[rules]` of `jobs/teams.toml`.
     pub team_rules: RuleLimits,
-    /// Cancelled when the process is about to go: `/readyz` answers 503 and streams are aborted, so that their
-    /// clients come back elsewhere; everything else is served on.
+    /// Cancelled before the process shuts down: then `/readyz` answers 503 and streams are aborted, so that their clients
+    /// reconnect to another process; other requests are still served.
     pub draining: CancellationToken,
 }
 
-/// The state as endpoints see it.
+/// The state of the endpoints: [`State`] with the caches and limits of this process.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) state: State,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyCache,
     pub(crate) peers: Peers,
-    pub(crate) places: AgentableCache,
+    pub(crate) agentables: AgentableCache,
     pub(crate) streams: Streams,
     pub(crate) offload: Offload,
-    pub(crate) documents: Arc<Documents>,
+    pub(crate) documents: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
 }
 
 impl App {
     pub(crate) fn new(state: State) -> Arc<Self> {
-        let keys = Keys::new(state.config.key_cache());
+        let keys = KeyCache::new(state.config.key_cache());
         let peers = Peers::new(state.config.clients.clone());
         Arc::new(Self {
             state,
             keys,
             peers,
-            places: AgentableCache::default(),
+            agentables: AgentableCache::default(),
             streams: Streams::default(),
             offload: Offload::default(),
             documents: Arc::default(),
@@ -96,45 +96,53 @@ impl App {
         self.state.ids.clock().now()
     }
 
-    /// Whether the caller has such an agentable, of that kind.
-    pub(crate) async fn confirm(&self, caller: Caller, place: &AgentablePath) -> Result<(), ApiError> {
-        self.state.store.agentable(caller.tenant, &place.kind, place.id).await?;
+    /// Checks that the agentable exists, has the kind of the path and belongs to the caller's tenant.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when it does not; the store's errors.
+    pub(crate) async fn confirm(&self, caller: Caller, path: &AgentablePath) -> Result<(), ApiError> {
+        self.state.store.agentable(caller.tenant, &path.kind, path.id).await?;
         Ok(())
     }
 
-    /// The same for who asks Postgres in the next statement once more, which would find it gone.
-    pub(crate) async fn confirm_for_post(&self, caller: Caller, place: &AgentablePath) -> Result<(), ApiError> {
-        self.places.confirm(&self.state.store, caller, place).await
+    /// Like [`Self::confirm`], but may use the cache: only for callers whose next statement checks again.
+    pub(crate) async fn confirm_for_post(
+        &self,
+        caller: Caller,
+        path: &AgentablePath,
+    ) -> Result<(), ApiError> {
+        self.agentables.confirm(&self.state.store, caller, path).await
     }
 
-    /// Ends what is open here of an agentable that is no more.
+    /// Ends the streams of an erased agentable and removes it from the cache.
     pub(crate) fn forget(&self, agentable: AgentableId) {
-        self.places.forget(agentable);
+        self.agentables.forget(agentable);
         self.streams.end(agentable);
     }
 
-    /// Tells a worker to look at `agentable`. Never waits, never fails.
-    pub(crate) fn ring(&self, agentable: AgentableId, urgency: Urgency) {
+    /// Sends a hint for `agentable` to the workers. Never waits, never fails.
+    pub(crate) fn send_hint(&self, agentable: AgentableId, urgency: Urgency) {
         self.state.hints.send(urgency.into(), Hint::run(agentable));
     }
 
-    /// Tells the worker that drives `run` to stop, ahead of what Postgres tells it. Never waits, never fails.
-    pub(crate) fn cancel(&self, agentable: AgentableId, run: RunId) {
+    /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits, never
+    /// fails.
+    pub(crate) fn publish_cancel(&self, agentable: AgentableId, run: RunId) {
         self.state.bus.publish_control(LiveItem { agentable, live: Live::CancelRequested(run) });
     }
 
-    /// Tells live streams to look for what was committed here.
-    pub(crate) fn nudge(&self, agentable: AgentableId) {
+    /// Makes open streams read Postgres for newly committed events.
+    pub(crate) fn publish_nudge(&self, agentable: AgentableId) {
         self.state.bus.publish(agentable, Live::Nudge);
     }
 
-    /// How urgent the runs of a kind are.
+    /// The urgency of the runs of a kind.
     pub(crate) fn urgency(&self, kind: &str) -> Urgency {
         self.state.agent_types.get(kind).map(|kind| kind.urgency).unwrap_or_default()
     }
 
-    /// Tells live streams of what was committed here.
-    pub(crate) fn announce(&self, agentable: AgentableId, events: Vec<Committed>) {
+    /// Publishes committed events to open streams.
+    pub(crate) fn publish_events(&self, agentable: AgentableId, events: Vec<Committed>) {
         self.state.bus.publish(agentable, Live::Committed(events));
     }
 }

@@ -1,5 +1,5 @@
-//! `POST /v1/{kinds}/{id}/archive`, `…/unarchive`: puts an agentable away, and takes it out again. What is put away is
-//! cancelled with all its tasks, and its check-ins are taken back. Of kinds that have the status `archived`.
+//! `POST /v1/{kinds}/{id}/archive` and `…/unarchive`. Archiving cancels the open run and all tasks below, and deletes
+//! the check-ins. Only for kinds that have the status `archived`.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::schema;
 use houston_store::cancel::ARCHIVED;
 
-use crate::agentables::cancel::stop;
+use crate::agentable_path::AgentablePath;
+use crate::agentables::cancel::notify_workers;
 use crate::agentables::response;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -22,25 +22,25 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/archive",
     tag = "agentables",
     operation_id = "archive_agentable",
-    summary = "Archives an agentable",
+    summary = "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The agentable", body = AgentableResponse),
-        (status = 409, description = "`not_archivable`")
+        (status = 200, description = "The agentable after the change.", body = AgentableResponse),
+        (status = 409, description = "`not_archivable`: the kind has no status `archived`.")
     ),
 )]
 pub(crate) async fn archive(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    archivable(&app, &place)?;
-    let asked = app.store().cancel_agentable(caller.tenant, &place.kind, place.id, true).await?;
-    stop(&app, asked);
-    shown(&app, caller, &place).await
+    check_archivable(&app, &path)?;
+    let cancelled = app.store().cancel_agentable(caller.tenant, &path.kind, path.id, true).await?;
+    notify_workers(&app, cancelled);
+    read(&app, caller, &path).await
 }
 
 #[utoipa::path(
@@ -48,35 +48,35 @@ pub(crate) async fn archive(
     path = "/v1/{kinds}/{id}/unarchive",
     tag = "agentables",
     operation_id = "unarchive_agentable",
-    summary = "Takes an agentable out of the archive",
+    summary = "Take an agentable out of the archive.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The agentable", body = AgentableResponse),
-        (status = 409, description = "`not_archivable`")
+        (status = 200, description = "The agentable after the change.", body = AgentableResponse),
+        (status = 409, description = "`not_archivable`: the kind has no status `archived`.")
     ),
 )]
 pub(crate) async fn unarchive(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    archivable(&app, &place)?;
-    app.store().unarchive(caller.tenant, &place.kind, place.id).await?;
-    shown(&app, caller, &place).await
+    check_archivable(&app, &path)?;
+    app.store().unarchive(caller.tenant, &path.kind, path.id).await?;
+    read(&app, caller, &path).await
 }
 
-fn archivable(app: &App, place: &AgentablePath) -> Result<(), ApiError> {
-    let kind = app.state.agent_types.get(&place.kind);
+fn check_archivable(app: &App, path: &AgentablePath) -> Result<(), ApiError> {
+    let kind = app.state.agent_types.get(&path.kind);
     if kind.is_some_and(|kind| kind.statuses.iter().any(|status| status == ARCHIVED)) {
         return Ok(());
     }
-    Err(ApiError::NotArchivable { kind: place.kind.clone() })
+    Err(ApiError::NotArchivable { kind: path.kind.clone() })
 }
 
-async fn shown(app: &App, caller: Caller, place: &AgentablePath) -> Result<Json<AgentableResponse>, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    Ok(Json(response(agentable, app.state.agent_types.get(&place.kind))))
+async fn read(app: &App, caller: Caller, path: &AgentablePath) -> Result<Json<AgentableResponse>, ApiError> {
+    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    Ok(Json(response(agentable, app.state.agent_types.get(&path.kind))))
 }

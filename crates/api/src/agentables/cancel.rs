@@ -1,5 +1,5 @@
-//! `POST /v1/{kinds}/{id}/cancel`: asks its open run to stop, and those of all its tasks, at any depth. Asking twice
-//! is asking once; where nothing is open, nothing happens.
+//! `POST /v1/{kinds}/{id}/cancel`: requests the cancellation of the open run of an agentable and of the runs of all
+//! tasks below it. Idempotent; without an open run it does nothing.
 
 use std::sync::Arc;
 
@@ -9,24 +9,25 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_protocol::run::{CancelledRunResponse, CancelledRunsResponse};
 use houston_protocol::schema;
-use houston_store::cancel::Asked;
+use houston_store::cancel::CancelledRun;
 
+use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::{Owner, AgentablePath};
 use crate::state::App;
 
-/// Tells the workers that drive these runs to stop, ahead of what Postgres tells them.
-pub(crate) fn stop(app: &App, asked: Vec<Asked>) -> CancelledRunsResponse {
-    for one in &asked {
-        app.cancel(one.agentable, one.run);
-        app.ring(one.agentable, app.urgency(&one.kind));
+/// Notifies the workers of `cancelled` runs over the bus and by hints, so that they need not wait for their next read
+/// of Postgres. Returns the response body.
+pub(crate) fn notify_workers(app: &App, cancelled: Vec<CancelledRun>) -> CancelledRunsResponse {
+    for one in &cancelled {
+        app.publish_cancel(one.agentable, one.run);
+        app.send_hint(one.agentable, app.urgency(&one.kind));
     }
-    let response = |one: Asked| CancelledRunResponse {
+    let response = |one: CancelledRun| CancelledRunResponse {
         run_id: one.run,
         owner: Owner { kind: one.kind, id: one.agentable },
     };
-    CancelledRunsResponse { data: asked.into_iter().map(response).collect() }
+    CancelledRunsResponse { data: cancelled.into_iter().map(response).collect() }
 }
 
 #[utoipa::path(
@@ -34,20 +35,20 @@ pub(crate) fn stop(app: &App, asked: Vec<Asked>) -> CancelledRunsResponse {
     path = "/v1/{kinds}/{id}/cancel",
     tag = "agentables",
     operation_id = "cancel_agentable",
-    summary = "Asks its open run to stop, and those of its tasks",
+    summary = "Cancel the open run of an agentable and the runs of all its tasks.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 202, description = "The runs that were asked", body = CancelledRunsResponse)
+        (status = 202, description = "The runs whose cancellation was requested.", body = CancelledRunsResponse)
     ),
 )]
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    let asked = app.store().cancel_agentable(caller.tenant, &place.kind, place.id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(stop(&app, asked))))
+    let cancelled = app.store().cancel_agentable(caller.tenant, &path.kind, path.id, false).await?;
+    Ok((StatusCode::ACCEPTED, Json(notify_workers(&app, cancelled))))
 }

@@ -1,6 +1,6 @@
-//! `PATCH /v1/{kinds}/{id}`: says what it is called (`title`), what it is about (`description`), and who answers from the next run on, and with what. `agent_id` puts an agent in the place
-//! of whoever answered, `team_id` a team; null means the default agent of the kind. `tools` are those of its kind that
-//! it may call; null means all of them.
+//! `PATCH /v1/{kinds}/{id}`: changes title and description, and, from the next run on, who answers (`agent_id` or
+//! `team_id`; null for the default agent of the kind) and the tools it may call (`tools`, a subset of its kind's; null
+//! for all of them).
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use houston_store::agentable::AgentableChange;
 use houston_store::serving::ServingChange;
 
 use super::{check_description, response, serving, tools};
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -25,44 +25,46 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}",
     tag = "agentables",
     operation_id = "update_agentable",
-    summary = "Changes an agentable",
+    summary = "Change the title, description, agent or tools of an agentable; fields that are not given stay as they are.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = UpdateAgentable,
     responses(
-        (status = 200, description = "The agentable", body = AgentableResponse)
+        (status = 200, description = "The changed agentable.", body = AgentableResponse)
     ),
 )]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
-    // Sent twice, it changes nothing twice: a key has nothing to add.
+    path: AgentablePath,
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: body, key: _ }: Creation<UpdateAgentable>,
 ) -> Result<impl IntoResponse, ApiError> {
     let answers = body.agent_id.is_some() || body.team_id.is_some();
     let describes = body.title.is_some() || body.description.is_some();
     if !answers && !describes && body.tools.is_none() {
-        let told = "nothing changes: give at least one of title, description, agent_id, team_id, tools";
-        return Err(ApiError::field("", told));
+        let detail = "nothing to change: give at least one of title, description, agent_id, team_id, tools";
+        return Err(ApiError::field("", detail));
     }
     body.title.as_deref().map_or(Ok(()), |title| check_line("/title", title, MAX_TITLE_CHARS))?;
     body.description.as_deref().map_or(Ok(()), check_description)?;
-    let before = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    let before = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
     if let Some(names) = &body.tools {
-        // It has what its creator let it have: widened here, it could do what the agent above it may not.
+        // A task may only use the tools its creator gave it; otherwise it could do more than the agent above it.
         if let Some((kind, parent)) = before.parent {
-            let told =
-                format!("were given by {}, which it works for, and stay: change those", parent.shown(&kind));
-            return Err(ApiError::field("/tools", told));
+            let detail = format!(
+                "cannot be changed here, they are inherited from {}; change its tools",
+                parent.public_id(&kind)
+            );
+            return Err(ApiError::field("/tools", detail));
         }
-        tools::check(&app, &place.kind, "/tools", names.as_deref().unwrap_or_default())?;
+        tools::check(&app, &path.kind, "/tools", names.as_deref().unwrap_or_default())?;
     }
     let named = (body.agent_id.flatten(), body.team_id.flatten());
     let served_by = match answers {
-        true => Some(serving::check(&app, caller, &place.kind, named).await?),
+        true => Some(serving::check(&app, caller, &path.kind, named).await?),
         false => None,
     };
     let change = AgentableChange {
@@ -70,8 +72,8 @@ pub(crate) async fn change(
         description: body.description,
         serving: ServingChange { served_by, tools: body.tools },
     };
-    app.store().change_agentable(caller.tenant, place.id, &change).await?;
-    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    app.store().change_agentable(caller.tenant, path.id, &change).await?;
+    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
     let kind = app.state.agent_types.get(&agentable.kind);
     Ok(Json(response(agentable, kind)))
 }

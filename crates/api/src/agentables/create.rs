@@ -1,4 +1,4 @@
-//! `POST /v1/{kinds}`: makes an agentable of a kind people begin: a goal, or whatever `jobs/agents` has.
+//! `POST /v1/{kinds}`: creates an agentable of a kind that users may create: a goal, or a kind of `jobs/agents`.
 
 use std::sync::Arc;
 
@@ -11,17 +11,19 @@ use houston_protocol::time::Time;
 use houston_store::agentable::NewAgentable;
 use rust_decimal::Decimal;
 
+use crate::agentable_path::KindPath;
 use crate::agentables::{check_description, serving, tools};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::error::ApiError;
-use crate::idempotency::{Key, created, made, stored_body};
-use crate::agentable_path::Kind;
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
+/// The title of the new agentable; empty if the kind generates titles and none is given.
+///
 /// # Errors
-/// When there is none, and the kind finds none by itself, or it is no line.
-fn title<'t>(kind: &Kind, given: Option<&'t str>) -> Result<&'t str, ApiError> {
+/// [`ApiError::InvalidRequest`] when the title is missing and the kind generates none, or when it is too long.
+fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiError> {
     match given {
         None | Some("") if kind.titles => Ok(""),
         None => Err(ApiError::field("/title", "missing field `title`")),
@@ -34,25 +36,25 @@ fn title<'t>(kind: &Kind, given: Option<&'t str>) -> Result<&'t str, ApiError> {
     path = "/v1/{kinds}",
     tag = "agentables",
     operation_id = "create_agentable",
-    summary = "Creates an agentable",
+    summary = "Create an agentable.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateAgentable,
     responses(
-        (status = 201, description = "The agentable", body = AgentableResponse),
-        (status = 409, description = "`not_creatable`")
+        (status = 201, description = "The new agentable.", body = AgentableResponse),
+        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
     ),
 )]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
-    kind: Kind,
+    kind: KindPath,
     request: Creation<CreateAgentable>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
-    if !kind.begun_by_people {
+    if !kind.user_creatable {
         return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
     }
     let title = title(&kind, body.title.as_deref())?;
@@ -77,7 +79,7 @@ pub(crate) async fn create(
         result: None,
         cost: Some(Decimal::ZERO),
         unpriced_calls: 0,
-        id: id.shown(&kind.name),
+        id: id.public_id(&kind.name),
         user_id: new.user,
         parent_id: None,
         title: new.title.to_owned(),
@@ -92,6 +94,6 @@ pub(crate) async fn create(
     let body = stored_body(&response);
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store().create_agentable_for(caller.tenant, &new, served_by, key, &body).await?;
-    let (stored, replayed) = made(done)?;
+    let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, &format!("/v1/{}s", kind.name))
 }

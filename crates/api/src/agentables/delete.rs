@@ -1,6 +1,6 @@
-//! `DELETE /v1/{kinds}/{id}`: erases an agentable of any kind with its tasks and everything of theirs. 202: from now on
-//! nobody finds it; workers delete the rows, and the erasure says how far they are. What others know of it stays with
-//! them: copies (`fork`), what was told to a parent or to the user's own agent, memories.
+//! `DELETE /v1/{kinds}/{id}`: erases an agentable of any kind with its tasks and everything that belongs to them. From
+//! the 202 on it is not found; workers delete the rows in the background, and the erasure reports the progress. Copies
+//! (`fork`), messages sent to a parent or to the user's own agent, and memories are not erased.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use houston_protocol::erasure::ErasureResponse;
 use houston_protocol::schema;
 use houston_store::erasure::Target;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::erasures::request;
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -21,17 +21,17 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}",
     tag = "agentables",
     operation_id = "delete_agentable",
-    summary = "Erases an agentable with its tasks and everything of theirs",
+    summary = "Erase an agentable with its tasks and everything that belongs to them.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
-    responses((status = 202, description = "Nobody finds it any more; the erasure goes on", body = ErasureResponse)),
+    responses((status = 202, description = "The agentable is no longer found; its rows are deleted in the background.", body = ErasureResponse)),
 )]
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<Response, ApiError> {
-    request(&app, caller, Target::Agentable(&place.kind, place.id)).await
+    request(&app, caller, Target::Agentable(&path.kind, path.id)).await
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}`: a goal, a task, a user agent, …
+//! `GET /v1/{kinds}/{id}`: one agentable: a goal, a task, a user agent, …
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use axum::response::IntoResponse;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::AgentablePath;
 use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -19,22 +19,22 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}",
     tag = "agentables",
     operation_id = "get_agentable",
-    summary = "An agentable",
+    summary = "Get an agentable.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The agentable", body = AgentableResponse)
+        (status = 200, description = "The agentable.", body = AgentableResponse)
     ),
 )]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    // One in, one out.
+    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    // `responses` returns one response per agentable.
     let response = responses(&app, caller, vec![agentable]).await?.pop();
     response.map(Json).ok_or(ApiError::NotFound { what: "agentable" })
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}?user_id=&status=`: agentables of one kind, newest first; of one user, and of one status, if given.
+//! `GET /v1/{kinds}?user_id=&status=`: agentables of one kind, newest first, optionally filtered by user and status.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use houston_protocol::schema;
 use houston_store::agentable::{Agentable, AgentableFilter, StoredStatus};
 use serde::Deserialize;
 
+use crate::agentable_path::KindPath;
 use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::page::{List, Next, PageQuery, rows};
-use crate::agentable_path::Kind;
+use crate::page::{List, NextPage, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-/// The query: the same as of every list, whose, and of which status.
+/// The query: page parameters and filters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
@@ -35,27 +35,27 @@ pub(crate) struct Filter {
     path = "/v1/{kinds}",
     tag = "agentables",
     operation_id = "list_agentables",
-    summary = "Agentables of a kind, newest first",
+    summary = "List the agentables of a kind, newest first.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("user_id" = Option<schema::UserId>, Query, description = "Of this user alone."),
-        ("status" = Option<String>, Query, description = "Of this status alone: one of those of the kind."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("user_id" = Option<schema::UserId>, Query, description = "Only agentables of this user."),
+        ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of agentables", body = houston_protocol::page::Page<AgentableResponse>)
+        (status = 200, description = "A page of agentables.", body = houston_protocol::page::Page<AgentableResponse>)
     ),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    kind: Kind,
+    kind: KindPath,
     Query(query): Query<Filter>,
 ) -> Result<impl IntoResponse, ApiError> {
     let agent_type = app.state.agent_types.get(&kind.name);
     let user = query.user_id.map(|id| {
-        id.parse::<UserId>().map_err(|_| ApiError::parameter("user_id", "must be the id of a user: `user_…`"))
+        id.parse::<UserId>().map_err(|_| ApiError::parameter("user_id", "must be the id of a user, `user_…`"))
     });
     let statuses = query.status.zip(agent_type).map(|(status, kind)| statuses(kind, &status));
     let filter = AgentableFilter { user: user.transpose()?, statuses: statuses.transpose()? };
@@ -65,17 +65,17 @@ pub(crate) async fn list(
         app.store().user(caller.tenant, user).await?;
     }
     let mut found = app.store().agentables(caller.tenant, &kind.name, &filter, before, rows(limit)).await?;
-    let next = Next::of(List::Agentables, limit, &mut found, |row: &Agentable| row.id.0.as_u128());
+    let next = NextPage::of(List::Agentables, limit, &mut found, |row: &Agentable| row.id.0.as_u128());
     Ok(Json(next.page(responses(&app, caller, found).await?)))
 }
 
-/// What is stored of agentables that are shown with this status.
+/// The stored status and run status of agentables whose response has `status`.
 fn statuses(kind: &AgentType, status: &str) -> Result<Vec<StoredStatus>, ApiError> {
-    if !kind.statuses.iter().any(|known| known == status) {
+    if !kind.statuses.iter().any(|allowed| allowed == status) {
         let allowed = kind.statuses.join(", ");
-        let told = format!("no {} has this status; allowed: {allowed}", kind.kind);
-        return Err(ApiError::parameter("status", told));
+        let detail = format!("no {} has this status; allowed: {allowed}", kind.kind);
+        return Err(ApiError::parameter("status", detail));
     }
-    let shown = kind.shown_as(status).into_iter();
-    Ok(shown.map(|(stored, run)| (stored.map(str::to_owned), run)).collect())
+    let pairs = kind.pairs_with_status(status).into_iter();
+    Ok(pairs.map(|(stored, run)| (stored.map(str::to_owned), run)).collect())
 }

@@ -1,4 +1,4 @@
-//! `/v1/{kinds}`: what all agentables have in common.
+//! `/v1/{kinds}`: the operations that all kinds of agentables share.
 
 pub(crate) mod archive;
 pub(crate) mod cancel;
@@ -27,7 +27,8 @@ use crate::body::{check_size, check_text};
 use crate::error::ApiError;
 use crate::state::App;
 
-/// `agentable` as clients see it, whose kind is `kind`; of a kind this server does not know, with the stored status.
+/// The response for `agentable`. `kind` is its type; `None` if this server has no such kind, then the stored status is
+/// returned.
 pub(crate) fn response(agentable: Agentable, kind: Option<&AgentType>) -> AgentableResponse {
     let stored = agentable.status;
     let status = match kind {
@@ -35,9 +36,9 @@ pub(crate) fn response(agentable: Agentable, kind: Option<&AgentType>) -> Agenta
         None => stored,
     };
     AgentableResponse {
-        id: AgentableId::shown(agentable.id, &agentable.kind),
+        id: AgentableId::public_id(agentable.id, &agentable.kind),
         user_id: agentable.user,
-        parent_id: agentable.parent.map(|(kind, id)| id.shown(&kind)),
+        parent_id: agentable.parent.map(|(kind, id)| id.public_id(&kind)),
         title: agentable.title,
         description: agentable.description,
         status,
@@ -46,13 +47,13 @@ pub(crate) fn response(agentable: Agentable, kind: Option<&AgentType>) -> Agenta
         team_id: agentable.served_by.team,
         tools: agentable.tools,
         result: None,
-        cost: agentable.cost.known.map(|cost| cost.normalize()),
+        cost: agentable.cost.total.map(|cost| cost.normalize()),
         unpriced_calls: agentable.cost.unpriced_calls,
         created_at: Time(agentable.created_at),
     }
 }
 
-/// Agentables as clients see them; tasks with how they ended.
+/// The responses for `agentables`; tasks have their results.
 pub(crate) async fn responses(
     app: &App,
     caller: Caller,

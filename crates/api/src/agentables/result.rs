@@ -1,6 +1,6 @@
-//! `GET /v1/{kinds}/{id}/results/{result_id}?offset=&limit=`: a long result of a tool that its history names, part by
-//! part. Offsets are bytes, as the history and `read_result` count; a part begins and ends between two characters.
-//! Read by the agentable whose result it is, the one that works for it, and those that do.
+//! `GET /v1/{kinds}/{id}/results/{result_id}?offset=&limit=`: reads a large tool result in parts. Offsets are bytes, as in
+//! the history and in `read_result`; a part begins and ends between two characters. A result can be read through its
+//! own agentable, its parent and its tasks.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use houston_protocol::session::ResultPartResponse;
 use houston_protocol::time::Time;
 use serde::Deserialize;
 
+use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::{Owner, AgentablePath};
 use crate::query::Query;
 use crate::state::App;
 
-/// Bytes of a part when the query says nothing.
-const USUAL_BYTES: usize = 16 * 1024;
-/// Bytes of a part at most.
+/// Default length of a part, in bytes.
+const DEFAULT_BYTES: usize = 16 * 1024;
+/// Maximum length of a part, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// The query: where the part begins, and how long it may be.
+/// The query: offset and maximum length of the part, in bytes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Range {
@@ -39,12 +39,13 @@ impl Range {
         let number = |name: &str, given: &Option<String>, usual, allowed: std::ops::RangeInclusive<usize>| {
             let Some(given) = given else { return Ok(usual) };
             given.parse::<usize>().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
-                let told = format!("must be a number of bytes from {} to {}", allowed.start(), allowed.end());
-                ApiError::parameter(name, told)
+                let detail =
+                    format!("must be a number of bytes from {} to {}", allowed.start(), allowed.end());
+                ApiError::parameter(name, detail)
             })
         };
         let offset = number("offset", &self.offset, 0, 0..=usize::MAX / 2)?;
-        Ok((offset, number("limit", &self.limit, USUAL_BYTES, 4..=MAX_BYTES)?))
+        Ok((offset, number("limit", &self.limit, DEFAULT_BYTES, 4..=MAX_BYTES)?))
     }
 }
 
@@ -53,45 +54,45 @@ impl Range {
     path = "/v1/{kinds}/{id}/results/{result_id}",
     tag = "sessions",
     operation_id = "get_result",
-    summary = "A part of a long result of a tool",
+    summary = "Read a part of a large tool result.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("result_id" = schema::ResultId, Path),
-        ("offset" = Option<u64>, Query, description = "Where the part begins, in bytes; 0, if not given."),
-        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Bytes of the part; 16 KiB, if not given.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("result_id" = schema::ResultId, Path, description = "Id of the result, as the history names it."),
+        ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
+        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default.")
     ),
-    responses((status = 200, description = "The part", body = ResultPartResponse)),
+    responses((status = 200, description = "The part.", body = ResultPartResponse)),
 )]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
-    OfPath(id): OfPath,
+    path: AgentablePath,
+    ResultPath(id): ResultPath,
     Query(range): Query<Range>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (offset, limit) = range.read()?;
-    app.confirm(caller, &place).await?;
-    let kept = app.store().tool_result(caller.tenant, place.id, id).await?;
-    let (offset, content, next_offset) = part(&kept.content, offset, limit);
+    app.confirm(caller, &path).await?;
+    let result = app.store().tool_result(caller.tenant, path.id, id).await?;
+    let (offset, content, next_offset) = part(&result.content, offset, limit);
     Ok(Json(ResultPartResponse {
         id,
-        owner: Owner { kind: place.kind, id: place.id },
-        tool: kept.tool,
-        call_id: kept.call,
-        bytes: kept.content.len(),
+        owner: Owner { kind: path.kind, id: path.id },
+        tool: result.tool,
+        call_id: result.call,
+        bytes: result.content.len(),
         offset,
         content: content.to_owned(),
         next_offset,
-        created_at: Time(kept.created_at),
+        created_at: Time(result.created_at),
     }))
 }
 
-/// The id of the result in the path.
+/// Extracts `result_id` from the path.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OfPath(ResultId);
+pub(crate) struct ResultPath(ResultId);
 
-impl<S: Send + Sync> FromRequestParts<S> for OfPath {
+impl<S: Send + Sync> FromRequestParts<S> for ResultPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/runs?status=`: its runs, newest first; those that stand or ended so, if given.
+//! `GET /v1/{kinds}/{id}/runs?status=`: the runs of an agentable, newest first, optionally filtered by status.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use houston_protocol::run::RunResponse;
 use houston_protocol::schema;
 use serde::Deserialize;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::runs::response;
 use crate::state::App;
 
-/// The query: the same as of every list, and of which status.
+/// The query: page parameters and a status.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
@@ -32,31 +32,31 @@ pub(crate) struct Filter {
     path = "/v1/{kinds}/{id}/runs",
     tag = "runs",
     operation_id = "list_runs",
-    summary = "The runs of an agentable, newest first",
+    summary = "List the runs of an agentable, newest first.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("status" = Option<schema::RunStatus>, Query, description = "Of this status alone."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("status" = Option<schema::RunStatus>, Query, description = "Only runs with this status."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of runs", body = houston_protocol::page::Page<RunResponse>)),
+    responses((status = 200, description = "A page of runs.", body = houston_protocol::page::Page<RunResponse>)),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     Query(Filter { status, limit, cursor }): Query<Filter>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let status = status.as_deref().map(named).transpose()?;
+    let status = status.as_deref().map(parse_status).transpose()?;
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.position(List::Runs)?);
-    app.confirm(caller, &place).await?;
-    let runs = app.store().runs(caller.tenant, place.id, status, before, rows(limit)).await?;
+    app.confirm(caller, &path).await?;
+    let runs = app.store().runs(caller.tenant, path.id, status, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Runs, limit, runs, |run| run.first_seq, response)))
 }
 
-fn named(status: &str) -> Result<RunStatus, ApiError> {
+fn parse_status(status: &str) -> Result<RunStatus, ApiError> {
     RunStatus::from_name(status).ok_or_else(|| {
         let allowed: Vec<&str> = RunStatus::ALL.into_iter().map(RunStatus::as_str).collect();
         ApiError::parameter("status", format!("no run has this status; allowed: {}", allowed.join(", ")))

@@ -1,4 +1,4 @@
-//! Who answers for an agentable, as clients say it: `agent_id`, or `team_id`, or neither.
+//! Checks of `agent_id` and `team_id`: who answers for an agentable. Without either, the default agent of the kind does.
 
 use houston_domain::id::{AgentId, TeamId};
 use houston_store::serving::ServedBy;
@@ -7,7 +7,10 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Checks who is to answer for an agentable of `kind`.
+/// Checks that the agent or team exists, is enabled and has the kind `kind`.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it does not, or when both are given; the store's errors.
 pub(super) async fn check(
     app: &App,
     caller: Caller,
@@ -15,18 +18,15 @@ pub(super) async fn check(
     (agent, team): (Option<AgentId>, Option<TeamId>),
 ) -> Result<ServedBy, ApiError> {
     if agent.is_some() && team.is_some() {
-        return Err(ApiError::field(
-            "/team_id",
-            "an agent answers, or a team: give one of agent_id and team_id",
-        ));
+        return Err(ApiError::field("/team_id", "cannot be combined with agent_id: give one of the two"));
     }
     if let Some(id) = agent {
         let found = app.store().agents_among(caller.tenant, &[id]).await?.pop();
         let found = found.ok_or_else(|| ApiError::field("/agent_id", format!("there is no agent {id}")))?;
         check_kind("/agent_id", &found.name, &found.kind, kind)?;
         if !found.enabled {
-            let told = format!("`{}` is disabled: enable it first", found.name);
-            return Err(ApiError::field("/agent_id", told));
+            let detail = format!("`{}` is disabled; enable it first", found.name);
+            return Err(ApiError::field("/agent_id", detail));
         }
     }
     if let Some(id) = team {
@@ -43,6 +43,6 @@ fn check_kind(pointer: &str, name: &str, has: &str, wanted: &str) -> Result<(), 
     }
     Err(ApiError::field(
         pointer,
-        format!("`{name}` is of the kind `{has}`: it must be of the kind `{wanted}`"),
+        format!("`{name}` is of the kind `{has}`; it must be of the kind `{wanted}`"),
     ))
 }

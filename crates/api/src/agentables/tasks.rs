@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/tasks`: what agents of it were asked to do on their own, newest first.
+//! `GET /v1/{kinds}/{id}/tasks`: the tasks of an agentable, newest first.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::schema;
 use houston_store::agentable::Agentable;
 
+use crate::agentable_path::AgentablePath;
 use crate::agentables::responses;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::page::{List, Next, PageQuery, rows};
-use crate::agentable_path::AgentablePath;
+use crate::page::{List, NextPage, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
@@ -22,26 +22,26 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/tasks",
     tag = "agentables",
     operation_id = "list_tasks",
-    summary = "Its tasks, newest first",
+    summary = "List the tasks of an agentable, newest first.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of tasks", body = houston_protocol::page::Page<AgentableResponse>)
+        (status = 200, description = "A page of tasks.", body = houston_protocol::page::Page<AgentableResponse>)
     ),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Tasks)?.map(Into::into));
-    app.confirm(caller, &place).await?;
-    let mut tasks = app.store().tasks(caller.tenant, place.id, before, rows(limit)).await?;
-    let next = Next::of(List::Tasks, limit, &mut tasks, |row: &Agentable| row.id.0.as_u128());
+    app.confirm(caller, &path).await?;
+    let mut tasks = app.store().tasks(caller.tenant, path.id, before, rows(limit)).await?;
+    let next = NextPage::of(List::Tasks, limit, &mut tasks, |row: &Agentable| row.id.0.as_u128());
     Ok(Json(next.page(responses(&app, caller, tasks).await?)))
 }

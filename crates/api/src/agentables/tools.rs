@@ -1,44 +1,50 @@
-//! Which tools of its kind an agent may call, as clients say it.
+//! Checks of `tools`: the tools of its kind that an agent or agentable may call.
 
 use houston_domain::agentable::AgentType;
 
-use crate::agents::sources::{like, short};
+use crate::agents::sources::{suggestion, truncated};
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Checks the tools that an agentable of `kind` is to keep; they stand at `at` in the body.
+/// Checks the tools of an agentable of `kind`. `at` is their JSON Pointer in the body.
 pub(crate) fn check(app: &App, kind: &str, at: &str, tools: &[String]) -> Result<(), ApiError> {
     let Some(kind) = app.state.agent_types.get(kind) else { return Ok(()) };
     check_of_kind(tools, kind, &app.state.agents.tools, at)
 }
 
-/// Checks tools that are to be called instead of all those of `kind`. `all` are the tools of every kind.
+/// Checks that `tools` is a subset of the tools of `kind`, without duplicates. `all` are the tools of every kind; `at` is
+/// the JSON Pointer of `tools` in the body.
 ///
 /// # Errors
-/// The first that is no tool of the kind, or stands there twice, with what is allowed and the nearest.
+/// [`ApiError::InvalidRequest`] for the first tool that is listed twice or is not a tool of the kind, with the allowed
+/// tools and the most similar one.
 pub(crate) fn check_of_kind(
     tools: &[String],
     kind: &AgentType,
     all: &[String],
     at: &str,
 ) -> Result<(), ApiError> {
-    for (place, tool) in tools.iter().enumerate() {
-        let pointer = format!("{at}/{place}");
-        if tools[..place].contains(tool) {
-            return Err(ApiError::field(&pointer, format!("`{}` stands there twice", short(tool))));
+    for (index, tool) in tools.iter().enumerate() {
+        let pointer = format!("{at}/{index}");
+        if tools[..index].contains(tool) {
+            return Err(ApiError::field(&pointer, format!("`{}` is listed twice", truncated(tool))));
         }
         if kind.tools.contains(tool) {
             continue;
         }
         let allowed: Vec<&str> = kind.tools.iter().map(String::as_str).collect();
-        let (given, what) = (short(tool), &kind.kind);
+        let (given, what) = (truncated(tool), &kind.kind);
         let why = if all.contains(tool) {
             format!("`{given}` is not among the tools of the kind `{what}`")
         } else {
             format!("there is no tool `{given}`")
         };
-        let told = format!("{why}; a {what} may have: {}{}", allowed.join(", "), like(tool, &allowed));
-        return Err(ApiError::field(&pointer, told));
+        let detail = format!(
+            "{why}; allowed for the kind `{what}`: {}{}",
+            allowed.join(", "),
+            suggestion(tool, &allowed)
+        );
+        return Err(ApiError::field(&pointer, detail));
     }
     Ok(())
 }

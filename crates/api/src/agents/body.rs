@@ -1,4 +1,4 @@
-//! The body of a request that makes or changes an agent, and what is wrong with it.
+//! Validates the body of a request that creates or changes an agent, and applies it to the settings.
 
 use houston_domain::agent::limits::{LimitChanges, Limits};
 use houston_domain::agent_settings::{
@@ -8,23 +8,23 @@ use houston_domain::agent_settings::{
 use houston_domain::agentable::AgentType;
 use houston_protocol::agent::AgentSettingsRequest;
 
-use super::sources::{AgentSources, like, short};
+use super::sources::{AgentSources, suggestion, truncated};
 use crate::agentables::tools::check_of_kind;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 
-/// Whether nothing but the version is given.
+/// Whether no field is given, except perhaps `version`.
 pub(super) fn is_empty(body: &AgentSettingsRequest) -> bool {
-    body.name.is_none() && body.enabled.is_none() && !touches_settings(body)
+    body.name.is_none() && body.enabled.is_none() && !changes_settings(body)
 }
 
-/// Whether something of what it is is given.
-pub(super) fn touches_settings(body: &AgentSettingsRequest) -> bool {
-    body.description.is_some() || touches_file(body)
+/// Whether a field of [`AgentSettings`] is given.
+pub(super) fn changes_settings(body: &AgentSettingsRequest) -> bool {
+    body.description.is_some() || changes_file_settings(body)
 }
 
-/// Whether something is given that the file of a kind says, too.
-pub(super) fn touches_file(body: &AgentSettingsRequest) -> bool {
+/// Whether a field is given that the file of the kind also has.
+pub(super) fn changes_file_settings(body: &AgentSettingsRequest) -> bool {
     body.role.is_some()
         || body.guidelines.is_some()
         || body.tools.is_some()
@@ -34,7 +34,6 @@ pub(super) fn touches_file(body: &AgentSettingsRequest) -> bool {
         || body.limits.is_some()
 }
 
-/// Checks a name.
 pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
     check_line("/name", name, MAX_AGENT_NAME_CHARS)?;
     if name.contains(['\n', '\r']) {
@@ -43,7 +42,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// `settings` of an agent of `kind` with what is given.
+/// Checks the given fields and applies them to `settings` of an agent of `kind`.
 pub(super) fn apply(
     body: AgentSettingsRequest,
     mut settings: AgentSettings,
@@ -63,8 +62,8 @@ pub(super) fn apply(
     if let Some(guidelines) = body.guidelines {
         check_text("/guidelines", &guidelines)?;
         if guidelines.chars().count() > MAX_INSTRUCTIONS_CHARS {
-            let told = format!("may have {MAX_INSTRUCTIONS_CHARS} characters at most");
-            return Err(ApiError::field("/guidelines", told));
+            let detail = format!("must have at most {MAX_INSTRUCTIONS_CHARS} characters");
+            return Err(ApiError::field("/guidelines", detail));
         }
         settings.guidelines = guidelines;
     }
@@ -89,19 +88,19 @@ pub(super) fn apply(
     Ok(settings)
 }
 
-fn check_use_case(use_case: &str, kind: &AgentType, known: &[String]) -> Result<(), ApiError> {
-    // The file of a kind may name models instead.
-    if known.iter().any(|known| known == use_case) || use_case == kind.use_case {
+fn check_use_case(use_case: &str, kind: &AgentType, use_cases: &[String]) -> Result<(), ApiError> {
+    // The use case of a kind's file is always accepted: the file may name models instead of a use case.
+    if use_cases.iter().any(|existing| existing == use_case) || use_case == kind.use_case {
         return Ok(());
     }
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let told = format!(
+    let existing: Vec<&str> = use_cases.iter().map(String::as_str).collect();
+    let detail = format!(
         "there is no use case `{}`; there are: {}{}",
-        short(use_case),
-        known.join(", "),
-        like(use_case, &known)
+        truncated(use_case),
+        existing.join(", "),
+        suggestion(use_case, &existing)
     );
-    Err(ApiError::field("/use_case", told))
+    Err(ApiError::field("/use_case", detail))
 }
 
 fn check_model(
@@ -114,34 +113,35 @@ fn check_model(
         && model.chars().count() <= MAX_MODEL_CHARS
         && !model.contains(|c: char| c.is_whitespace() || c.is_control() || c == ',');
     if !is_name {
-        let told = format!("must be `default` or the name of one model: 1 to {MAX_MODEL_CHARS} characters");
-        return Err(ApiError::field("/model", told));
+        let detail = format!("must be `default` or the name of one model: 1 to {MAX_MODEL_CHARS} characters");
+        return Err(ApiError::field("/model", detail));
     }
     if settings.provider == DEFAULT {
         return Ok(());
     }
-    let provider = sources.provider(&settings.provider).map_err(|told| ApiError::field("/provider", told))?;
+    let provider =
+        sources.provider(&settings.provider).map_err(|detail| ApiError::field("/provider", detail))?;
     if model == DEFAULT && provider.needs_model {
-        let told = format!("{} has no default model: name one", provider.name);
-        return Err(ApiError::field("/model", told));
+        let detail = format!("{} has no default model; name a model", provider.name);
+        return Err(ApiError::field("/model", detail));
     }
     let nearest = (model != DEFAULT && provider.is_listed && !allow_unlisted)
         .then(|| (sources.nearest_model)(&provider.name, model))
         .flatten();
     if let Some(nearest) = nearest {
-        let told = format!(
-            "`{}` is no known model of {}; did you mean `{nearest}`? One that is newer than this Houston is taken \
+        let detail = format!(
+            "`{}` is not a listed model of {}; did you mean `{nearest}`? A model newer than this release is accepted \
              with `allow_unlisted_model`: true",
-            short(model),
+            truncated(model),
             provider.name
         );
-        return Err(ApiError::field("/model", told));
+        return Err(ApiError::field("/model", detail));
     }
     settings.provider.clone_from(&provider.name);
     Ok(())
 }
 
-/// An agent may be bound more tightly than its kind, never less: what runs may take is for whoever pays for them.
+/// Checks that no limit of an agent exceeds that of its kind, because the operator's limits bound the cost of runs.
 fn check_limits(limits: &LimitChanges, most: Limits) -> Result<(), ApiError> {
     let entries = u64::try_from(most.max_history_entries).unwrap_or(u64::MAX);
     let given = [
@@ -181,7 +181,7 @@ mod tests {
             is_listed,
         };
         AgentSources {
-            tools: ["send_message", "create_note", "ring_bell"].map(String::from).to_vec(),
+            tools: ["send_message", "create_note", "launch_rocket"].map(String::from).to_vec(),
             use_cases: ["agent", "titles"].map(String::from).to_vec(),
             providers: vec![provider("openai", false, true), provider("custom", true, false)],
             nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
@@ -208,21 +208,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_what_is_allowed_and_the_nearest() {
+    fn errors_have_a_pointer_the_allowed_values_and_a_suggestion() {
         for (body, pointer, words) in [
             (
                 r#"{"tools": ["send_message", "creat_note"]}"#,
                 "/tools/1",
                 &["no tool `creat_note`", "send_message, ", "did you mean `create_note`?"][..],
             ),
-            (r#"{"tools": ["ring_bell"]}"#, "/tools/0", &["not among the tools of the kind `goal`"]),
+            (r#"{"tools": ["launch_rocket"]}"#, "/tools/0", &["not among the tools of the kind `goal`"]),
             (r#"{"tools": ["create_note", "create_note"]}"#, "/tools/1", &["twice"]),
             (r#"{"use_case": "title"}"#, "/use_case", &["agent, titles", "did you mean `titles`?"]),
             (r#"{"provider": "opnai"}"#, "/provider", &["default, openai, custom", "did you mean `openai`?"]),
             (
                 r#"{"provider": "openai", "model": "gpt-55"}"#,
                 "/model",
-                &["no known model of openai", "`gpt-5`", "allow_unlisted_model"],
+                &["not a listed model of openai", "`gpt-5`", "allow_unlisted_model"],
             ),
             (r#"{"provider": "custom"}"#, "/model", &["custom has no default model"]),
             (r#"{"model": ""}"#, "/model", &["`default`"]),
@@ -231,16 +231,16 @@ mod tests {
             (r#"{"limits": {"max_history_entries": 0}}"#, "/limits/max_history_entries", &["1 or more"]),
             (r#"{"role": " "}"#, "/role", &["empty"]),
         ] {
-            let (at, told) = apply(body).unwrap_err();
-            assert_eq!(at, pointer, "{body}: {told}");
+            let (at, detail) = apply(body).unwrap_err();
+            assert_eq!(at, pointer, "{body}: {detail}");
             for word in words {
-                assert!(told.contains(word), "{body}: `{told}` does not say `{word}`");
+                assert!(detail.contains(word), "{body}: `{detail}` does not say `{word}`");
             }
         }
     }
 
     #[test]
-    fn what_is_right_is_set_and_the_rest_stays() {
+    fn valid_fields_are_applied_and_others_stay_unchanged() {
         let set = apply(
             r#"{"provider": "OpenAI-alias", "model": "gpt-5", "tools": ["create_note"], "use_case": "titles",
                 "limits": {"max_iterations": 2}}"#,

@@ -1,4 +1,4 @@
-//! `PATCH /v1/agents/{id}`: what is given changes, the rest stays; with `version`, only if nobody changed it since.
+//! `PATCH /v1/agents/{id}`: changes the given fields; with `version`, only if the agent still has that version.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use houston_protocol::schema;
 use houston_store::agent::{Agent, AgentChange, Changed};
 
 use super::body;
-use super::{name_of_kind, name_taken, response, until_changed};
+use super::{name_taken, reserved_name, response, retry_on_conflict};
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -23,37 +23,37 @@ use crate::state::App;
     path = "/v1/agents/{id}",
     tag = "agents",
     operation_id = "update_agent",
-    summary = "Changes an agent",
+    summary = "Change an agent; fields that are not given stay as they are.",
     params(
-        ("id" = schema::AgentId, Path)
+        ("id" = schema::AgentId, Path, description = "Id of the agent.")
     ),
     request_body = AgentSettingsRequest,
     responses(
-        (status = 200, description = "The agent", body = AgentResponse),
-        (status = 409, description = "`already_exists`, `stale_version`")
+        (status = 200, description = "The changed agent.", body = AgentResponse),
+        (status = 409, description = "`already_exists`: another agent has the name; `stale_version`: the agent has another version.")
     ),
 )]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<AgentId>,
-    // Sent twice, it changes nothing twice: a key has nothing to add.
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: body, key: _ }: Creation<AgentSettingsRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     if body.kind.is_some() {
-        return Err(ApiError::field("/kind", "cannot be changed: make an agent of the other kind"));
+        return Err(ApiError::field("/kind", "cannot be changed; create an agent of the other kind"));
     }
     if body::is_empty(&body) {
-        let told = "nothing changes: give at least one of name, description, role, guidelines, tools, use_case, \
+        let detail = "nothing to change: give at least one of name, description, role, guidelines, tools, use_case, \
                     provider, model, limits, enabled";
-        return Err(ApiError::field("", told));
+        return Err(ApiError::field("", detail));
     }
     let version = body.version;
-    let changed = until_changed(version, || apply(&app, caller, id, body.clone())).await?;
+    let changed = retry_on_conflict(version, || apply(&app, caller, id, body.clone())).await?;
     Ok(Json(response(changed)))
 }
 
-/// Changes the agent as it stands now.
+/// Reads the agent, applies the change and writes it if the version is unchanged.
 async fn apply(
     app: &App,
     caller: Caller,
@@ -64,20 +64,21 @@ async fn apply(
     let name = body.name.take();
     if let Some(name) = &name {
         body::check_name(name)?;
-        if is_kept(app, &agent, name) {
-            return Err(name_of_kind(app, caller.tenant, name).await);
+        if is_reserved(app, &agent, name) {
+            return Err(reserved_name(app, caller.tenant, name).await);
         }
     }
-    // What is set goes by what was read here: changed meanwhile, it would be lost.
+    // The new settings are computed from what was read above: a concurrent change must not be overwritten.
     let version = Some(body.version.unwrap_or(agent.version));
     let enabled = body.enabled;
-    let changed = agent.changed || body::touches_file(&body);
+    let changed = agent.changed || body::changes_file_settings(&body);
     let settings = match app.state.agent_types.get(&agent.kind) {
-        _ if !body::touches_settings(&body) => None,
+        _ if !body::changes_settings(&body) => None,
         Some(kind) => Some(body::apply(body, agent.settings, kind, &app.state.agents)?),
         None => {
-            let told = format!("of a kind this server does not know: `{}`", agent.kind);
-            return Err(ApiError::field("", told));
+            let detail =
+                format!("this server has no kind `{}`, so the agent cannot be changed here", agent.kind);
+            return Err(ApiError::field("", detail));
         }
     };
     let change =
@@ -85,8 +86,8 @@ async fn apply(
     app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken)
 }
 
-/// Whether the name is kept for another: those of kinds are those of the default agents.
-fn is_kept(app: &App, agent: &Agent, name: &str) -> bool {
+/// Whether `name` is the name of a kind, and so reserved for the default agent of that kind.
+fn is_reserved(app: &App, agent: &Agent, name: &str) -> bool {
     let own = agent.is_default && agent.kind == name;
     !own && app.state.agent_types.contains_key(name)
 }

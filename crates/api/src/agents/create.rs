@@ -1,4 +1,4 @@
-//! `POST /v1/agents`: makes an agent of a kind. What is not given is as the file of the kind says.
+//! `POST /v1/agents`: creates an agent of a kind. Fields that are not given come from the file of the kind.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use houston_protocol::agent::{AgentResponse, AgentSettingsRequest};
 use houston_store::agent::Agent;
 
 use super::body;
-use super::sources::{like, short};
-use super::{ensure_defaults, name_of_kind, name_taken, response};
+use super::sources::{suggestion, truncated};
+use super::{ensure_defaults, name_taken, reserved_name, response};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::idempotency::{Key, created, made, stored_body};
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
 #[utoipa::path(
@@ -23,14 +23,14 @@ use crate::state::App;
     path = "/v1/agents",
     tag = "agents",
     operation_id = "create_agent",
-    summary = "Creates an agent",
+    summary = "Create an agent; fields that are not given come from the file of its kind.",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = AgentSettingsRequest,
     responses(
-        (status = 201, description = "The agent", body = AgentResponse),
-        (status = 409, description = "`already_exists`, `full`")
+        (status = 201, description = "The new agent.", body = AgentResponse),
+        (status = 409, description = "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.")
     ),
 )]
 pub(crate) async fn create(
@@ -43,10 +43,10 @@ pub(crate) async fn create(
     let name = body.name.take().ok_or_else(|| ApiError::field("/name", "missing field `name`"))?;
     body::check_name(&name)?;
     if body.version.is_some() {
-        return Err(ApiError::field("/version", "is for changes: a new agent is of version 1"));
+        return Err(ApiError::field("/version", "is only allowed in changes; a new agent has version 1"));
     }
     if app.state.agent_types.contains_key(&name) {
-        return Err(name_of_kind(&app, caller.tenant, &name).await);
+        return Err(reserved_name(&app, caller.tenant, &name).await);
     }
     let enabled = body.enabled.unwrap_or(true);
     let now = app.now();
@@ -66,15 +66,15 @@ pub(crate) async fn create(
     let body = stored_body(&response(agent.clone()));
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store().create_agent(caller.tenant, &agent, key, &body).await.map_err(name_taken)?;
-    let (stored, replayed) = made(done)?;
+    let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, "/v1/agents")
 }
 
 fn kind(app: &App, given: Option<String>) -> Result<&AgentType, ApiError> {
     let given = given.ok_or_else(|| ApiError::field("/kind", "missing field `kind`"))?;
     app.state.agent_types.get(&given).ok_or_else(|| {
-        let known: Vec<&str> = app.state.agent_types.keys().map(String::as_str).collect();
-        let (given, known, like) = (short(&given), known.join(", "), like(&given, &known));
-        ApiError::field("/kind", format!("there is no kind `{given}`; there are: {known}{like}"))
+        let kinds: Vec<&str> = app.state.agent_types.keys().map(String::as_str).collect();
+        let (given, suggestion, kinds) = (truncated(&given), suggestion(&given, &kinds), kinds.join(", "));
+        ApiError::field("/kind", format!("there is no kind `{given}`; there are: {kinds}{suggestion}"))
     })
 }

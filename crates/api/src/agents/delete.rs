@@ -1,5 +1,5 @@
-//! `DELETE /v1/agents/{id}`. One in use stays: an agentable whose agent vanished would be answered by somebody its user
-//! did not choose. A default one stays, too: something must answer; it can be disabled, or put back.
+//! `DELETE /v1/agents/{id}`. An agent in use cannot be deleted, because its agentables would be answered by an agent their
+//! users did not choose. A default agent cannot be deleted either; it can be disabled or reset.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 use houston_domain::id::AgentId;
 use houston_protocol::schema;
 
-use super::unless_used;
+use super::check_deleted;
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -19,13 +19,13 @@ use crate::state::App;
     path = "/v1/agents/{id}",
     tag = "agents",
     operation_id = "delete_agent",
-    summary = "Deletes an agent",
+    summary = "Delete an agent that is not in use.",
     params(
-        ("id" = schema::AgentId, Path)
+        ("id" = schema::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 409, description = "`default_agent`, `in_use`")
+        (status = 204, description = "The agent is deleted."),
+        (status = 409, description = "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.")
     ),
 )]
 pub(crate) async fn delete(
@@ -37,6 +37,6 @@ pub(crate) async fn delete(
     if agent.is_default {
         return Err(ApiError::DefaultAgent { kind: agent.kind });
     }
-    unless_used("agent", app.store().delete_agent(caller.tenant, id).await?)?;
+    check_deleted("agent", app.store().delete_agent(caller.tenant, id).await?)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/agents/{id}`.
+//! `GET /v1/agents/{id}`: one agent.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use houston_protocol::agent::AgentResponse;
 use houston_protocol::schema;
 
 use super::response;
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -20,12 +20,12 @@ use crate::state::App;
     path = "/v1/agents/{id}",
     tag = "agents",
     operation_id = "get_agent",
-    summary = "An agent",
+    summary = "Get an agent.",
     params(
-        ("id" = schema::AgentId, Path)
+        ("id" = schema::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
-        (status = 200, description = "The agent", body = AgentResponse)
+        (status = 200, description = "The agent.", body = AgentResponse)
     ),
 )]
 pub(crate) async fn get(

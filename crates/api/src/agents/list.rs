@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: newest first, the default ones among them.
+//! `GET /v1/agents`: all agents of the tenant, default agents included, newest first.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::state::App;
     path = "/v1/agents",
     tag = "agents",
     operation_id = "list_agents",
-    summary = "Agents, newest first",
+    summary = "List the agents of the tenant, default agents included, newest first.",
     params(
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of agents", body = houston_protocol::page::Page<AgentResponse>)
+        (status = 200, description = "A page of agents.", body = houston_protocol::page::Page<AgentResponse>)
     ),
 )]
 pub(crate) async fn list(

@@ -1,7 +1,7 @@
-//! `/v1/agents`: named configurations of a tenant's, each of a kind of `jobs/agents`. Each kind has a default one, which
-//! answers where nobody chose another; it says what the kind's file says until somebody changes it.
+//! `/v1/agents`: named configurations of a tenant, each of a kind of `jobs/agents`. Each kind has a default agent, which
+//! answers where no other agent is chosen and follows the kind's file until it is changed.
 //!
-//! Runs see a change from the next one on: workers read who answers with each run's context.
+//! A change applies from the next run on: workers read the agent together with each run's context.
 
 mod body;
 pub(crate) mod change;
@@ -21,12 +21,12 @@ use houston_domain::id::TenantId;
 use houston_protocol::agent::AgentResponse;
 use houston_protocol::time::Time;
 use houston_store::Error;
-use houston_store::agent::{Agent, Changed, DefaultAgent, Deleted, UsedBy};
+use houston_store::agent::{Agent, Changed, DefaultAgent, Deletion, UsedBy};
 
 use crate::error::ApiError;
 use crate::state::App;
 
-/// The agent as clients see it.
+/// The response for an agent.
 pub(crate) fn response(agent: Agent) -> AgentResponse {
     let AgentSettings { description, role, guidelines, tools, use_case, provider, model, limits } =
         agent.settings;
@@ -53,7 +53,7 @@ pub(crate) fn response(agent: Agent) -> AgentResponse {
     }
 }
 
-/// The default agents of `kinds`, as their files say.
+/// The default agents of `kinds`, with the settings of their files.
 pub(crate) fn defaults<'a>(app: &App, kinds: &'a BTreeMap<String, AgentType>) -> Vec<DefaultAgent<'a>> {
     let default = |kind: &'a AgentType| DefaultAgent {
         id: app.state.ids.next(),
@@ -63,18 +63,21 @@ pub(crate) fn defaults<'a>(app: &App, kinds: &'a BTreeMap<String, AgentType>) ->
     kinds.values().map(default).collect()
 }
 
-/// Makes the default agents a tenant does not have yet.
+/// Creates the default agents that the tenant does not have yet.
 pub(crate) async fn ensure_defaults(app: &App, tenant: TenantId) -> Result<(), ApiError> {
     let defaults = defaults(app, &app.state.agent_types);
     Ok(app.store().ensure_default_agents(tenant, &defaults).await?)
 }
 
-/// The kinds as their files stand now.
+/// Reads the kinds from their files.
+///
+/// # Errors
+/// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
 fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>, ApiError> {
     (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles { reason })
 }
 
-/// A name that another has.
+/// Converts a store error; a duplicate name becomes [`ApiError::AlreadyExists`].
 pub(crate) fn name_taken(error: Error) -> ApiError {
     match error {
         Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "name", existing },
@@ -82,20 +85,23 @@ pub(crate) fn name_taken(error: Error) -> ApiError {
     }
 }
 
-/// A name that is kept for the default agent of a kind.
-async fn name_of_kind(app: &App, tenant: TenantId, name: &str) -> ApiError {
+/// The error for a name that is reserved for the default agent of a kind.
+async fn reserved_name(app: &App, tenant: TenantId, name: &str) -> ApiError {
     match app.store().id_of_name(tenant, "agent", name).await {
         Ok(existing) => ApiError::AlreadyExists { what: "agent", field: "name", existing },
         Err(error) => error.into(),
     }
 }
 
-/// How often a change is tried that others are faster than.
-const TRIES: u32 = 10;
+/// How often a change is repeated that conflicts with concurrent changes.
+const MAX_ATTEMPTS: u32 = 10;
 
-/// Changes something that is read before: again when somebody was faster, unless the client said of which version it
-/// must be.
-pub(crate) async fn until_changed<T, F: Future<Output = Result<Changed<T>, ApiError>>>(
+/// Runs a read-modify-write `change` and repeats it after a conflict, unless the client gave a `version`.
+///
+/// # Errors
+/// [`ApiError::StaleVersion`] when the version differs from the client's, or after [`MAX_ATTEMPTS`] conflicts; the errors
+/// of `change`.
+pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>, ApiError>>>(
     version: Option<i64>,
     mut change: impl FnMut() -> F,
 ) -> Result<T, ApiError> {
@@ -104,22 +110,23 @@ pub(crate) async fn until_changed<T, F: Future<Output = Result<Changed<T>, ApiEr
         tries += 1;
         match change().await? {
             Changed::Done(changed) => return Ok(changed),
-            Changed::Stale(_) if version.is_none() && tries < TRIES => {}
+            Changed::Stale(_) if version.is_none() && tries < MAX_ATTEMPTS => {}
             Changed::Stale(version) => return Err(ApiError::StaleVersion { version }),
         }
     }
 }
 
-/// That something is gone, unless it is in use.
-pub(crate) fn unless_used(what: &'static str, deleted: Deleted) -> Result<(), ApiError> {
+/// # Errors
+/// [`ApiError::InUse`] when `what` was not deleted because it is in use.
+pub(crate) fn check_deleted(what: &'static str, deleted: Deletion) -> Result<(), ApiError> {
     match deleted {
-        Deleted::Gone => Ok(()),
-        Deleted::InUse(by) => {
-            let shown = by.into_iter().map(|one| match one {
-                UsedBy::Agentable(kind, id) => id.shown(&kind),
+        Deletion::Deleted => Ok(()),
+        Deletion::InUse(by) => {
+            let ids = by.into_iter().map(|one| match one {
+                UsedBy::Agentable(kind, id) => id.public_id(&kind),
                 UsedBy::Team(id) => id.to_string(),
             });
-            Err(ApiError::InUse { what, by: shown.collect() })
+            Err(ApiError::InUse { what, by: ids.collect() })
         }
     }
 }

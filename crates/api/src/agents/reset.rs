@@ -1,4 +1,4 @@
-//! `POST /v1/agents/{id}/reset`: a default agent says again what the file of its kind says, as it stands now.
+//! `POST /v1/agents/{id}/reset`: restores a default agent from the file of its kind, which is read again.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use houston_protocol::agent::AgentResponse;
 use houston_protocol::schema;
 use houston_store::agent::AgentChange;
 
-use super::{name_taken, read_files, response, until_changed};
+use super::{name_taken, read_files, response, retry_on_conflict};
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -22,13 +22,13 @@ use crate::state::App;
     path = "/v1/agents/{id}/reset",
     tag = "agents",
     operation_id = "reset_agent",
-    summary = "Sets a default agent back to its file",
+    summary = "Restore a default agent from the file of its kind.",
     params(
-        ("id" = schema::AgentId, Path)
+        ("id" = schema::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
-        (status = 200, description = "The agent", body = AgentResponse),
-        (status = 409, description = "`no_default_agent`, `unreadable_files`")
+        (status = 200, description = "The restored agent.", body = AgentResponse),
+        (status = 409, description = "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.")
     ),
 )]
 pub(crate) async fn reset(
@@ -53,5 +53,5 @@ pub(crate) async fn reset(
         version: None,
     };
     let reset = || async { app.store().change_agent(caller.tenant, id, &change).await.map_err(name_taken) };
-    Ok(Json(response(until_changed(None, reset).await?)))
+    Ok(Json(response(retry_on_conflict(None, reset).await?)))
 }

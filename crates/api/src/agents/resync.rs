@@ -1,5 +1,5 @@
-//! `POST /v1/agents/resync`: reads `jobs/agents` anew and lets the tenant's default agents say what the files say, but
-//! for those that somebody changed. No worker is restarted for it.
+//! `POST /v1/agents/resync`: reads `jobs/agents` again and updates the tenant's default agents from the files, except those
+//! that were changed. Workers need not be restarted.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::state::App;
     path = "/v1/agents/resync",
     tag = "agents",
     operation_id = "resync_agents",
-    summary = "Reads the files of the default agents anew",
+    summary = "Read jobs/agents again and update the default agents that were not changed.",
     responses(
-        (status = 200, description = "What became of each", body = ResyncResponse),
-        (status = 409, description = "`unreadable_files`")
+        (status = 200, description = "The kinds, by what happened to their default agents.", body = ResyncResponse),
+        (status = 409, description = "`unreadable_files`: jobs/agents cannot be read.")
     ),
 )]
 pub(crate) async fn resync(
@@ -32,11 +32,11 @@ pub(crate) async fn resync(
     let mut files = read_files(&app)?;
     let mut report = ResyncResponse::default();
     files.retain(|kind, _| {
-        let known = app.state.agent_types.contains_key(kind);
-        if !known {
+        let exists = app.state.agent_types.contains_key(kind);
+        if !exists {
             report.needs_restart.push(kind.clone());
         }
-        known
+        exists
     });
     let synced = app.store().sync_default_agents(caller.tenant, &defaults(&app, &files)).await?;
     for (kind, became) in synced {
@@ -44,7 +44,7 @@ pub(crate) async fn resync(
             Synced::Created => &mut report.created,
             Synced::Updated => &mut report.updated,
             Synced::Unchanged => &mut report.unchanged,
-            Synced::Kept => &mut report.kept,
+            Synced::Customised => &mut report.kept,
         };
         list.push(kind);
     }

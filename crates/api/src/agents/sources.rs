@@ -1,4 +1,5 @@
-//! What agents may be made of, and where the files of their kinds are: handed down by whoever starts the server.
+//! What the settings of agents may refer to: tools, use cases, providers, limits, and the files of the kinds. The process
+//! that starts the server provides it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,38 +8,38 @@ use std::sync::Arc;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 
-/// Reads `jobs/agents` anew.
+/// Reads `jobs/agents`: the kinds by name, or an error message with file, position and what is allowed.
 pub type ReadFiles = Arc<dyn Fn() -> Result<BTreeMap<String, AgentType>, String> + Send + Sync>;
 
 /// A provider an agent may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderName {
-    /// What it is called.
+    /// Name of the provider, in small letters.
     pub name: String,
-    /// Other names it is known by.
+    /// Other accepted names, in small letters.
     pub aliases: Vec<String>,
-    /// Whether its model must be named: it has none of its own choice.
+    /// Whether agents must name a model, because the provider has no default model.
     pub needs_model: bool,
-    /// Whether the names of its models are known. Of a server that people run themselves, and where deployments have
-    /// names of their own, they are not.
+    /// Whether the provider's models are listed, so that names can be checked. False for self-hosted servers and for
+    /// providers whose deployments have custom names.
     pub is_listed: bool,
 }
 
-/// What agents may be made of.
+/// What the settings of agents may refer to.
 #[derive(Clone)]
 pub struct AgentSources {
-    /// The names of all tools. An agent may have those of its kind.
+    /// Names of the tools of all kinds. An agent may have those of its kind.
     pub tools: Vec<String>,
-    /// The use cases that models serve.
+    /// Names of the use cases, e.g. `agent`, `titles`.
     pub use_cases: Vec<String>,
-    /// The providers.
+    /// Providers that agents may name.
     pub providers: Vec<ProviderName>,
-    /// The known model of a provider whose name is nearest to one that is not known; `None` when it is known, or
-    /// nothing is known of the provider's.
+    /// Called with a provider and a model: the most similar listed model if the given one is not listed; `None` if it is
+    /// listed, or the provider has no list.
     pub nearest_model: fn(&str, &str) -> Option<&'static str>,
-    /// The bounds of a run, before its kind changes them.
+    /// The limits of a run, before the kind overrides them.
     pub limits: Limits,
-    /// The kinds as their files stand now.
+    /// Reads the files of the kinds.
     pub read_files: ReadFiles,
 }
 
@@ -49,42 +50,43 @@ impl fmt::Debug for AgentSources {
 }
 
 impl AgentSources {
-    /// The provider of this name.
+    /// Finds a provider by name or alias, ignoring case.
     ///
     /// # Errors
-    /// What is allowed, and the nearest.
+    /// A message with the allowed providers and the most similar one.
     pub(super) fn provider(&self, given: &str) -> Result<&ProviderName, String> {
         let lower = given.to_ascii_lowercase();
         let called = |one: &&ProviderName| one.name == lower || one.aliases.contains(&lower);
         self.providers.iter().find(called).ok_or_else(|| {
             let names: Vec<&str> = self.providers.iter().map(|one| one.name.as_str()).collect();
-            let known = self.providers.iter().flat_map(|one| one.aliases.iter().chain([&one.name]));
-            let known: Vec<&str> = known.map(String::as_str).collect();
+            let names_and_aliases =
+                self.providers.iter().flat_map(|one| one.aliases.iter().chain([&one.name]));
+            let names_and_aliases: Vec<&str> = names_and_aliases.map(String::as_str).collect();
             format!(
                 "there is no provider `{}`; there are: default, {}{}",
-                short(given),
+                truncated(given),
                 names.join(", "),
-                like(&lower, &known)
+                suggestion(&lower, &names_and_aliases)
             )
         })
     }
 }
 
-/// What somebody sent, as far as it is worth repeating.
-pub(crate) fn short(given: &str) -> String {
+/// The first 80 characters of a client's value, for error messages.
+pub(crate) fn truncated(given: &str) -> String {
     given.chars().take(80).collect()
 }
 
-/// The allowed name that is most like the given one, if any is like it.
-pub(crate) fn like(given: &str, allowed: &[&str]) -> String {
-    /// From 0 to 1; below it, two names have little in common.
-    const LIKE: f64 = 0.7;
-    // The time of a comparison grows with both names.
-    let given = short(given);
+/// `; did you mean …?` with the allowed name most similar to `given`; empty if none is similar.
+pub(crate) fn suggestion(given: &str, allowed: &[&str]) -> String {
+    /// Minimum Jaro-Winkler similarity, from 0 to 1.
+    const MIN_SIMILARITY: f64 = 0.7;
+    // Comparing takes time proportional to both lengths.
+    let given = truncated(given);
     let rated = allowed.iter().map(|&name| (strsim::jaro_winkler(name, &given), name));
     rated
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .filter(|(likeness, _)| *likeness >= LIKE)
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .map(|(_, name)| format!("; did you mean `{name}`?"))
         .unwrap_or_default()
 }

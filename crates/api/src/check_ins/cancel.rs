@@ -1,4 +1,4 @@
-//! `DELETE /v1/check-ins/{id}`: takes one back. 404 when its time has come.
+//! `DELETE /v1/check-ins/{id}`: deletes a check-in. 404 once it has started.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use axum::http::StatusCode;
 use houston_domain::id::CheckInId;
 use houston_protocol::schema;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -17,12 +17,12 @@ use crate::state::App;
     path = "/v1/check-ins/{id}",
     tag = "check-ins",
     operation_id = "delete_check_in",
-    summary = "Takes a check-in back",
+    summary = "Delete a check-in that has not started yet.",
     params(
-        ("id" = schema::CheckInId, Path)
+        ("id" = schema::CheckInId, Path, description = "Id of the check-in.")
     ),
     responses(
-        (status = 204, description = "It is gone")
+        (status = 204, description = "The check-in is deleted.")
     ),
 )]
 pub(crate) async fn cancel(

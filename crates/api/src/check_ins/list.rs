@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/check-ins`: those that wait, the latest that was set first.
+//! `GET /v1/{kinds}/{id}/check-ins`: check-ins that have not started, newest first.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use axum::response::IntoResponse;
 use houston_protocol::check_in::CheckInResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::check_ins::response;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -21,25 +21,25 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/check-ins",
     tag = "check-ins",
     operation_id = "list_check_ins",
-    summary = "Check-ins that wait, newest first",
+    summary = "List the check-ins that have not started yet, newest first.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of check-ins", body = houston_protocol::page::Page<CheckInResponse>)
+        (status = 200, description = "A page of check-ins.", body = houston_protocol::page::Page<CheckInResponse>)
     ),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::CheckIns)?.map(Into::into));
-    app.confirm(caller, &place).await?;
-    let check_ins = app.store().check_ins(caller.tenant, place.id, before, rows(limit)).await?;
+    app.confirm(caller, &path).await?;
+    let check_ins = app.store().check_ins(caller.tenant, path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::CheckIns, limit, check_ins, |row| row.id.0.as_u128(), response)))
 }

@@ -1,4 +1,4 @@
-//! Check-ins: times at which an agent is woken, as it said or as somebody asked.
+//! Check-ins: times at which an agent is woken, set by the agent itself or over REST.
 
 pub(crate) mod cancel;
 pub(crate) mod create;
@@ -10,7 +10,7 @@ use houston_store::check_in::CheckIn;
 
 use crate::agentable_path::Owner;
 
-/// The check-in as clients see it.
+/// The response for a check-in.
 fn response(check_in: CheckIn) -> CheckInResponse {
     let CheckIn { id, agentable, kind, reason, due_at, created_at } = check_in;
     CheckInResponse {

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/compressions`: newest first, each with what it changed in what the model is sent.
+//! `GET /v1/{kinds}/{id}/compressions`: compressions, newest first, each with entries and tokens before and after.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use houston_protocol::session::CompressionResponse;
 use houston_protocol::time::Time;
 use houston_store::compression::Compression;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -42,25 +42,25 @@ fn response(compression: Compression) -> CompressionResponse {
     path = "/v1/{kinds}/{id}/compressions",
     tag = "sessions",
     operation_id = "list_compressions",
-    summary = "Compressions, newest first",
+    summary = "List the compressions of an agentable's history, newest first.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of compressions", body = houston_protocol::page::Page<CompressionResponse>)
+        (status = 200, description = "A page of compressions.", body = houston_protocol::page::Page<CompressionResponse>)
     ),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (limit, before) = (query.limit()?, query.id(List::Compressions)?.map(CompressionId));
-    app.confirm(caller, &place).await?;
-    let found = app.store().compressions(caller.tenant, place.id, before, rows(limit)).await?;
+    app.confirm(caller, &path).await?;
+    let found = app.store().compressions(caller.tenant, path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Compressions, limit, found, |row| row.id.0.as_u128(), response)))
 }

@@ -1,3 +1,3 @@
-//! `/v1/{kinds}/{id}/compressions`: where summaries took the place of the beginning of a long conversation.
+//! `/v1/{kinds}/{id}/compressions`: summaries that replace the beginning of a long conversation in what the model is sent.
 
 pub(crate) mod list;

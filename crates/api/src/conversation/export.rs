@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/export`: a conversation as a document, which `POST /v1/{kinds}/import` reads.
+//! `GET /v1/{kinds}/{id}/export`: a conversation as one document, which `POST /v1/{kinds}/import` accepts.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use houston_protocol::schema;
-use houston_store::conversation::Reading;
+use houston_store::conversation::ExportOptions;
 
-use crate::auth::Caller;
-use crate::documents::{Room, Sent};
-use crate::error::ApiError;
 use crate::agentable_path::AgentablePath;
+use crate::auth::Caller;
+use crate::documents::{DocumentBody, DocumentPermit};
+use crate::error::ApiError;
 use crate::state::App;
 
 #[utoipa::path(
@@ -20,32 +20,32 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/export",
     tag = "conversations",
     operation_id = "export_conversation",
-    summary = "A conversation as a document",
+    summary = "Export a conversation as one document.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The document", body = schema::Conversation),
-        (status = 413, description = "`too_large`")
+        (status = 200, description = "The document.", body = schema::Conversation),
+        (status = 413, description = "`too_large`: the conversation is larger than `server.conversation.max_bytes`.")
     ),
 )]
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
-    let room = Room::new(&app, caller.tenant, max_bytes).await?;
-    let reading = Reading { until: None, knowledge: true, max_bytes };
+    let permit = DocumentPermit::new(&app, caller.tenant, max_bytes).await?;
+    let options = ExportOptions { until: None, knowledge: true, max_bytes };
     let store = app.store().clone();
     let export = async move {
-        let conversation = store.conversation(caller.tenant, &agentable, &reading).await?;
-        Ok(Sent::new(&conversation, room))
+        let conversation = store.conversation(caller.tenant, &agentable, &options).await?;
+        Ok(DocumentBody::new(&conversation, permit))
     };
     let sent = app.offload.drive(export).await?;
-    let name = format!("attachment; filename=\"{}.json\"", place.shown());
+    let name = format!("attachment; filename=\"{}.json\"", path.public_id());
     let headers =
         [(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, "application/json".to_owned())];
     Ok((headers, Body::new(sent)))

@@ -1,4 +1,4 @@
-//! `POST /v1/{kinds}/{id}/fork`: a copy that goes on from some point of its own accord.
+//! `POST /v1/{kinds}/{id}/fork`: copies a conversation up to a position; the copy continues independently.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use axum::response::Response;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::conversation::ForkConversation;
 use houston_protocol::schema;
-use houston_store::conversation::{Origin, Reading};
+use houston_store::conversation::{Origin, ExportOptions};
 use serde::Deserialize;
 
 use super::{check_kind, make};
+use crate::agentable_path::{AgentablePath, KindPath};
 use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody, check_line};
-use crate::documents::Room;
+use crate::documents::DocumentPermit;
 use crate::error::ApiError;
-use crate::agentable_path::{Kind, AgentablePath};
 use crate::state::App;
 
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Body {
-    /// The position of the last entry of the history that is copied; all, if not given.
+    /// Position of the last history entry to copy; the whole history if not given.
     position: Option<i64>,
-    /// Instead of the original's.
+    /// Title of the copy; that of the original if not given.
     title: Option<String>,
-    /// Whether the notes and learnings of that time come along.
+    /// Whether the notes and learnings of that time are copied, too.
     knowledge: bool,
 }
 
@@ -40,23 +40,23 @@ impl Default for Body {
     path = "/v1/{kinds}/{id}/fork",
     tag = "conversations",
     operation_id = "fork_conversation",
-    summary = "Copies a conversation",
+    summary = "Copy a conversation, up to a position if one is given.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = Option<ForkConversation>,
     responses(
-        (status = 201, description = "The copy", body = AgentableResponse),
-        (status = 409, description = "`not_creatable`")
+        (status = 201, description = "The copy.", body = AgentableResponse),
+        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
     ),
 )]
 pub(crate) async fn fork(
     State(app): State<Arc<App>>,
     caller: Caller,
-    kind: Kind,
-    place: AgentablePath,
+    kind: KindPath,
+    path: AgentablePath,
     OptionalBody(request): OptionalBody<Body>,
 ) -> Result<Response, ApiError> {
     let Creation { value: Body { position, title, knowledge }, key } = request;
@@ -64,14 +64,14 @@ pub(crate) async fn fork(
     title
         .as_deref()
         .map_or(Ok(()), |title| check_line("/title", title, houston_domain::agentable::MAX_TITLE_CHARS))?;
-    let original = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
+    let original = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
-    let reading = Reading { until: position, knowledge, max_bytes };
-    let room = Room::new(&app, caller.tenant, max_bytes).await?;
+    let options = ExportOptions { until: position, knowledge, max_bytes };
+    let permit = DocumentPermit::new(&app, caller.tenant, max_bytes).await?;
     let forking = Arc::clone(&app);
     let fork = async move {
-        let _room = room;
-        let mut conversation = forking.store().conversation(caller.tenant, &original, &reading).await?;
+        let _permit = permit;
+        let mut conversation = forking.store().conversation(caller.tenant, &original, &options).await?;
         if let Some(title) = title {
             conversation.title = title;
         }

@@ -1,4 +1,4 @@
-//! Conversations as a whole: copied, written down, read back, counted, emptied.
+//! Whole conversations: export, import, fork, reset, statistics.
 
 pub(crate) mod export;
 pub(crate) mod fork;
@@ -15,17 +15,17 @@ use houston_store::agentable::NewAgentable;
 use houston_store::conversation::{NewConversation, Origin};
 use rust_decimal::Decimal;
 
+use crate::agentable_path::KindPath;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::idempotency::{Key, created, made, stored_body};
-use crate::agentable_path::Kind;
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
-/// Makes an agentable that goes on where `conversation` ends, and answers with it.
+/// Creates an agentable that continues where `conversation` ends, and returns the 201 response.
 async fn make(
     app: &App,
     caller: Caller,
-    kind: &Kind,
+    kind: &KindPath,
     user: UserId,
     conversation: &Conversation,
     origin: Option<Origin>,
@@ -47,7 +47,7 @@ async fn make(
         result: None,
         cost: Some(Decimal::ZERO),
         unpriced_calls: 0,
-        id: id.shown(&kind.name),
+        id: id.public_id(&kind.name),
         user_id: user,
         title: conversation.title.clone(),
         description: conversation.description.clone(),
@@ -63,13 +63,14 @@ async fn make(
     let new = NewConversation { agentable, conversation, run, origin };
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store().create_conversation(caller.tenant, &new, &app.state.ids, key, &body).await?;
-    let (stored, replayed) = made(done)?;
+    let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, &format!("/v1/{}s", kind.name))
 }
 
-/// Only what people begin can be begun by a copy.
-fn check_kind(kind: &Kind) -> Result<(), ApiError> {
-    if kind.begun_by_people {
+/// # Errors
+/// [`ApiError::NotCreatable`] when users may not create agentables of the kind.
+fn check_kind(kind: &KindPath) -> Result<(), ApiError> {
+    if kind.user_creatable {
         return Ok(());
     }
     Err(ApiError::NotCreatable { kind: kind.name.clone(), made_with_user: kind.made_with_user })

@@ -1,4 +1,5 @@
-//! `POST /v1/{kinds}/{id}/reset`: its model begins anew. What was said stays in the thread and in the closed session.
+//! `POST /v1/{kinds}/{id}/reset`: closes the session, so that the model starts with an empty history. Thread and closed
+//! session keep everything.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use axum::response::IntoResponse;
 use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
 use houston_protocol::schema;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::OptionalBody;
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -19,32 +20,31 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/reset",
     tag = "conversations",
     operation_id = "reset_conversation",
-    summary = "Begins a new session with an empty context",
+    summary = "Close the session, so that the next message starts with an empty history.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = Option<ResetConversation>,
     responses(
-        (status = 200, description = "What was emptied", body = ResetConversationResponse),
-        (status = 409, description = "`run_open`")
+        (status = 200, description = "The number of closed entries and deleted items.", body = ResetConversationResponse),
+        (status = 409, description = "`run_in_progress`: a run is open.")
     ),
 )]
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     OptionalBody(request): OptionalBody<ResetConversation>,
 ) -> Result<impl IntoResponse, ApiError> {
-    app.confirm(caller, &place).await?;
-    let done =
-        app.store().reset(caller.tenant, place.id, request.value.knowledge, app.state.ids.next()).await;
+    app.confirm(caller, &path).await?;
+    let done = app.store().reset(caller.tenant, path.id, request.value.knowledge, app.state.ids.next()).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::RunInProgress { run } => ApiError::RunInProgress { run },
         error => error.into(),
     })?;
     Ok(Json(ResetConversationResponse {
-        id: place.shown(),
+        id: path.public_id(),
         closed_entries: done.closed_entries,
         deleted_notes: done.notes,
         deleted_learnings: done.learnings,

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/stats`: a conversation in numbers; of a long one, those of its latest runs and messages.
+//! `GET /v1/{kinds}/{id}/stats`: statistics of a conversation, over its latest runs and messages if it is long.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -17,21 +17,21 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/stats",
     tag = "conversations",
     operation_id = "get_statistics",
-    summary = "A conversation in numbers",
+    summary = "Get statistics of a conversation.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The numbers", body = schema::Statistics)
+        (status = 200, description = "The statistics.", body = schema::Statistics)
     ),
 )]
 pub(crate) async fn stats(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    app.confirm(caller, &place).await?;
+    app.confirm(caller, &path).await?;
     let bounds = app.state.config.conversation.bounds();
-    Ok(Json(app.store().statistics(caller.tenant, place.id, bounds).await?))
+    Ok(Json(app.store().statistics(caller.tenant, path.id, bounds).await?))
 }

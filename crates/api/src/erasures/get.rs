@@ -1,4 +1,4 @@
-//! `GET /v1/erasures/{id}`
+//! `GET /v1/erasures/{id}`: one erasure and its progress.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use houston_domain::id::ErasureId;
 use houston_protocol::erasure::ErasureResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::erasures::response;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -20,9 +20,9 @@ use crate::state::App;
     path = "/v1/erasures/{id}",
     tag = "erasures",
     operation_id = "get_erasure",
-    summary = "How far an erasure is",
-    params(("id" = schema::ErasureId, Path)),
-    responses((status = 200, description = "The erasure", body = ErasureResponse)),
+    summary = "Get an erasure and its progress.",
+    params(("id" = schema::ErasureId, Path, description = "Id of the erasure.")),
+    responses((status = 200, description = "The erasure.", body = ErasureResponse)),
 )]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,

@@ -1,4 +1,4 @@
-//! `GET /v1/erasures`: all of them, newest first.
+//! `GET /v1/erasures`: all erasures of the tenant, newest first.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::state::App;
     path = "/v1/erasures",
     tag = "erasures",
     operation_id = "list_erasures",
-    summary = "Erasures, newest first",
+    summary = "List the erasures of the tenant, newest first.",
     params(
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of erasures", body = houston_protocol::page::Page<ErasureResponse>)),
+    responses((status = 200, description = "A page of erasures.", body = houston_protocol::page::Page<ErasureResponse>)),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,

@@ -1,5 +1,5 @@
-//! `/v1/erasures`: what was erased at somebody's request, and how far that has come. Each DELETE of a user or an
-//! agentable makes one; it is kept, and has no content.
+//! `/v1/erasures`: the audit records of erased users and agentables, with their progress. Each DELETE creates one; it is
+//! kept and has no content of what was erased.
 
 pub(crate) mod get;
 pub(crate) mod list;
@@ -16,12 +16,12 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// The erasure as clients see it.
+/// The response for an erasure.
 pub(crate) fn response(erasure: Erasure) -> ErasureResponse {
     ErasureResponse {
         id: erasure.id,
         status: if erasure.completed_at.is_some() { "completed" } else { "running" }.to_owned(),
-        resource_id: AgentableId(erasure.resource).shown(&erasure.kind),
+        resource_id: AgentableId(erasure.resource).public_id(&erasure.kind),
         resource: erasure.kind,
         api_key_id: erasure.key,
         deleted: erasure.deleted,
@@ -30,7 +30,7 @@ pub(crate) fn response(erasure: Erasure) -> ErasureResponse {
     }
 }
 
-/// Requests that `target` be erased: 202 with the erasure, for whoever asks once more the same.
+/// Requests the erasure of `target` and returns 202 with the erasure; the same erasure if it was requested before.
 pub(crate) async fn request(app: &App, caller: Caller, target: Target<'_>) -> Result<Response, ApiError> {
     let id = app.state.ids.next();
     let requested = app.store().request_erasure(caller.tenant, target, id, Some(caller.key)).await?;
@@ -38,7 +38,7 @@ pub(crate) async fn request(app: &App, caller: Caller, target: Target<'_>) -> Re
         app.forget(agentable);
     }
     for (agentable, run) in requested.stopped {
-        app.cancel(agentable, run);
+        app.publish_cancel(agentable, run);
     }
     let location = [(header::LOCATION, format!("/v1/erasures/{}", requested.erasure.id))];
     let body = Json(response(requested.erasure));

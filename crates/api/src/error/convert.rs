@@ -1,9 +1,9 @@
-//! What other errors become for clients, and how an error becomes a response.
+//! Conversions of other errors to [`ApiError`], and of [`ApiError`] to a response.
 
 use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
-use crate::explain::Unexplained;
+use crate::explain::ExplainError;
 use crate::problem::Refused;
 
 impl From<houston_store::Error> for ApiError {
@@ -24,12 +24,12 @@ impl From<houston_store::Error> for ApiError {
     }
 }
 
-impl From<Unexplained> for ApiError {
-    fn from(error: Unexplained) -> Self {
+impl From<ExplainError> for ApiError {
+    fn from(error: ExplainError) -> Self {
         match error {
-            Unexplained::Store(error) => error.into(),
-            error @ Unexplained::SetUp(_) => {
-                tracing::error!(%error, "cannot say what the engine would do");
+            ExplainError::Store(error) => error.into(),
+            error @ ExplainError::SetUp(_) => {
+                tracing::error!(%error, "cannot set up the agent type to explain its prompt or tools");
                 Self::Unavailable(None)
             }
         }
@@ -37,7 +37,7 @@ impl From<Unexplained> for ApiError {
 }
 
 impl IntoResponse for ApiError {
-    /// The status only; the envelope around all endpoints writes the body, since it knows the request's id.
+    /// Sets only the status; `envelope` writes the body, because it knows the request id.
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
         response.extensions_mut().insert(Refused::from(self));

@@ -1,10 +1,10 @@
-//! Where one client stands, and what it must be sent next: a state machine without I/O.
+//! The position of one client and the frames it must be sent next: a state machine without I/O.
 //!
-//! Durable events are fed in order, each once; deltas as they come, or not at all. Whatever was lost, and wherever
-//! the client was cut off, what it has received in total is a valid AG-UI stream with the texts that Postgres has:
-//! - A delta is sent only if it continues, character by character, what this client has.
-//! - The durable event that ends a text brings what is missing of it.
-//! - A text that will never end, since its attempt broke off, is closed, and a snapshot of the thread takes it back.
+//! Durable events are passed in order, each once; deltas as they arrive, and some are lost. Whatever was lost, and wherever
+//! the client was disconnected, the frames it has received in total are a valid AG-UI stream with the texts of Postgres:
+//! - A delta is sent only if it continues, character by character, the text this client has.
+//! - The durable event that ends a text brings the missing rest of it.
+//! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes it.
 
 use houston_domain::event::{Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
@@ -14,21 +14,21 @@ use houston_store::event::OpenIteration;
 use crate::events::position::{Open, Position};
 use crate::events::render::{self, Context};
 
-/// Takes the frames, in order, each with the position after it.
+/// Receives the frames in order, each with the position after it.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(Position, &Event<'_>);
 
-/// What became of a delta.
+/// What happened with a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// It was sent, in whole or in part, or had been before.
-    Fine,
-    /// Something before it is missing, and it is time to ask for the text so far.
+pub(crate) enum DeltaOutcome {
+    /// It was sent in whole or in part, or needs not be sent.
+    Handled,
+    /// Text before it is missing: the text written so far must be requested from the worker.
     Gap,
-    /// It belongs to an iteration of which no durable event was seen: Postgres knows more.
+    /// It belongs to an iteration whose durable events were not seen yet: Postgres must be read.
     Behind,
 }
 
-/// Where one client stands.
+/// The position of one client, and the state that the next frames depend on.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     thread: Box<str>,
@@ -36,64 +36,66 @@ pub(crate) struct Cursor {
     iteration: Option<OpenIteration>,
     over: bool,
     dropped: u32,
-    chased: Option<MessageId>,
+    read_for: Option<MessageId>,
 }
 
-/// What a durable event does to the text that is open.
+/// What a durable event does to the open text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Nothing: it passes by.
+    /// Leaves it open or does not concern it.
     Pass,
-    /// It says what the client knows already.
+    /// Nothing is sent: the client has all of the event already.
     Skip,
-    /// It ends it, and brings the rest.
+    /// Completes it: the rest and the end are sent.
     Complete,
-    /// It ends it otherwise than what was sent: the snapshot brings the right text.
+    /// Ends it with a text that differs from what was sent: a snapshot replaces it.
     Replace,
-    /// The text will never end.
+    /// The text will not be completed: it is closed, and a snapshot removes it.
     Void,
 }
 
-/// How many deltas may be dropped before the text so far is asked for again.
+/// After how many dropped deltas the text written so far is requested again.
 const ASK_EVERY: u32 = 64;
 
 impl Cursor {
-    /// A client of `thread` at `at`, where `iteration` was open. What `at` says beyond its events is believed
-    /// only as far as it can be.
+    /// A client of `thread` at the position `at`, where `iteration` was open. The open text of `at` comes from the client
+    /// and is used only if it is possible in that iteration.
     pub(crate) fn new(thread: &str, at: Position, iteration: Option<OpenIteration>) -> Self {
-        let believed = iteration.is_some_and(|iteration| match at.open {
+        let plausible = iteration.is_some_and(|iteration| match at.open {
             Open::Nothing => true,
-            Open::Reasoning(_) | Open::Thought => !iteration.thought && !iteration.said,
-            Open::Text(_) => !iteration.said,
+            Open::Reasoning(_) | Open::Thought => {
+                !iteration.thought_committed && !iteration.message_committed
+            }
+            Open::Text(_) => !iteration.message_committed,
         });
-        let open = if believed { at.open } else { Open::Nothing };
+        let open = if plausible { at.open } else { Open::Nothing };
         let at = Position { open, ..at };
-        Self { thread: thread.into(), at, iteration, over: false, dropped: 0, chased: None }
+        Self { thread: thread.into(), at, iteration, over: false, dropped: 0, read_for: None }
     }
 
-    /// The client has every durable event up to here.
+    /// The last durable event that the client has completely.
     pub(crate) fn seq(&self) -> i64 {
         self.at.seq
     }
 
-    /// Whether the last thing that happened is the end of a run.
+    /// Whether the last event was the end of a run.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Whether something is being written, or may be, that live text could tell of.
+    /// Whether a message may be being written, so that deltas can arrive.
     pub(crate) fn is_writing(&self) -> bool {
-        self.iteration.is_some_and(|iteration| !iteration.said)
+        self.iteration.is_some_and(|iteration| !iteration.message_committed)
     }
 
-    /// Whether `event`, the next one, needs a snapshot of the thread: its messages before this position.
+    /// If `event`, the next one, needs a snapshot of the thread: the position before which its messages are read.
     pub(crate) fn snapshot_before(&self, event: &Committed) -> Option<i64> {
         match self.effect(event) {
             Effect::Void => Some(event.seq),
             Effect::Replace => Some(event.seq + 1),
             Effect::Pass | Effect::Skip | Effect::Complete => None,
         }
-        // The end of the text and the snapshot come first: who has both needs none.
+        // The first two frames are the end of the text and the snapshot: a client that has both needs none.
         .filter(|_| self.at.frames < 2)
     }
 
@@ -118,27 +120,27 @@ impl Cursor {
         }
         let was = std::mem::replace(&mut self.at, Position { seq: event.seq, open, frames: 0 }).open;
         self.dropped = 0;
-        self.follow(&event.event, was);
+        self.update_state(&event.event, was);
     }
 
-    /// Sends of `delta` what the client does not have, if it has all that comes before.
-    pub(crate) fn delta(&mut self, delta: &Delta, emit: Emit<'_>) -> Heard {
-        let Some(iteration) = self.iteration else { return self.chase(delta.message_id) };
+    /// Sends the part of `delta` that the client does not have, if the client has everything before it.
+    pub(crate) fn delta(&mut self, delta: &Delta, emit: Emit<'_>) -> DeltaOutcome {
+        let Some(iteration) = self.iteration else { return self.read_once_for(delta.message_id) };
         if delta.message_id != iteration.message {
-            // Ids sort by creation: an older one is late, a newer one early.
+            // Ids sort by creation time: a smaller one belongs to an earlier message, a larger one to a later message.
             let early = delta.message_id > iteration.message;
-            return if early { self.chase(delta.message_id) } else { Heard::Fine };
+            return if early { self.read_once_for(delta.message_id) } else { DeltaOutcome::Handled };
         }
-        if iteration.said || self.at.frames > 0 {
-            return Heard::Fine;
+        if iteration.message_committed || self.at.frames > 0 {
+            return DeltaOutcome::Handled;
         }
         let has = match (delta.part, self.at.open) {
-            (Part::Reasoning, Open::Nothing) if !iteration.thought => 0,
+            (Part::Reasoning, Open::Nothing) if !iteration.thought_committed => 0,
             (Part::Reasoning, Open::Reasoning(chars)) => chars,
-            (Part::Reasoning, _) => return Heard::Fine,
+            (Part::Reasoning, _) => return DeltaOutcome::Handled,
             (Part::Message, Open::Text(chars)) => chars,
             (Part::Message, Open::Reasoning(chars)) if chars < delta.reasoning_chars => return self.gap(),
-            (Part::Message, Open::Nothing) if !iteration.thought && delta.reasoning_chars > 0 => {
+            (Part::Message, Open::Nothing) if !iteration.thought_committed && delta.reasoning_chars > 0 => {
                 return self.gap();
             }
             (Part::Message, _) => 0,
@@ -151,10 +153,10 @@ impl Cursor {
             self.dropped = 0;
             self.write(delta.part, iteration.message, has, tail, emit);
         }
-        Heard::Fine
+        DeltaOutcome::Handled
     }
 
-    /// Sends `text`, which continues the `has` characters of `part` that were sent.
+    /// Sends `text`, which continues `part` after the `has` characters that were sent before.
     fn write(&mut self, part: Part, message: MessageId, has: u32, text: &str, emit: Emit<'_>) {
         let has_now = has.saturating_add(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
         let timestamp = None;
@@ -202,13 +204,13 @@ impl Cursor {
             (Open::Nothing, _) => Effect::Pass,
             (_, event) if event.is_transparent() => Effect::Pass,
             (Open::Reasoning(chars), Durable::Thought { text }) => match ends(chars, text) {
-                // No snapshot holds reasoning: what was sent of it stays.
+                // Snapshots have no reasoning, so the reasoning that was sent cannot be replaced.
                 Effect::Replace => Effect::Complete,
                 effect => effect,
             },
             (Open::Thought | Open::Text(_), Durable::Thought { .. }) => Effect::Skip,
             (Open::Thought, _) => Effect::Pass,
-            // Tools may run before the message that was streamed beside them is committed.
+            // Tools may run before the message of the same model call is committed.
             (Open::Text(_), Durable::ToolCalled { .. } | Durable::ToolReturned { .. }) => Effect::Pass,
             (Open::Text(chars), Durable::MessageSent { message_id }) if Some(*message_id) == message => {
                 ends(chars, event.body.as_ref().map_or("", |body| &body.content))
@@ -269,31 +271,34 @@ impl Cursor {
         }
     }
 
-    /// Remembers what `event`, which met a text that `was` open, means for those after it: above all, which live
-    /// text is late from now on.
-    fn follow(&mut self, event: &Durable, was: Open) {
+    /// Updates the state after `event`: whether the run is over, and which iteration is open, so that late deltas are
+    /// recognised. `was` is the text that was open before.
+    fn update_state(&mut self, event: &Durable, was: Open) {
         self.over =
             matches!(event, Durable::RunFinished { .. } | Durable::TitleSet { between_runs: true, .. });
-        let begun = |message, number| Some(OpenIteration { message, number, thought: false, said: false });
+        let started = |message, number| {
+            Some(OpenIteration { message, number, thought_committed: false, message_committed: false })
+        };
         match event {
             Durable::AttemptStarted { iteration, next_message_id, .. } => {
-                self.iteration = begun(*next_message_id, *iteration);
+                self.iteration = started(*next_message_id, *iteration);
             }
             Durable::StepFinished { iteration, next_message_id } => {
-                self.iteration = begun(*next_message_id, iteration + 1);
+                self.iteration = started(*next_message_id, iteration + 1);
             }
             Durable::RetryScheduled { .. } | Durable::HandedOver { .. } | Durable::RunFinished { .. } => {
                 self.iteration = None;
             }
             Durable::Thought { .. } | Durable::ToolCalled { .. } => {
                 if let Some(iteration) = &mut self.iteration {
-                    iteration.thought = true;
+                    iteration.thought_committed = true;
                 }
             }
             Durable::MessageSent { message_id } => {
                 if let Some(iteration) = &mut self.iteration {
-                    iteration.thought = true;
-                    iteration.said |= iteration.message == *message_id || matches!(was, Open::Text(_));
+                    iteration.thought_committed = true;
+                    iteration.message_committed |=
+                        iteration.message == *message_id || matches!(was, Open::Text(_));
                 }
             }
             Durable::RunQueued {}
@@ -310,17 +315,18 @@ impl Cursor {
         }
     }
 
-    fn gap(&mut self) -> Heard {
+    fn gap(&mut self) -> DeltaOutcome {
         let ask = self.dropped.is_multiple_of(ASK_EVERY);
         self.dropped += 1;
-        if ask { Heard::Gap } else { Heard::Fine }
+        if ask { DeltaOutcome::Gap } else { DeltaOutcome::Handled }
     }
 
-    /// Once for each message: a late delta of a run that is over must not send every stream to Postgres.
-    fn chase(&mut self, message: MessageId) -> Heard {
-        let new = self.chased != Some(message);
-        self.chased = Some(message);
-        if new { Heard::Behind } else { Heard::Fine }
+    /// [`DeltaOutcome::Behind`] once per message: a late delta of an ended run must not make every stream read Postgres
+    /// repeatedly.
+    fn read_once_for(&mut self, message: MessageId) -> DeltaOutcome {
+        let new = self.read_for != Some(message);
+        self.read_for = Some(message);
+        if new { DeltaOutcome::Behind } else { DeltaOutcome::Handled }
     }
 }
 

@@ -1,10 +1,10 @@
-//! What happened in a run beside what it said and did, as `CUSTOM` events.
+//! `CUSTOM` events for what happens in a run besides messages and tool calls: model fallback, routing, compression, …
 
 use houston_domain::event::Event as Durable;
 use houston_protocol::agui::{Event, Fact, Timestamp};
 use houston_protocol::time::Time;
 
-/// The one event of a fact that needs nothing around it.
+/// The `CUSTOM` event for `event`; `None` if it is rendered otherwise.
 pub(crate) fn fact(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
     let fact = match event {
         Durable::ModelFallback { from, to, code, message } => Fact::ModelFallback {

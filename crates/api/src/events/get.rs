@@ -1,4 +1,5 @@
-//! `GET /v1/{kinds}/{id}/events`: opens a stream, at the position the client has, or at the open or latest run.
+//! `GET /v1/{kinds}/{id}/events`: opens an event stream at the client's position, or at the beginning of the open or
+//! latest run.
 
 use std::sync::Arc;
 
@@ -11,13 +12,13 @@ use houston_protocol::schema;
 use houston_store::event::StreamHead;
 use serde::Deserialize;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::events::cursor::Cursor;
 use crate::events::position::Position;
 use crate::events::stream::{Aborted, EventStream};
-use crate::events::streams::Admitted;
-use crate::agentable_path::AgentablePath;
+use crate::events::streams::StreamPermit;
 use crate::query::Query;
 use crate::state::App;
 
@@ -34,46 +35,46 @@ pub(crate) struct Options {
     path = "/v1/{kinds}/{id}/events",
     tag = "events",
     operation_id = "stream_events",
-    summary = "What happens, as server-sent events",
+    summary = "Stream the events of an agentable as server-sent events.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0: from the first."),
-        ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs."),
-        ("Last-Event-ID" = Option<String>, Header, description = "The same as `after`, which it overrides.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run."),
+        ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(
-        (status = 200, description = "AG-UI events, each with an `id` to resume after", body = Event, content_type = "text/event-stream"),
-        (status = 204, description = "Nothing is to come: the last run has ended, and the client has all of it"),
-        (status = 429, description = "`too_many_streams`")
+        (status = 200, description = "AG-UI events, each with an `id` from which the stream can be resumed.", body = Event, content_type = "text/event-stream"),
+        (status = 204, description = "No newer events: the last run has ended, and the client has all of it."),
+        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
     ),
 )]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     headers: HeaderMap,
     Query(options): Query<Options>,
 ) -> Result<Response, ApiError> {
-    let given = given(&headers, options.after.as_deref())?;
+    let given = client_position(&headers, options.after.as_deref())?;
     if app.state.draining.is_cancelled() {
         return Ok(Body::new(Aborted).into_response());
     }
-    let head = app.store().stream_head(caller.tenant, &place.kind, place.id).await?;
+    let head = app.store().stream_head(caller.tenant, &path.kind, path.id).await?;
     let at = start(given, &head);
     let finished = head.run.is_some() && !head.run_open && at.seq >= head.last_seq;
     if finished && !options.follow {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
-    let iteration = if between_runs { None } else { app.store().open_iteration_at(place.id, at.seq).await? };
+    let iteration = if between_runs { None } else { app.store().open_iteration_at(path.id, at.seq).await? };
 
-    let cursor = Cursor::new(&place.shown(), at, iteration);
-    let admitted = Admitted::new(Arc::clone(&app), caller)?;
-    let subscription = app.state.bus.subscribe(place.id);
-    let stream = EventStream::new(Arc::clone(&app), place.id, subscription, cursor, options.follow, admitted);
+    let cursor = Cursor::new(&path.public_id(), at, iteration);
+    let permit = StreamPermit::new(Arc::clone(&app), caller)?;
+    let subscription = app.state.bus.subscribe(path.id);
+    let stream = EventStream::new(Arc::clone(&app), path.id, subscription, cursor, options.follow, permit);
     let follow = if options.follow { "&follow=true" } else { "" };
-    let location = format!("{}/events?after={at}{follow}", place.path());
+    let location = format!("{}/events?after={at}{follow}", path.url_path());
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
@@ -83,8 +84,8 @@ pub(crate) async fn get(
     Ok((headers, Body::new(stream)).into_response())
 }
 
-/// The position the client has: what its last connection told it comes before what its URL says.
-fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>, ApiError> {
+/// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
+fn client_position(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>, ApiError> {
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     last.or(after)
         .map(|given| {
@@ -93,8 +94,8 @@ fn given(headers: &HeaderMap, after: Option<&str>) -> Result<Option<Position>, A
         .transpose()
 }
 
-/// Where the stream begins. A position that has not been reached yet comes from a log that was longer: a failover
-/// has cut it.
+/// Where the stream begins. A position beyond the end of the log means that a failover has truncated the log; then the
+/// stream begins at its end.
 fn start(given: Option<Position>, head: &StreamHead) -> Position {
     match given {
         Some(given) if given.seq > head.last_seq => Position::after(head.last_seq),

@@ -1,8 +1,8 @@
-//! `GET /v1/{kinds}/{id}/events`: what happens to an agentable, as it happens, without a gap.
+//! `GET /v1/{kinds}/{id}/events`: the live event stream of an agentable, without gaps.
 //!
-//! [`render`] turns durable events into AG-UI; [`cursor`] decides what one client must be sent next;
-//! [`stream`] feeds it from Postgres and the bus and is the body of the response; [`streams`] looks after all of
-//! them. The position of a client is the `id` of the last frame it has ([`position`]); nothing is kept for it
+//! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; [`stream`] is the
+//! body of the response and feeds the cursor from Postgres and the bus; [`streams`] is the registry of all open streams.
+//! The position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client
 //! between connections.
 
 pub(crate) mod cursor;

@@ -1,49 +1,49 @@
-//! How far a client has come: the `id` of a frame, and what `Last-Event-ID` brings back.
+//! The position of a client in a stream: the `id` of a frame, which the client returns as `Last-Event-ID`.
 //!
-//! | `id` | all durable events up to `seq`, and |
+//! | `id` | the client has all durable events up to `seq` (here 7), and |
 //! |---|---|
 //! | `7` | nothing more |
 //! | `7:12` | 12 characters of the open message (its start, at least) |
 //! | `7:r12` | 12 characters of the open reasoning |
 //! | `7:d` | the whole reasoning, closed; its message has not begun |
-//! | `…f2` | after any of these (`7:f2`, `7:12f2`): 2 frames of the next durable event |
+//! | `…f2` | appended to any of these (`7:f2`, `7:12f2`): 2 frames of the next durable event |
 //!
 //! Characters are Unicode scalar values.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What of the iteration at hand has been sent that no durable event has confirmed yet.
+/// What was sent of the current iteration and is not confirmed by a durable event yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// Nothing.
+    /// Nothing was sent yet.
     Nothing,
-    /// So many characters of its reasoning.
+    /// This many characters of its reasoning.
     Reasoning(u32),
-    /// All of its reasoning, and the end of it.
+    /// All of its reasoning, including the end.
     Thought,
-    /// So many characters of its message.
+    /// This many characters of its message.
     Text(u32),
 }
 
-/// A place between two frames of a stream.
+/// A position between two frames of a stream, e.g. `7:12f2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Every durable event up to here has been sent.
+    /// All durable events up to this one were sent.
     pub(crate) seq: i64,
-    /// What is open.
+    /// What was sent of the current iteration beyond them.
     pub(crate) open: Open,
-    /// How many frames of the next durable event have been sent.
+    /// How many frames of the next durable event were sent.
     pub(crate) frames: u32,
 }
 
-/// A text that is no position.
+/// The text is not a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a stream position")]
 pub(crate) struct NoPosition;
 
 impl Position {
-    /// After all of event `seq`.
+    /// The position after all frames of event `seq`.
     pub(crate) fn after(seq: i64) -> Self {
         Self { seq, open: Open::Nothing, frames: 0 }
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_position_survives_its_text_form() {
+    fn positions_round_trip_through_text() {
         for open in [
             Open::Nothing,
             Open::Reasoning(0),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_positions_are_refused() {
         for bad in [
             "",
             "x",

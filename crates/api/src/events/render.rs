@@ -1,7 +1,7 @@
-//! A durable event as AG-UI events: pure, and always the same for the same event at the same place.
+//! Converts durable events to AG-UI events: a pure function of the event and its context.
 //!
-//! Which step is open is taken from what came before, not from the event: so starts and ends pair, whatever a
-//! worker that died left open.
+//! The open step is taken from the preceding events, not from the event itself, so that starts and ends pair even if a
+//! dead worker left a step open.
 
 use std::borrow::Cow;
 
@@ -20,18 +20,18 @@ use serde_json::Value;
 
 use crate::events::fact::fact;
 
-/// Where an event happens.
+/// The context of an event: thread, open step and its message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {
-    /// The thread's id, as shown.
+    /// Id of the thread with its prefix, e.g. `goal_…`.
     pub(crate) thread: &'a str,
-    /// The iteration that is open.
+    /// Number of the open iteration.
     pub(crate) step: Option<u32>,
-    /// The id its message has.
+    /// Id of the message of the open iteration.
     pub(crate) message: Option<MessageId>,
 }
 
-/// The AG-UI events of `committed`; none for a thought without text.
+/// The AG-UI events for `committed`; none for reasoning without text.
 pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec<Event<'a>> {
     let timestamp = Some(committed.at.timestamp_millis());
     match &committed.event {
@@ -75,8 +75,8 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         | Durable::SessionArchived { .. }
         | Durable::ContextCompressed { .. }) => fact(timestamp, event).into_iter().collect(),
         Durable::TitleSet { title, between_runs } => {
-            let told = custom(timestamp, Fact::TitleSet { title: title.into() });
-            if *between_runs { aside(timestamp, context, committed, told) } else { vec![told] }
+            let event = custom(timestamp, Fact::TitleSet { title: title.into() });
+            if *between_runs { within_latest_run(timestamp, context, committed, event) } else { vec![event] }
         }
         Durable::ErrorShown { message_id, content, metadata } => {
             vec![error_shown(timestamp, *message_id, content, metadata)]
@@ -109,12 +109,12 @@ fn tool_returned(timestamp: Timestamp, cell: MessageId, content: &str, is_error:
     }
 }
 
-/// What is told between two runs: AG-UI knows events in runs alone, so the latest run is opened for it once more.
-fn aside<'a>(
+/// Wraps an event between two runs into a start and an end of the latest run, because AG-UI has events only within runs.
+fn within_latest_run<'a>(
     timestamp: Timestamp,
     context: &Context<'a>,
     committed: &Committed,
-    told: Event<'a>,
+    event: Event<'a>,
 ) -> Vec<Event<'a>> {
     let (thread_id, run_id) = (Cow::from(context.thread), committed.run_id);
     let result =
@@ -122,12 +122,12 @@ fn aside<'a>(
     let (protocol_version, outcome) = (PROTOCOL_VERSION.into(), Outcome::Success);
     vec![
         Event::RunStarted { timestamp, thread_id: thread_id.clone(), run_id, protocol_version },
-        told,
+        event,
         Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage: None },
     ]
 }
 
-/// The end of a message of which `sent` characters have been sent: what is missing, then its end.
+/// The rest and the end of a message of which `sent` characters were sent.
 pub(crate) fn text_end<'a>(
     timestamp: Timestamp,
     id: EntityId,
@@ -140,11 +140,11 @@ pub(crate) fn text_end<'a>(
         message_id: id,
         delta: missing.into(),
     });
-    let end = Event::TextMessageEnd { timestamp, message_id: id, metadata: body.and_then(about) };
+    let end = Event::TextMessageEnd { timestamp, message_id: id, metadata: body.and_then(message_metadata) };
     rest.into_iter().chain([end]).collect()
 }
 
-/// The same of a reasoning.
+/// The rest and the end of reasoning of which `sent` characters were sent.
 pub(crate) fn reasoning_end(timestamp: Timestamp, id: EntityId, text: &str, sent: u32) -> Vec<Event<'_>> {
     let missing = suffix(text, sent);
     let rest = (!missing.is_empty()).then_some(Event::ReasoningMessageContent {
@@ -155,7 +155,7 @@ pub(crate) fn reasoning_end(timestamp: Timestamp, id: EntityId, text: &str, sent
     rest.into_iter().chain([Event::ReasoningMessageEnd { timestamp, message_id: id }]).collect()
 }
 
-/// What of `text` comes after its first `chars` characters.
+/// The part of `text` after its first `chars` characters.
 pub(crate) fn suffix(text: &str, chars: u32) -> &str {
     match usize::try_from(chars).unwrap_or(usize::MAX) {
         0 => text,
@@ -171,7 +171,7 @@ fn sent(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Vec<Event
 }
 
 fn thought<'a>(timestamp: Timestamp, context: &Context<'_>, text: &'a str) -> Vec<Event<'a>> {
-    // A thought without an iteration has no id it could be told by; no worker writes one.
+    // Reasoning outside an iteration would have no id; no worker writes it.
     let Some(message) = context.message.filter(|_| !text.is_empty()) else { return Vec::new() };
     let id = EntityId::Reasoning(message);
     let mut events = vec![Event::ReasoningMessageStart { timestamp, message_id: id, role: Role::Reasoning }];
@@ -215,7 +215,7 @@ fn error_shown(timestamp: Timestamp, id: MessageId, text: &str, metadata: &Value
         timestamp,
         message_id: EntityId::Message(id),
         activity_type: ERROR_ACTIVITY.into(),
-        content: ErrorMessage::shown(text, metadata),
+        content: ErrorMessage::client_fields(text, metadata),
     }
 }
 
@@ -233,8 +233,8 @@ fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
     }
 }
 
-/// A task's part in this run. It works in a run of its own, so the part is empty: what starts and ends it stands
-/// side by side, and no run ends with a part of a task open.
+/// The start and the end of a task in its parent's stream. The task has a run and a stream of its own, so the two events
+/// follow each other directly, and no run ends with an open subagent.
 fn task<'a>(
     timestamp: Timestamp,
     run: RunId,
@@ -254,12 +254,12 @@ fn task<'a>(
         None => finished(SubagentOutcome::Suspended),
         Some(status) if status.stop_reason(code).is_none() => finished(SubagentOutcome::Success),
         Some(status) => {
-            let told = match status {
+            let event = match status {
                 RunStatus::Cancelled => "The task was cancelled.",
                 status if status.answers() => "The task was cut off.",
                 _ => "The task failed.",
             };
-            let message = message.or(status.notice()).unwrap_or(told);
+            let message = message.or(status.notice()).unwrap_or(event);
             Event::SubagentError {
                 timestamp,
                 subagent_run_id: run,
@@ -304,8 +304,8 @@ fn run_end<'a>(
     Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage }
 }
 
-/// What there is to say of a message beside its text; nothing of an agent's plain message.
-fn about(body: &MessageBody) -> Option<Metadata<'_>> {
+/// Source and metadata of a message; `None` for a message of an agent without metadata.
+fn message_metadata(body: &MessageBody) -> Option<Metadata<'_>> {
     let source = Some(body.source).filter(|source| *source != Source::Agent);
     let has_any = match &body.metadata {
         Value::Null => false,
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_model_names_both_and_why() {
+    fn model_fallback_names_both_models_and_the_reason() {
         let event = Durable::ModelFallback {
             from: "anthropic/a".into(),
             to: "openai/b".into(),

@@ -1,5 +1,5 @@
-//! The thread as a snapshot shows it, made of the events a client has seen: what people and agents said, and what
-//! tools were called and returned. A client replaces its messages with it, so what is left out here is lost there.
+//! Snapshots of a thread, built from the events a client has seen: messages of users and agents, tool calls and their
+//! results. A client replaces its messages with the snapshot, so it loses what is missing here.
 
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
@@ -10,21 +10,21 @@ use houston_protocol::agui::{
 };
 use serde_json::Value;
 
-/// How many messages a snapshot holds at most.
-pub(crate) const MOST_MESSAGES: i64 = 1_000;
-/// And about how many bytes: clients give up on frames of 10 MB.
-const MOST_BYTES: usize = 6 * 1024 * 1024;
+/// Maximum number of messages in a snapshot.
+pub(crate) const MAX_MESSAGES: i64 = 1_000;
+/// Approximate maximum size of a snapshot in bytes; clients fail on frames of 10 MB.
+const MAX_BYTES: usize = 6 * 1024 * 1024;
 
-/// The snapshot of a thread whose events are given newest first.
+/// The snapshot of a thread from its events, newest first.
 pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
     let mut bytes = 0;
     let mut messages: Vec<SnapshotMessage> = Vec::new();
     for message in newest_first.into_iter().filter_map(message) {
         bytes += size(&message);
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             break;
         }
-        // An error message stands where it first appeared, and says what it said last.
+        // An error message keeps its first position and its latest content.
         let later = message
             .activity_type
             .as_ref()
@@ -36,7 +36,7 @@ pub(crate) fn of(newest_first: Vec<Committed>) -> Vec<SnapshotMessage> {
     messages
 }
 
-/// What a client keeps of an event.
+/// The message of an event in a snapshot; `None` if the event has none.
 pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
     let metadata = committed.body.as_ref().and_then(|body| rolled_back(&body.metadata));
     let is_system = committed.body.as_ref().is_some_and(|body| body.source == Source::System);
@@ -65,23 +65,23 @@ pub(crate) fn message(committed: Committed) -> Option<SnapshotMessage> {
             ..SnapshotMessage::text(EntityId::Result(message_id), Role::Tool, content)
         },
         Event::ErrorShown { message_id, content, metadata } => SnapshotMessage {
-            content: Some(SnapshotContent::Fields(ErrorMessage::shown(&content, &metadata))),
+            content: Some(SnapshotContent::Fields(ErrorMessage::client_fields(&content, &metadata))),
             activity_type: Some(ERROR_ACTIVITY.to_owned()),
             ..SnapshotMessage::text(EntityId::Message(message_id), Role::Activity, String::new())
         },
         _ => return None,
     };
-    // An error message has no body, and is never rolled back.
+    // Error messages have no body and are never rolled back.
     Some(SnapshotMessage { metadata, ..message })
 }
 
-/// The mark of a message that was rolled back, if its own metadata has it.
+/// The `rolled_back` flag for clients, if the message's metadata has it.
 fn rolled_back(metadata: &Value) -> Option<Metadata<'static>> {
     let rolled_back = metadata["rolled_back"] == true;
     rolled_back.then(|| HoustonMetadata { rolled_back, ..Default::default() }.into())
 }
 
-/// About how many bytes a message takes.
+/// Approximate size of a message in bytes.
 fn size(message: &SnapshotMessage) -> usize {
     let calls =
         message.tool_calls.iter().flatten().map(|call| call.function.arguments.len() + 100).sum::<usize>();

@@ -1,7 +1,8 @@
-//! The body of a stream: feeds the cursor from Postgres and the bus, and writes what it says.
+//! The body of an event stream: feeds the cursor with events from Postgres and live items from the bus, and writes the
+//! frames it returns.
 //!
-//! It ends cleanly only after the last event of the last run. Whatever else happens to it, it is aborted: a client
-//! takes a clean end for the end of the text.
+//! The body ends cleanly only after the last event of the last run. In all other cases it is aborted, because clients
+//! take a clean end for the end of the run.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,41 +22,41 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::events::cursor::{Cursor, Heard};
+use crate::events::cursor::{Cursor, DeltaOutcome};
 use crate::events::snapshot;
-use crate::events::streams::{Admitted, Registered};
+use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
 
-/// Events per read.
+/// Events per query.
 const PAGE: i64 = 500;
-/// About how many bytes are written at once.
-const WRITE_AT_ONCE: usize = 16 * 1024;
-/// How many live items wait while Postgres is read; of more, Postgres tells.
-const HELD: usize = 64;
-/// The pause before a failed read is tried again.
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Approximate number of bytes per write.
+const MAX_WRITE_BYTES: usize = 16 * 1024;
+/// How many live items are buffered while Postgres is read. Beyond that all are dropped and Postgres is read once more.
+const MAX_BUFFERED: usize = 64;
+/// Pause before a failed read is repeated.
+const READ_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The stream was cut off on purpose; its client comes back.
+/// Why a stream was aborted. Clients reconnect and resume.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Abort {
-    /// The process is about to go.
+    /// The process is shutting down.
     #[error("the server is draining")]
     Draining,
-    /// The key that opened it was revoked.
+    /// The API key of the stream was revoked.
     #[error("the API key was revoked")]
     Revoked,
-    /// What it shows was erased.
+    /// The agentable was erased.
     #[error("the agentable was erased")]
     Gone,
     /// The client reads too slowly.
     #[error("the client is too slow")]
     TooSlow,
-    /// An event cannot be read.
+    /// An event in Postgres cannot be decoded.
     #[error(transparent)]
     Unreadable(#[from] Error),
 }
 
-/// A body that breaks the connection off.
+/// A body that aborts the connection.
 #[derive(Debug)]
 pub(crate) struct Aborted;
 
@@ -68,33 +69,33 @@ impl Body for Aborted {
     }
 }
 
-/// What was read from Postgres.
+/// The result of a read from Postgres.
 enum Fetched {
-    Events { events: Vec<Committed>, more: bool },
+    Events { events: Vec<Committed>, has_more: bool },
     Snapshot(Vec<SnapshotMessage>),
 }
 
 type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Error>> + Send>>;
 
-/// One client's stream.
+/// The event stream of one client.
 pub(crate) struct EventStream {
     app: Arc<App>,
     agentable: AgentableId,
     cursor: Cursor,
-    /// Whether it stays open when a run ends.
+    /// Whether the stream stays open when a run ends.
     follow: bool,
     subscription: Subscription,
-    registered: Registered,
-    _admitted: Admitted,
+    registration: StreamRegistration,
+    _permit: StreamPermit,
     fetching: Option<Fetching>,
-    /// Events read and not sent yet, and whether there are more.
+    /// Events that were read and not sent yet, and whether Postgres has more.
     page: VecDeque<Committed>,
-    more: bool,
+    has_more: bool,
     snapshot: Option<Vec<SnapshotMessage>>,
-    held: VecDeque<Arc<LiveItem>>,
-    /// Whether live items were dropped, so that Postgres must be read once more.
+    buffered: VecDeque<Arc<LiveItem>>,
+    /// Whether buffered live items were dropped, so that Postgres must be read once more.
     missed: bool,
-    /// Whether the text so far is waited for.
+    /// Whether the text written so far must still be requested from the worker, or was and has not arrived.
     wants_transcript: bool,
     frames: SseEncoder,
     sent_at: Instant,
@@ -104,28 +105,28 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// Must be made before Postgres is asked for anything that the cursor does not know yet.
+    /// Subscribe first, then call this, which starts to read Postgres after the cursor: so no event is missed.
     pub(crate) fn new(
         app: Arc<App>,
         agentable: AgentableId,
         subscription: Subscription,
         cursor: Cursor,
         follow: bool,
-        admitted: Admitted,
+        permit: StreamPermit,
     ) -> Self {
         let config = &app.state.config;
         let mut stream = Self {
             agentable,
             follow,
             subscription,
-            registered: Registered::new(Arc::clone(&app), agentable, cursor.seq()),
-            revoked: Box::pin(admitted.key.revoked.clone().cancelled_owned()),
-            _admitted: admitted,
+            registration: StreamRegistration::new(Arc::clone(&app), agentable, cursor.seq()),
+            revoked: Box::pin(permit.key.revoked.clone().cancelled_owned()),
+            _permit: permit,
             fetching: None,
             page: VecDeque::new(),
-            more: false,
+            has_more: false,
             snapshot: None,
-            held: VecDeque::new(),
+            buffered: VecDeque::new(),
             missed: false,
             wants_transcript: true,
             frames: SseEncoder::new(config.retry_ms),
@@ -139,24 +140,24 @@ impl EventStream {
         stream
     }
 
-    /// Reads what comes after the cursor.
+    /// Starts to read the events after the cursor.
     fn read(&mut self) {
         let (app, agentable, after) = (Arc::clone(&self.app), self.agentable, self.cursor.seq());
         self.fetching = Some(Box::pin(read_events(app, agentable, after)));
     }
 
-    /// Does one thing; pending when there is nothing to do.
+    /// Makes one step; pending when there is nothing to do.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Abort>> {
         if let Some(fetching) = &mut self.fetching {
             let Poll::Ready(fetched) = fetching.as_mut().poll(cx) else {
-                self.hold(cx)?;
+                self.buffer_live(cx)?;
                 return Poll::Pending;
             };
             self.fetching = None;
             match fetched? {
                 Fetched::Snapshot(messages) => self.snapshot = Some(messages),
-                Fetched::Events { events, more } => {
-                    (self.page, self.more) = (events.into(), more);
+                Fetched::Events { events, has_more } => {
+                    (self.page, self.has_more) = (events.into(), has_more);
                     if self.page.is_empty() {
                         self.caught_up();
                     }
@@ -167,27 +168,27 @@ impl EventStream {
         if self.send_next() {
             return Poll::Ready(Ok(()));
         }
-        if let Some(item) = self.held.pop_front() {
-            self.hear(&item);
+        if let Some(item) = self.buffered.pop_front() {
+            self.handle_live(&item);
             return Poll::Ready(Ok(()));
         }
         match self.subscription.poll_recv(cx) {
-            Poll::Ready(Received::Item(item)) => self.hear(&item),
+            Poll::Ready(Received::Item(item)) => self.handle_live(&item),
             Poll::Ready(Received::Lagged) => return Poll::Ready(Err(Abort::TooSlow)),
-            Poll::Pending if self.registered.watch().take_behind(cx) => self.read(),
+            Poll::Pending if self.registration.watch().take_behind(cx) => self.read(),
             Poll::Pending => return Poll::Pending,
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Takes live items out of their bounded box while Postgres is read: that may take long.
-    fn hold(&mut self, cx: &mut Context<'_>) -> Result<(), Abort> {
+    /// Buffers live items while Postgres is read, because their bounded queue could overflow meanwhile.
+    fn buffer_live(&mut self, cx: &mut Context<'_>) -> Result<(), Abort> {
         while let Poll::Ready(received) = self.subscription.poll_recv(cx) {
             match received {
                 Received::Lagged => return Err(Abort::TooSlow),
-                Received::Item(item) if self.held.len() < HELD => self.held.push_back(item),
+                Received::Item(item) if self.buffered.len() < MAX_BUFFERED => self.buffered.push_back(item),
                 Received::Item(_) => {
-                    self.held = VecDeque::new();
+                    self.buffered = VecDeque::new();
                     self.missed = true;
                 }
             }
@@ -195,7 +196,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// Sends the next event of the page; false when there is none.
+    /// Sends the next event of the page; `false` if the page is empty.
     fn send_next(&mut self) -> bool {
         let Some(event) = self.page.front() else { return false };
         if event.seq > self.cursor.seq() {
@@ -214,12 +215,12 @@ impl EventStream {
         true
     }
 
-    /// The page is sent: goes on reading, or turns to what is live.
+    /// The page is sent: reads the next one, or continues with live items.
     fn caught_up(&mut self) {
         self.page = VecDeque::new();
-        self.registered.watch().reached(self.cursor.seq());
-        if self.more || self.missed {
-            (self.more, self.missed) = (false, false);
+        self.registration.watch().reached(self.cursor.seq());
+        if self.has_more || self.missed {
+            (self.has_more, self.missed) = (false, false);
             self.read();
         } else if self.wants_transcript {
             self.ask_for_transcript();
@@ -234,15 +235,15 @@ impl EventStream {
         }
     }
 
-    fn hear(&mut self, item: &LiveItem) {
+    fn handle_live(&mut self, item: &LiveItem) {
         let frames = &mut self.frames;
         match &item.live {
             Live::Delta(delta) => {
                 let before = frames.len();
                 match self.cursor.delta(delta, &mut |at, event| frames.push(at, event)) {
-                    Heard::Fine => self.wants_transcript &= self.frames.len() == before,
-                    Heard::Gap => self.ask_for_transcript(),
-                    Heard::Behind => self.read(),
+                    DeltaOutcome::Handled => self.wants_transcript &= self.frames.len() == before,
+                    DeltaOutcome::Gap => self.ask_for_transcript(),
+                    DeltaOutcome::Behind => self.read(),
                 }
             }
             Live::Committed(events) => {
@@ -258,7 +259,7 @@ impl EventStream {
                     let frames = &mut self.frames;
                     self.cursor.durable(event, &[], &mut |at, event| frames.push(at, event));
                 }
-                self.registered.watch().reached(self.cursor.seq());
+                self.registration.watch().reached(self.cursor.seq());
             }
             Live::Nudge => self.read(),
             Live::TranscriptWanted | Live::CancelRequested(_) => {}
@@ -269,12 +270,12 @@ impl EventStream {
         !self.follow && self.cursor.is_over() && self.fetching.is_none()
     }
 
-    /// A heartbeat after each stretch of silence.
+    /// Yields a heartbeat after each period without frames.
     fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
         let period = self.app.state.config.heartbeat();
         loop {
             ready!(self.heartbeat.as_mut().poll(cx));
-            // The timer is not moved at each frame, which would cost more than the frame.
+            // The timer is not reset at every frame: that would cost more than the frame.
             let (now, due) = (Instant::now(), self.sent_at + period);
             if now >= due {
                 self.sent_at = now;
@@ -300,10 +301,10 @@ impl Body for EventStream {
         if self.revoked.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Some(Err(Abort::Revoked)));
         }
-        if self.registered.watch().is_gone() {
+        if self.registration.watch().is_gone() {
             return Poll::Ready(Some(Err(Abort::Gone)));
         }
-        while self.frames.len() < WRITE_AT_ONCE {
+        while self.frames.len() < MAX_WRITE_BYTES {
             match self.advance(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(abort)) => {
@@ -326,28 +327,28 @@ impl Body for EventStream {
 
 async fn read_events(app: Arc<App>, agentable: AgentableId, after: i64) -> Result<Fetched, Error> {
     let read = |store: Store| async move { store.events_after(agentable, after, PAGE).await };
-    let events = persistently(&app, read).await?;
+    let events = read_with_retries(&app, read).await?;
     houston_faults::fault!("C13").map_err(houston_store::Error::from)?;
-    let more = i64::try_from(events.len()).is_ok_and(|count| count >= PAGE);
-    Ok(Fetched::Events { events, more })
+    let has_more = i64::try_from(events.len()).is_ok_and(|count| count >= PAGE);
+    Ok(Fetched::Events { events, has_more })
 }
 
 async fn read_snapshot(app: Arc<App>, agentable: AgentableId, before: i64) -> Result<Fetched, Error> {
     let read = |store: Store| async move {
-        store.thread_events_before(agentable, before, snapshot::MOST_MESSAGES).await
+        store.thread_events_before(agentable, before, snapshot::MAX_MESSAGES).await
     };
-    let newest_first = persistently(&app, read).await?;
+    let newest_first = read_with_retries(&app, read).await?;
     Ok(Fetched::Snapshot(snapshot::of(newest_first)))
 }
 
-/// Reads until Postgres answers: a stream that was accepted is not failed because Postgres is away.
-async fn persistently<T, F>(app: &App, read: impl Fn(Store) -> F) -> Result<T, Error>
+/// Repeats `read` until Postgres answers: an accepted stream does not fail because Postgres is unavailable.
+async fn read_with_retries<T, F>(app: &App, read: impl Fn(Store) -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     loop {
         let outcome = {
-            // The door is never closed.
+            // The semaphore is never closed.
             let _permit = app.streams.reads.acquire().await.ok();
             timeout(app.state.config.request_timeout(), read(app.store().clone())).await
         };
@@ -355,7 +356,7 @@ where
             Err(elapsed) => tracing::debug!(%elapsed, "stream waits for postgres"),
             Ok(Err(error)) if error.is_transient() => {
                 tracing::debug!(%error, "stream waits for postgres");
-                tokio::time::sleep(READ_AGAIN_AFTER).await;
+                tokio::time::sleep(READ_RETRY_PAUSE).await;
             }
             Ok(outcome) => return outcome,
         }

@@ -1,5 +1,5 @@
-//! All open streams of the process: the poll that finds what the bus has lost, and the door to Postgres that
-//! keeps them from crowding out everybody else.
+//! All open streams of the process: limits on their number, the poll that finds events the bus has lost, and the semaphore
+//! that bounds their concurrent reads, so that they leave database connections to other requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -18,18 +18,18 @@ use crate::error::ApiError;
 use crate::keys::KeyInUse;
 use crate::state::App;
 
-/// How many streams may read from Postgres at once.
+/// How many streams may read Postgres at once.
 const READS_AT_ONCE: usize = 8;
-/// How many agentables are asked about in one query.
+/// How many agentables one poll query covers.
 const POLL_BATCH: usize = 1_000;
 
-/// The streams that are open, by agentable.
+/// The open streams, by agentable and by tenant.
 #[derive(Debug)]
 pub(crate) struct Streams {
     open: Mutex<HashMap<AgentableId, Vec<Arc<Watch>>>>,
-    /// How many are open, by tenant.
+    /// Number of open streams, by tenant.
     counts: Mutex<HashMap<TenantId, usize>>,
-    /// To be held while reading.
+    /// Acquired by a stream while it reads Postgres.
     pub(crate) reads: Semaphore,
 }
 
@@ -39,18 +39,18 @@ impl Default for Streams {
     }
 }
 
-/// What the poll knows of one stream.
+/// State shared between one stream and the poll.
 #[derive(Debug)]
 pub(crate) struct Watch {
     seq: AtomicI64,
     behind: AtomicBool,
-    /// Its agentable was erased.
+    /// The agentable was erased.
     gone: AtomicBool,
     waker: AtomicWaker,
 }
 
 impl Watch {
-    /// Whether there is nothing left to watch.
+    /// Whether the agentable was erased.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -60,19 +60,18 @@ impl Watch {
         self.waker.wake();
     }
 
-    /// The stream has sent every event up to `seq`.
+    /// Records that the stream has sent every event up to `seq`.
     pub(crate) fn reached(&self, seq: i64) {
         self.seq.store(seq, Ordering::Relaxed);
     }
 
-    /// Whether Postgres has more than the stream has sent; asked once, it is forgotten. Wakes `cx` when it
-    /// becomes so.
+    /// Returns and clears whether Postgres has events that the stream has not sent. Wakes `cx` when that becomes true.
     pub(crate) fn take_behind(&self, cx: &Context<'_>) -> bool {
         self.waker.register(cx.waker());
         self.behind.swap(false, Ordering::AcqRel)
     }
 
-    fn told(&self, last_seq: i64) {
+    fn notify(&self, last_seq: i64) {
         if self.seq.load(Ordering::Relaxed) < last_seq {
             self.behind.store(true, Ordering::Release);
             self.waker.wake();
@@ -80,16 +79,19 @@ impl Watch {
     }
 }
 
-/// One of the streams a tenant may have open, for as long as this lives.
+/// Counts an open stream of a tenant until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct StreamPermit {
     app: Arc<App>,
     tenant: TenantId,
     pub(crate) key: KeyInUse,
 }
 
-impl Admitted {
-    /// Counts one more stream of the caller's tenant, unless there are as many as may be.
+impl StreamPermit {
+    /// Counts one more stream of the caller's tenant.
+    ///
+    /// # Errors
+    /// [`ApiError::TooManyStreams`] when the process or the tenant has the maximum number of open streams.
     pub(crate) fn new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
         let tenant = caller.tenant;
         let config = &app.state.config;
@@ -110,7 +112,7 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut counts = self.app.streams.counts();
         let left = counts.get(&self.tenant).copied().unwrap_or(0).saturating_sub(1);
@@ -122,16 +124,16 @@ impl Drop for Admitted {
     }
 }
 
-/// Keeps a stream in the register for as long as it lives.
+/// Keeps a stream registered for the poll until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Registered {
+pub(crate) struct StreamRegistration {
     app: Arc<App>,
     agentable: AgentableId,
     watch: Arc<Watch>,
 }
 
-impl Registered {
-    /// A stream of `agentable` that has sent every event up to `seq`.
+impl StreamRegistration {
+    /// Registers a stream of `agentable` that has sent every event up to `seq`.
     pub(crate) fn new(app: Arc<App>, agentable: AgentableId, seq: i64) -> Self {
         let (behind, gone) = (AtomicBool::new(false), AtomicBool::new(false));
         let watch = Arc::new(Watch { seq: AtomicI64::new(seq), behind, gone, waker: AtomicWaker::new() });
@@ -144,7 +146,7 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for StreamRegistration {
     fn drop(&mut self) {
         let mut open = self.app.streams.lock();
         if let Some(watches) = open.get_mut(&self.agentable) {
@@ -157,7 +159,7 @@ impl Drop for Registered {
 }
 
 impl Streams {
-    /// Asks Postgres, each `poll_ms`, which streams are behind, and wakes them. Never ends.
+    /// Asks Postgres every `poll_ms` which streams are behind, and wakes them. Never returns.
     pub(crate) async fn poll(&self, store: &Store, config: &Config) {
         let mut ticks = tokio::time::interval(config.poll());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -174,9 +176,12 @@ impl Streams {
         for batch in ids.chunks(POLL_BATCH) {
             match store.last_seqs(batch).await {
                 Ok(seqs) => {
-                    let there: HashSet<_> = seqs.iter().map(|(agentable, _)| agentable.0).collect();
-                    seqs.into_iter().for_each(|(agentable, last_seq)| self.tell(agentable, last_seq));
-                    batch.iter().filter(|id| !there.contains(*id)).for_each(|id| self.end(AgentableId(*id)));
+                    let existing: HashSet<_> = seqs.iter().map(|(agentable, _)| agentable.0).collect();
+                    seqs.into_iter().for_each(|(agentable, last_seq)| self.notify(agentable, last_seq));
+                    batch
+                        .iter()
+                        .filter(|id| !existing.contains(*id))
+                        .for_each(|id| self.end(AgentableId(*id)));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "streams could not be polled");
@@ -192,9 +197,9 @@ impl Streams {
         open.get(&agentable).into_iter().flatten().for_each(|watch| watch.end());
     }
 
-    fn tell(&self, agentable: AgentableId, last_seq: i64) {
+    fn notify(&self, agentable: AgentableId, last_seq: i64) {
         let open = self.lock();
-        open.get(&agentable).into_iter().flatten().for_each(|watch| watch.told(last_seq));
+        open.get(&agentable).into_iter().flatten().for_each(|watch| watch.notify(last_seq));
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {

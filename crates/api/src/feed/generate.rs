@@ -1,6 +1,6 @@
-//! `POST /v1/users/{id}/feed/generate`: a feed now, whatever is due when. 202 with the run that writes it, be it one
-//! that is writing already; 200 when nothing happened since the latest, and nothing is written. Under an
-//! `Idempotency-Key` that was answered so, the same again, whatever has happened since.
+//! `POST /v1/users/{id}/feed/generate`: generates a feed now, independent of the schedule. 202 with the run that writes
+//! it, which may have been started before; 200 when nothing happened since the last feed, and none is written. A repeated
+//! `Idempotency-Key` gets the first response again, whatever has happened since.
 
 use std::sync::Arc;
 
@@ -12,44 +12,44 @@ use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
 use houston_domain::mode::Mode;
 use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
 use houston_protocol::schema;
-use houston_store::feed::{Asked, Begun, FeedIds};
+use houston_store::feed::{FeedIds, FeedOutcome, FeedRequestOutcome};
 use serde::{Deserialize, Serialize};
 
+use crate::agentable_path::{Id, Owner};
 use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody};
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, stored_answer};
-use crate::agentable_path::{Id, Owner};
+use crate::idempotency::{Key, parse_stored_response, respond};
 use crate::state::App;
 
-/// What became of the request, as it is kept under its key.
+/// The result of the request, as stored under its idempotency key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Outcome {
-    /// It is being written; `message_id`: what its agent was told, if this is the feed it began with.
+    /// A feed is being written. `message_id` is the message that started it; `None` if it was started before.
     Accepted { run_id: RunId, message_id: Option<MessageId>, kind: String, agentable: AgentableId },
-    /// Nothing is.
+    /// Nothing happened since the last feed, so none is written.
     NothingHappened,
 }
 
 impl Outcome {
-    /// None of what is no answer to come back to.
-    fn of(begun: &Begun, ids: FeedIds) -> Option<Self> {
+    /// `None` for results that are not stored: a repeated request tries again.
+    fn of(begun: &FeedOutcome, ids: FeedIds) -> Option<Self> {
         match begun {
-            Begun::Told { agentable, kind } => Some(Self::Accepted {
+            FeedOutcome::Started { agentable, kind } => Some(Self::Accepted {
                 run_id: ids.run,
                 message_id: Some(ids.message),
                 kind: kind.clone(),
                 agentable: *agentable,
             }),
-            Begun::Busy { agentable, kind, run, is_feed: true } => Some(Self::Accepted {
+            FeedOutcome::Busy { agentable, kind, run, is_feed: true } => Some(Self::Accepted {
                 run_id: *run,
                 message_id: None,
                 kind: kind.clone(),
                 agentable: *agentable,
             }),
-            Begun::NothingHappened => Some(Self::NothingHappened),
-            Begun::Busy { .. } | Begun::NoAgent | Begun::NotDue => None,
+            FeedOutcome::NothingHappened => Some(Self::NothingHappened),
+            FeedOutcome::Busy { .. } | FeedOutcome::NoAgent | FeedOutcome::NotDue => None,
         }
     }
 }
@@ -58,14 +58,14 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Accepted { run_id, message_id, kind, agentable: id } => {
-                let events_url = format!("/v1/{kind}s/{}/events", id.shown(&kind));
-                let shown = FeedGenerationResponse::Accepted {
+                let events_url = format!("/v1/{kind}s/{}/events", id.public_id(&kind));
+                let response = FeedGenerationResponse::Accepted {
                     run_id,
                     message_id,
                     owner: Owner { kind, id },
                     events_url,
                 };
-                (StatusCode::ACCEPTED, Json(shown))
+                (StatusCode::ACCEPTED, Json(response))
             }
             Outcome::NothingHappened => (StatusCode::OK, Json(FeedGenerationResponse::NothingHappened)),
         }
@@ -77,17 +77,17 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
     path = "/v1/users/{id}/feed/generate",
     tag = "feed",
     operation_id = "generate_feed",
-    summary = "Asks for a feed now",
+    summary = "Generate a feed now, independent of the schedule.",
     params(
-        ("id" = schema::UserId, Path),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day.")
     ),
     request_body = Option<GenerateFeed>,
     responses(
-        (status = 202, description = "It is being written", body = FeedGenerationResponse),
-        (status = 200, description = "Nothing happened since the latest, and nothing is written", body = FeedGenerationResponse),
-        (status = 409, description = "`no_feed_agent`, `run_in_progress`, `full`"),
-        (status = 429, description = "`too_many_pending`")
+        (status = 202, description = "The run that writes the feed.", body = FeedGenerationResponse),
+        (status = 200, description = "Nothing happened since the last feed, so none is written.", body = FeedGenerationResponse),
+        (status = 409, description = "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items."),
+        (status = 429, description = "`too_many_pending`: the user has too many unread messages.")
     ),
 )]
 pub(crate) async fn generate(
@@ -106,31 +106,31 @@ pub(crate) async fn generate(
         .collect();
     let ids = FeedIds { message: app.state.ids.next(), run: app.state.ids.next() };
     let ask = async || {
-        let kept = |begun: &Begun| serde_json::to_value(Outcome::of(begun, ids)?).ok();
+        let stored = |begun: &FeedOutcome| serde_json::to_value(Outcome::of(begun, ids)?).ok();
         let key = key.as_ref().map(Key::as_stored);
-        app.store().ask_for_feed((caller.tenant, user), &kinds, &app.state.feed, ids, key, kept).await
+        app.store().request_feed((caller.tenant, user), &kinds, &app.state.feed, ids, key, stored).await
     };
-    // A run that began in the same instant is found at the second try.
+    // A run that began concurrently is found by the second attempt.
     let mut asked = ask().await?;
-    if asked == Asked::Now(Begun::NotDue) {
+    if asked == FeedRequestOutcome::Now(FeedOutcome::NotDue) {
         asked = ask().await?;
     }
     let begun = match asked {
-        Asked::Now(begun) => begun,
-        Asked::Before(answered) => {
-            let outcome: Outcome = stored_answer(answered)?;
-            return Ok(answer(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), true));
+        FeedRequestOutcome::Now(begun) => begun,
+        FeedRequestOutcome::Replayed(answered) => {
+            let outcome: Outcome = parse_stored_response(answered)?;
+            return Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), true));
         }
-        Asked::KeyReused => return Err(ApiError::IdempotencyKeyReused),
+        FeedRequestOutcome::KeyReused => return Err(ApiError::IdempotencyKeyReused),
     };
-    if let Begun::Told { agentable, kind } = &begun {
-        app.nudge(*agentable);
-        app.ring(*agentable, app.urgency(kind));
+    if let FeedOutcome::Started { agentable, kind } = &begun {
+        app.publish_nudge(*agentable);
+        app.send_hint(*agentable, app.urgency(kind));
     }
     match (Outcome::of(&begun, ids), begun) {
-        (Some(outcome), _) => Ok(answer(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),
-        (None, Begun::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
-        (None, Begun::NoAgent) => Err(ApiError::NoFeedAgent),
+        (Some(outcome), _) => Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),
+        (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
+        (None, FeedOutcome::NoAgent) => Err(ApiError::NoFeedAgent),
         (None, _) => Err(ApiError::Unavailable(None)),
     }
 }

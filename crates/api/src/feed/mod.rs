@@ -1,3 +1,3 @@
-//! Feeds, asked for. What stands in one is under `knowledge::feed_item`.
+//! Feed generation on request. The items of a feed are in `knowledge::feed_item`.
 
 pub(crate) mod generate;

@@ -1,4 +1,4 @@
-//! Whether Postgres has room to write. Reads go on when its disk is full, and so would a probe that only reads.
+//! Whether Postgres can write. On a full disk reads still succeed, so a probe that only reads would not notice.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use houston_store::Store;
 use tokio::time::Instant;
 
-/// From one look to the next, however many probes come.
+/// Minimum time between two checks, for any number of probes.
 const LOOKS_EVERY: Duration = Duration::from_secs(5);
 
-/// What the latest look said.
+/// The result of the latest check.
 #[derive(Debug, Default)]
 pub(crate) struct Disk(Mutex<Look>);
 
@@ -20,7 +20,8 @@ struct Look {
 }
 
 impl Disk {
-    /// Whether Postgres could not write a moment ago. A Postgres that cannot be asked is another check's business.
+    /// Whether Postgres had no space to write at the latest check. An unreachable Postgres leaves the result unchanged:
+    /// another check reports that.
     pub(crate) async fn is_full(&self, store: &Store) -> bool {
         let before = {
             let mut look = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,10 +32,10 @@ impl Disk {
             look.at = Some(now);
             look.is_full
         };
-        let is_full = match store.check_room().await {
+        let is_full = match store.check_disk_space().await {
             Ok(()) => false,
             Err(error) if error.is_out_of_resources() => {
-                tracing::warn!(%error, "postgres has no room to write");
+                tracing::warn!(%error, "postgres has no space left to write");
                 true
             }
             Err(_) => before,

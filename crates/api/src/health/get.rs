@@ -1,9 +1,9 @@
-//! `GET /v1/health`: how each check of the health monitor stood when it last looked, here or outside. It reads one
-//! small table; it looks at nothing itself.
+//! `GET /v1/health`: the latest result of each check of the health monitor, in a worker or in `houston monitor`. Reads one
+//! small table and runs no checks itself.
 //!
-//! A key belongs to a tenant, and what a check has found is about all of them: how many runs failed, how long work
-//! waits. So this says which checks there are, how bad it is, and since when; the counts are for who operates the
-//! installation, and `houston monitor` shows them.
+//! A key belongs to one tenant, but the findings of a check are about all tenants: how many runs failed, how long work
+//! waits. So the response has only the checks, their status and since when; the findings are for the operator of the
+//! installation (`houston monitor`).
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::state::App;
     path = "/v1/health",
     tag = "health",
     operation_id = "get_health",
-    summary = "The health of the installation",
+    summary = "Get the health of the installation.",
     responses(
-        (status = 200, description = "As the health monitor saw it last", body = HealthResponse)
+        (status = 200, description = "The latest results of the health monitor.", body = HealthResponse)
     ),
 )]
 pub(crate) async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let mut health = app.store().health().await?;
     if health.checks.is_empty() {
-        // Nobody has ever looked: there is no worker, and no `houston monitor` either.
+        // No check has ever run: there is no worker and no `houston monitor`.
         let (id, detail) = ("monitor".to_owned(), String::new());
         health.checks.push(Check { id, status: HealthStatus::Red, detail, since: app.now() });
     }

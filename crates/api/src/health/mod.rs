@@ -1,5 +1,4 @@
-//! Probes: whether the process lives, and whether it should be sent requests. Open to everybody. Beside them, for
-//! who has a key, the health of the installation.
+//! Liveness and readiness probes and the version, without an API key; the health of the installation, with one.
 
 pub(crate) mod disk;
 pub(crate) mod get;
@@ -16,18 +15,18 @@ use houston_store::Error;
 
 use crate::state::App;
 
-/// How long Postgres may take to answer a probe.
+/// Time limit for the queries of a probe.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
-/// `GET /livez`: the process answers; nothing else is asked.
+/// `GET /livez`: the process answers; nothing else is checked.
 #[utoipa::path(
     get,
     path = "/livez",
     tag = "health",
     operation_id = "get_livez",
-    summary = "Whether the process answers",
+    summary = "Liveness probe: the process answers.",
     responses(
-        (status = 200, description = "It answers", body = String)
+        (status = 200, description = "The process answers.", body = String)
     ),
     security(()
     ),
@@ -36,31 +35,31 @@ pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// `GET /healthz`: the same as `/livez`, under the name that some balancers ask for.
+/// `GET /healthz`: an alias of `/livez` for load balancers that expect this name.
 #[utoipa::path(
     get,
     path = "/healthz",
     tag = "health",
     operation_id = "get_healthz",
-    summary = "The same as /livez",
-    responses((status = 200, description = "It answers", body = String)),
+    summary = "Alias of /livez.",
+    responses((status = 200, description = "The process answers.", body = String)),
     security(()),
 )]
 pub(crate) async fn healthy() -> &'static str {
     live().await
 }
 
-/// `GET /readyz`: 503 while Postgres is away or has no room to write, its schema is another's, or the process is about to
-/// go. Without Redis everything works, slower, and this says so.
+/// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema has another version, or the process is
+/// draining. Without Redis everything works, only slower; the response says so.
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "health",
     operation_id = "get_readyz",
-    summary = "Whether the process should be sent requests",
+    summary = "Readiness probe: whether the process should get requests.",
     responses(
-        (status = 200, description = "It should", body = ReadinessResponse),
-        (status = 503, description = "It should not", body = ReadinessResponse)
+        (status = 200, description = "The process is ready.", body = ReadinessResponse),
+        (status = 503, description = "The process is not ready; `checks` says why.", body = ReadinessResponse)
     ),
     security(()
     ),
@@ -87,20 +86,20 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         disk: disk.to_owned(),
         redis: redis.to_owned(),
     };
-    let said = if ready { "ready" } else { "not_ready" };
-    let body = ReadinessResponse { status: said.to_owned(), checks, draining };
+    let label = if ready { "ready" } else { "not_ready" };
+    let body = ReadinessResponse { status: label.to_owned(), checks, draining };
     (status, Json(body)).into_response()
 }
 
-/// `GET /version`
+/// `GET /version`: name and version of the running release.
 #[utoipa::path(
     get,
     path = "/version",
     tag = "health",
     operation_id = "get_version",
-    summary = "Which release answers",
+    summary = "Get the version of the running release.",
     responses(
-        (status = 200, description = "The release", body = VersionResponse)
+        (status = 200, description = "The release.", body = VersionResponse)
     ),
     security(()
     ),

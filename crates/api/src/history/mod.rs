@@ -1,3 +1,3 @@
-//! The LLM history: what the model saw, for people who want to know. Never part of the thread.
+//! The history, i.e. what the model reads, for debugging. It is not part of the thread.
 
 pub(crate) mod list;

@@ -1,5 +1,5 @@
-//! Why an agentable does what it does, for people: `GET /v1/{kinds}/{id}/state`, what a model would be sent
-//! (`…/prompt`) and what it may call (`…/tools`).
+//! Debugging views of an agentable: its runtime state (`GET /v1/{kinds}/{id}/state`), the prompt of its next model call
+//! (`…/prompt`) and its tools (`…/tools`).
 
 pub(crate) mod state;
 
@@ -11,66 +11,66 @@ use axum::response::IntoResponse;
 use houston_protocol::schema;
 use serde_json::Value;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::explain::Question;
-use crate::agentable_path::AgentablePath;
+use crate::explain::ExplainTopic;
 use crate::state::App;
 
-/// The exact prompt, by parts and by sections.
+/// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections.
 #[utoipa::path(
     get,
     path = "/v1/{kinds}/{id}/prompt",
     tag = "insight",
     operation_id = "get_prompt",
-    summary = "What a model would be sent",
+    summary = "Get the prompt that the next model call would be sent.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The prompt", body = schema::Prompt)
+        (status = 200, description = "The prompt.", body = schema::Prompt)
     ),
 )]
 pub(crate) async fn prompt(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    answer(&app, caller, &place, Question::Prompt).await
+    answer(&app, caller, &path, ExplainTopic::Prompt).await
 }
 
-/// Every tool there is, and whether it may be called.
+/// `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
 #[utoipa::path(
     get,
     path = "/v1/{kinds}/{id}/tools",
     tag = "insight",
     operation_id = "get_tools",
-    summary = "Which tools may be called, and why not the others",
+    summary = "List all tools, and for each whether it may be called or why not.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The tools", body = schema::Tools)
+        (status = 200, description = "The tools.", body = schema::Tools)
     ),
 )]
 pub(crate) async fn tools(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    answer(&app, caller, &place, Question::Tools).await
+    answer(&app, caller, &path, ExplainTopic::Tools).await
 }
 
 async fn answer(
     app: &App,
     caller: Caller,
-    place: &AgentablePath,
-    question: Question,
+    path: &AgentablePath,
+    topic: ExplainTopic,
 ) -> Result<Json<Value>, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    // The prompt of a long conversation takes long to put together.
-    let answer = app.state.explain.ask(question, agentable);
+    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    // Building the prompt of a long conversation takes too long for a thread of the runtime.
+    let answer = app.state.explain.get(topic, agentable);
     app.offload.drive(async move { Ok(Json(answer.await?)) }).await
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/state`: its lock, its run, what it waits for, and what that means.
+//! `GET /v1/{kinds}/{id}/state`: the runtime state of an agentable: lock, run, pending work, and a diagnosis.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use houston_protocol::schema;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::AgentablePath;
 use crate::state::App;
 
 #[utoipa::path(
@@ -17,27 +17,27 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/state",
     tag = "insight",
     operation_id = "get_state",
-    summary = "The runtime state, with a diagnosis",
+    summary = "Get the runtime state of an agentable, with a diagnosis.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path)
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The state", body = schema::RuntimeState)
+        (status = 200, description = "The runtime state.", body = schema::RuntimeState)
     ),
 )]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
 ) -> Result<Response, ApiError> {
-    let agentable = app.store().agentable(caller.tenant, &place.kind, place.id).await?;
-    let mut state = app.store().state(caller.tenant, place.id).await?;
+    let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
+    let mut state = app.store().state(caller.tenant, path.id).await?;
     if let Some(holder) = &mut state.holder {
-        // The names of machines are for who runs them.
+        // Host names are not for tenants.
         holder.name = None;
     }
-    let kind = app.state.agent_types.get(&place.kind);
+    let kind = app.state.agent_types.get(&path.kind);
     let status = kind.and_then(|kind| kind.status(agentable.status.as_deref(), agentable.run_status));
-    Ok(Json(state.shown(&place.kind, place.id, status)).into_response())
+    Ok(Json(state.view(&path.kind, path.id, status)).into_response())
 }

@@ -1,4 +1,4 @@
-//! `PATCH /v1/notes/{id}` and its likes: what is given changes, the rest stays.
+//! `PATCH /v1/notes/{id}` and the other knowledge resources: changes the given fields.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 
 use super::KnowledgeResource;
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 pub(crate) async fn change<N: KnowledgeResource>(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<N::Id>,
-    // Sent twice, it changes nothing twice: a key has nothing to add.
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: change, key: _ }: Creation<N::Change>,
 ) -> Result<impl IntoResponse, ApiError> {
     N::check(&change)?;

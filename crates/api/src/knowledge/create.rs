@@ -1,4 +1,4 @@
-//! `POST /v1/{kinds}/{id}/notes` and its likes.
+//! `POST /v1/{kinds}/{id}/notes` and the other knowledge resources.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{KnowledgeResource, Owner};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::idempotency::{Key, created, made, stored_body};
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
 pub(crate) async fn create<N: KnowledgeResource>(
@@ -26,6 +26,6 @@ pub(crate) async fn create<N: KnowledgeResource>(
     let key = key.as_ref().map(Key::as_stored);
     let new = N::new(&owner, &item);
     let done = app.store().create_item::<N::Stored>(caller.tenant, &new, key, &response).await?;
-    let (stored, replayed) = made(done)?;
+    let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, &format!("/v1/{}", N::PATH))
 }

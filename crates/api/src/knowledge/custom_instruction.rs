@@ -1,4 +1,4 @@
-//! `/v1/users/{id}/custom-instructions`: rules of a user, which each of their agents follows.
+//! `/v1/users/{id}/custom-instructions`: rules of a user that all their agents follow.
 
 use houston_domain::id::{CustomInstructionId, UserId};
 use houston_protocol::knowledge::{CustomInstructionResponse, Sentence};
@@ -7,11 +7,11 @@ use houston_store::custom_instruction::{CustomInstruction, NewCustomInstruction}
 use houston_store::knowledge_item::KnowledgeItem;
 
 use super::{KnowledgeResource, Owner, check_sentence};
+use crate::agentable_path;
 use crate::error::ApiError;
 use crate::page::List;
-use crate::agentable_path;
 
-/// Rules of a user, which each of their agents follows.
+/// Custom instructions: rules of a user that all their agents follow.
 pub(crate) enum CustomInstructions {}
 
 impl KnowledgeResource for CustomInstructions {
@@ -56,7 +56,10 @@ impl KnowledgeResource for CustomInstructions {
         check_sentence(change)
     }
 
-    fn new<'a>(owner: &Self::Owner, item: &'a CustomInstructionResponse) -> <Self::Stored as KnowledgeItem>::New<'a> {
+    fn new<'a>(
+        owner: &Self::Owner,
+        item: &'a CustomInstructionResponse,
+    ) -> <Self::Stored as KnowledgeItem>::New<'a> {
         NewCustomInstruction {
             id: item.id,
             user: owner.id(),

@@ -1,4 +1,4 @@
-//! `DELETE /v1/notes/{id}` and its likes.
+//! `DELETE /v1/notes/{id}` and the other knowledge resources.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::KnowledgeResource;
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 pub(crate) async fn delete<N: KnowledgeResource>(

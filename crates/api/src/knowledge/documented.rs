@@ -1,5 +1,5 @@
-//! The operations of a noun in the OpenAPI document. They are the same for all nouns, so they are made here and not by
-//! `#[utoipa::path]`, which cannot describe a generic handler.
+//! Routes and OpenAPI operations of a [`KnowledgeResource`]. They are built here, because `#[utoipa::path]` cannot
+//! describe generic handlers.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::state::App;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// `GET` and `POST` of a noun's list.
+/// `GET` and `POST` of a resource's collection.
 pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
@@ -30,28 +30,28 @@ pub(crate) fn collection<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>>
     let page = format!("Page_{}", N::Response::name());
     schemas.push((page.clone(), <Page<N::Response>>::schema()));
 
-    let listed = operation::<N>("list", N::PLURAL, &format!("{}, newest first", capital(N::PLURAL)))
-        .parameter(query("limit", number(), "Items of the page; 20, if not given."))
-        .parameter(query("cursor", text(), "`next_cursor` of the page before."));
-    let listed = owner::<N>(listed).response("200", json(&page, "A page"));
-    let created = operation::<N>("create", N::NAME, &format!("Creates {}", with_article(N::NAME)))
+    let listed = operation::<N>("list", N::PLURAL, &format!("List the {}, newest first.", N::PLURAL))
+        .parameter(query("limit", number(), "Maximum number of items on the page; 20 by default."))
+        .parameter(query("cursor", text(), "`next_cursor` of the previous page."));
+    let listed = owner::<N>(listed).response("200", json(&page, "A page of items."));
+    let created = operation::<N>("create", N::NAME, &format!("Create a {}.", N::NAME))
         .parameter(
             ParameterBuilder::new()
                 .name("Idempotency-Key")
                 .parameter_in(ParameterIn::Header)
                 .schema(Some(text()))
-                .description(Some("The same request under the same key is answered the same.")),
+                .description(Some("Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")),
         )
         .request_body(Some(body::<N::New>()))
-        .response("409", ResponseBuilder::new().description("`full`"));
-    let created = owner::<N>(created).response("201", json(&N::Response::name(), "It was created"));
+        .response("409", ResponseBuilder::new().description("`full`: the maximum number of items exists."));
+    let created = owner::<N>(created).response("201", json(&N::Response::name(), "The new item."));
     let path = N::Owner::collection(N::COLLECTION);
     let paths = paths(&path, [(HttpMethod::Get, listed), (HttpMethod::Post, created)]);
     let handlers: MethodRouter<Arc<App>> = get(list::list::<N>).post(create::create::<N>);
     (schemas, paths, handlers)
 }
 
-/// `GET`, `PATCH` and `DELETE` of one item of a noun.
+/// `GET`, `PATCH` and `DELETE` of one item of a resource.
 pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
@@ -63,16 +63,21 @@ pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
             .required(Required::True)
             .schema(Some(text()))
     };
-    let response = || json(&N::Response::name(), "The item");
-    let article = with_article(N::NAME);
-    let read = operation::<N>("get", N::NAME, &capital(&article)).parameter(id()).response("200", response());
-    let changed = operation::<N>("update", N::NAME, &format!("Changes {article}"))
+    let response = || json(&N::Response::name(), "The item.");
+    let read = operation::<N>("get", N::NAME, &format!("Get a {}.", N::NAME))
         .parameter(id())
-        .request_body(Some(body::<N::Change>()))
         .response("200", response());
-    let deleted = operation::<N>("delete", N::NAME, &format!("Deletes {article}"))
+    let changed = operation::<N>(
+        "update",
+        N::NAME,
+        &format!("Change a {}; fields that are not given stay as they are.", N::NAME),
+    )
+    .parameter(id())
+    .request_body(Some(body::<N::Change>()))
+    .response("200", response());
+    let deleted = operation::<N>("delete", N::NAME, &format!("Delete a {}.", N::NAME))
         .parameter(id())
-        .response("204", ResponseBuilder::new().description("It is gone"));
+        .response("204", ResponseBuilder::new().description("The item is deleted."));
     let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
     let paths = paths(&format!("/v1/{}/{{id}}", N::PATH), operations);
     let handlers: MethodRouter<Arc<App>> =
@@ -134,18 +139,9 @@ fn paths<const N: usize>(path: &str, operations: [(HttpMethod, OperationBuilder)
     operations.into_iter().fold(PathsBuilder::new().build(), |mut paths, (method, operation)| {
         let item = PathItem::new(method, operation);
         match paths.paths.get_mut(path) {
-            Some(known) => known.merge_operations(item),
+            Some(existing) => existing.merge_operations(item),
             None => drop(paths.paths.insert(path.to_owned(), item)),
         }
         paths
     })
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-fn with_article(noun: &str) -> String {
-    format!("a {noun}")
 }

@@ -1,4 +1,4 @@
-//! `/v1/users/{id}/feed`: what agents put before a user without being asked.
+//! `/v1/users/{id}/feed`: items that agents write for a user without being asked.
 
 use houston_domain::id::{FeedItemId, UserId};
 use houston_protocol::knowledge::{CreateDocument, FeedItemResponse, UpdateFeedItem};
@@ -7,11 +7,11 @@ use houston_store::feed_item::{FeedItem, FeedItemChange, NewFeedItem};
 use houston_store::knowledge_item::KnowledgeItem;
 
 use super::{KnowledgeResource, Owner, check_document, check_title, nothing_changes};
+use crate::agentable_path;
 use crate::error::ApiError;
 use crate::page::List;
-use crate::agentable_path;
 
-/// What agents put before a user without being asked.
+/// Feed items: what agents write for a user without being asked.
 pub(crate) enum FeedItems {}
 
 impl KnowledgeResource for FeedItems {

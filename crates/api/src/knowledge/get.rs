@@ -1,4 +1,4 @@
-//! `GET /v1/notes/{id}` and its likes.
+//! `GET /v1/notes/{id}` and the other knowledge resources.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 
 use super::KnowledgeResource;
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 pub(crate) async fn get<N: KnowledgeResource>(

@@ -1,4 +1,4 @@
-//! `/v1/{kinds}/{id}/learnings`: what an agent learnt about its user or its aim.
+//! `/v1/{kinds}/{id}/learnings`: what an agent learnt about its user or its task.
 
 use houston_domain::id::LearningId;
 use houston_protocol::knowledge::{LearningResponse, Sentence};
@@ -7,11 +7,11 @@ use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::learning::{Learning, NewLearning};
 
 use super::{KnowledgeResource, Owner, check_sentence};
+use crate::agentable_path::{self, AgentablePath};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::agentable_path::{self, AgentablePath};
 
-/// What an agent learnt about its user or its aim.
+/// Learnings: what an agent learnt about its user or its task.
 pub(crate) enum Learnings {}
 
 impl KnowledgeResource for Learnings {

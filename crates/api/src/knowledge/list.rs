@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/notes` and its likes: newest first.
+//! `GET /v1/{kinds}/{id}/notes` and the other knowledge resources: newest first.
 
 use std::sync::Arc;
 

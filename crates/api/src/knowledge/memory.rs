@@ -1,4 +1,4 @@
-//! `/v1/users/{id}/memories`: what all agents of a user should still know another day.
+//! `/v1/users/{id}/memories`: facts that all agents of a user should remember.
 
 use houston_domain::id::{MemoryId, UserId};
 use houston_protocol::knowledge::{MemoryResponse, Sentence};
@@ -7,11 +7,11 @@ use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::memory::{Memory, NewMemory};
 
 use super::{KnowledgeResource, Owner, check_sentence};
+use crate::agentable_path;
 use crate::error::ApiError;
 use crate::page::List;
-use crate::agentable_path;
 
-/// What all agents of a user should still know another day.
+/// Memories: facts that all agents of a user should remember.
 pub(crate) enum Memories {}
 
 impl KnowledgeResource for Memories {

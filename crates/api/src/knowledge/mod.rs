@@ -1,10 +1,10 @@
-//! What agents know, as clients list, make, read, change and delete it: `/v1/{kinds}/{id}/notes`, `…/learnings`,
-//! `/v1/users/{id}/memories`, `…/custom-instructions`, `…/feed`, and each item under its own id (`/v1/notes/{id}`).
-//! The five verbs are the same for all; a [`KnowledgeResource`] says what differs.
+//! What agents know, as REST resources: `/v1/{kinds}/{id}/notes`, `…/learnings`, `/v1/users/{id}/memories`,
+//! `…/custom-instructions`, `…/feed`, and each item under its own id (`/v1/notes/{id}`). The five operations (list,
+//! create, get, update, delete) are generic over [`KnowledgeResource`].
 //!
-//! # Add a noun
-//! A file here that implements [`KnowledgeResource`], its table and [`KnowledgeItem`] in the store, its mark in `page::List`, its two lines in
-//! `router`.
+//! # Add a resource
+//! A file here that implements [`KnowledgeResource`], its table and [`KnowledgeItem`] in the store, its cursor prefix in
+//! `page::List`, its two lines in `router`.
 
 pub(crate) mod change;
 pub(crate) mod create;
@@ -37,73 +37,81 @@ pub(crate) use self::feed_item::FeedItems;
 pub(crate) use self::learning::Learnings;
 pub(crate) use self::memory::Memories;
 pub(crate) use self::note::Notes;
+use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::agentable_path::{Id, AgentablePath};
 use crate::state::App;
 
-/// One sort of what agents know.
+/// What differs between the knowledge resources: types, paths and checks.
 pub(crate) trait KnowledgeResource: 'static {
-    /// How the store knows it.
+    /// The item in the store.
     type Stored: KnowledgeItem<Id = Self::Id>;
-    /// Ids of its items.
+    /// Id of an item.
     type Id: Copy + Send + From<Uuid> + Into<Uuid> + FromStr + std::fmt::Display;
-    /// What a list of them belongs to.
+    /// Owner of a collection: an agentable or a user.
     type Owner: Owner<Id = <Self::Stored as KnowledgeItem>::Owner>;
-    /// The body of a POST.
+    /// Body of a POST.
     type New: DeserializeOwned + ToSchema + Send;
-    /// The body of a PATCH.
+    /// Body of a PATCH.
     type Change: DeserializeOwned + ToSchema + Send + Sync;
-    /// An item as clients see it.
+    /// An item in a response.
     type Response: Serialize + DeserializeOwned + ToSchema + Send + Sync;
 
-    /// What its cursors begin with.
+    /// Prefix of its cursors.
     const LIST: List;
-    /// What one is called.
+    /// Name of one item, e.g. `feed item`.
     const NAME: &'static str;
-    /// What several are called.
+    /// Name of several items, e.g. `feed items`.
     const PLURAL: &'static str;
-    /// The last part of the list's path.
+    /// Last segment of the collection's path, e.g. `feed`.
     const COLLECTION: &'static str = Self::PATH;
-    /// The path of an item, before its id.
+    /// Segment before the id in an item's path, e.g. `feed-items`.
     const PATH: &'static str;
 
-    /// The item as clients see it.
+    /// The response for a stored item.
     fn response(item: Self::Stored) -> Self::Response;
 
-    /// The id of an item.
+    /// The id in a response.
     fn id(response: &Self::Response) -> Self::Id;
 
-    /// The item a client wants to be made, once it is checked.
+    /// Checks the body of a POST and builds the new item's response.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] with the invalid field.
     fn make(id: Self::Id, owner: &Self::Owner, new: Self::New, at: Time) -> Result<Self::Response, ApiError>;
 
-    /// Checks a change.
+    /// Checks the body of a PATCH.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] with the invalid field, or when no field is given.
     fn check(change: &Self::Change) -> Result<(), ApiError>;
 
-    /// What the store makes of an item that was made here.
+    /// The new item for the store.
     fn new<'a>(owner: &Self::Owner, item: &'a Self::Response) -> <Self::Stored as KnowledgeItem>::New<'a>;
 
-    /// What the store changes.
+    /// The changed fields for the store.
     fn change(change: &Self::Change) -> <Self::Stored as KnowledgeItem>::Change<'_>;
 }
 
-/// What a list belongs to, as a path names it.
+/// The owner of a collection, extracted from the path.
 pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send + Sync {
-    /// How the store names it.
+    /// Id of the owner in the store.
     type Id: Copy + Send;
 
-    /// The parameters of its path.
+    /// Names of the path parameters.
     const PARAMETERS: &'static [&'static str];
 
-    /// The path of a list that belongs to it.
+    /// Path of a collection of the owner.
     fn collection(list: &str) -> String;
 
-    /// Its id.
     fn id(&self) -> Self::Id;
 
-    /// Whether the caller has it.
+    /// Checks that the owner exists and belongs to the caller's tenant.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when it does not; the store's errors.
     fn confirm(&self, app: &App, caller: Caller) -> impl Future<Output = Result<(), ApiError>> + Send;
 }
 
@@ -148,7 +156,6 @@ fn check_sentence(sentence: &Sentence) -> Result<(), ApiError> {
     check_content(&sentence.content, MAX_SENTENCE_BYTES)
 }
 
-/// A title: one line.
 fn check_title(title: &str) -> Result<(), ApiError> {
     check_line("/title", title, MAX_TITLE_CHARS)?;
     if title.contains(['\n', '\r']) {
@@ -157,20 +164,19 @@ fn check_title(title: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A text of several pages at most.
 fn check_document(content: &str) -> Result<(), ApiError> {
     check_content(content, MAX_DOCUMENT_BYTES)
 }
 
-fn check_content(content: &str, most_bytes: usize) -> Result<(), ApiError> {
+fn check_content(content: &str, max_bytes: usize) -> Result<(), ApiError> {
     check_text("/content", content)?;
     if content.trim().is_empty() {
-        return Err(ApiError::field("/content", "may not be empty"));
+        return Err(ApiError::field("/content", "must not be empty"));
     }
-    check_size("/content", content.len(), most_bytes)
+    check_size("/content", content.len(), max_bytes)
 }
 
-/// A PATCH that says nothing.
+/// The error for a PATCH without fields. `allowed` lists them.
 fn nothing_changes(allowed: &str) -> ApiError {
-    ApiError::field("", format!("nothing changes: give at least one of {allowed}"))
+    ApiError::field("", format!("nothing to change: give at least one of {allowed}"))
 }

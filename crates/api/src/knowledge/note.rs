@@ -1,4 +1,4 @@
-//! `/v1/{kinds}/{id}/notes`: what an agent, or a person, keeps with an agentable.
+//! `/v1/{kinds}/{id}/notes`: documents of an agentable, written by its agents or by users.
 
 use houston_domain::id::NoteId;
 use houston_protocol::knowledge::{CreateDocument, NoteResponse, UpdateNote};
@@ -7,11 +7,11 @@ use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::note::{NewNote, Note, NoteChange};
 
 use super::{KnowledgeResource, Owner, check_document, check_title, nothing_changes};
+use crate::agentable_path::{self, AgentablePath};
 use crate::error::ApiError;
 use crate::page::List;
-use crate::agentable_path::{self, AgentablePath};
 
-/// What an agent, or a person, keeps with an agentable.
+/// Notes: documents of an agentable, written by its agents or by users.
 pub(crate) enum Notes {}
 
 impl KnowledgeResource for Notes {

@@ -1,4 +1,4 @@
-//! `GET /v1/messages/{id}`: a message, and what became of it.
+//! `GET /v1/messages/{id}`: one message and its status.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use houston_domain::id::MessageId;
 use houston_protocol::message::MessageResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::messages::response;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -20,12 +20,12 @@ use crate::state::App;
     path = "/v1/messages/{id}",
     tag = "messages",
     operation_id = "get_message",
-    summary = "A message, and what became of it",
+    summary = "Get a message and its status.",
     params(
-        ("id" = schema::MessageId, Path)
+        ("id" = schema::MessageId, Path, description = "Id of the message.")
     ),
     responses(
-        (status = 200, description = "The message", body = MessageResponse)
+        (status = 200, description = "The message.", body = MessageResponse)
     ),
 )]
 pub(crate) async fn get(

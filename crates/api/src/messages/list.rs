@@ -8,11 +8,11 @@ use axum::response::IntoResponse;
 use houston_protocol::message::MessageResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::messages::response;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::agentable_path::AgentablePath;
 use crate::query::Query;
 use crate::state::App;
 
@@ -21,26 +21,26 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/messages",
     tag = "messages",
     operation_id = "list_messages",
-    summary = "The thread, newest first",
+    summary = "List the messages of a thread, newest first.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; `server.thread_messages` (50) by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of messages", body = houston_protocol::page::Page<MessageResponse>)
+        (status = 200, description = "A page of messages.", body = houston_protocol::page::Page<MessageResponse>)
     ),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     Query(query): Query<PageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let usual = app.state.config.thread_messages;
     let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
-    app.confirm(caller, &place).await?;
-    let messages = app.store().messages(caller.tenant, place.id, before, rows(limit)).await?;
+    app.confirm(caller, &path).await?;
+    let messages = app.store().messages(caller.tenant, path.id, before, rows(limit)).await?;
     Ok(Json(Page::of(List::Messages, limit, messages, |row| row.message.seq, response)))
 }

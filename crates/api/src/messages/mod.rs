@@ -1,4 +1,4 @@
-//! Thread messages: what users and agents say to each other.
+//! Thread messages: what users and agents write to each other.
 
 pub(crate) mod get;
 pub(crate) mod list;
@@ -9,7 +9,8 @@ use houston_protocol::time::Time;
 use houston_store::message::ThreadMessage;
 
 use crate::agentable_path::Owner;
-/// The message as clients see it.
+
+/// The response for a message.
 fn response(thread: ThreadMessage) -> MessageResponse {
     let ThreadMessage { message, agentable, kind, status, processed_at } = thread;
     MessageResponse {

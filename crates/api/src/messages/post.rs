@@ -1,16 +1,16 @@
-//! `POST /v1/{kinds}/{id}/messages`: commit, then answer; then tell the streams and ring a worker, neither of
-//! which is waited for. A hint that is lost costs seconds, since the stored message is what workers look for.
+//! `POST /v1/{kinds}/{id}/messages`: commits the message, then publishes its events to open streams and sends a hint to
+//! workers, without waiting for either, and responds. A lost hint costs seconds, because the sweep finds the message.
 //!
-//! `double_texting` says what the message does to a run that is open when it comes; without it, the agent type does:
-//! - `enqueue`: the run reads it at its next step.
+//! `double_texting` is what the message does to an open run; without it the setting of the agent type applies:
+//! - `enqueue`: the run reads the message at its next step.
 //! - `interrupt`: the run is cancelled, and the message opens the next one. What the run did stays; messages it had
 //!   not read yet are cancelled with it.
 //! - `reject`: 409 `run_in_progress`, and nothing is stored, not even the idempotency key.
-//! - `rollback`: as `interrupt`, and the run leaves no trace in what the model sees. Its messages stay in the thread
+//! - `rollback`: like `interrupt`, and the run is removed from what the model reads. Its messages stay in the thread
 //!   with `"rolled_back": true` in their metadata. What its tools did (notes, learnings, mails, …) is not undone.
 //!
-//! The answer's `run_id` is the run that is open now, also when the message cancels it; `GET /v1/messages/{id}` names
-//! the run that answers, once it is open.
+//! `run_id` of the response is the run that is open now, even if the message cancels it; `GET /v1/messages/{id}` names
+//! the run that answers the message, once that run is open.
 
 use std::io;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use houston_protocol::time::Time;
 use houston_store::message::{NewPost, Posted};
 use serde_json::{Map, Value};
 
+use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
 use crate::body::{Creation, check_text};
 use crate::error::ApiError;
-use crate::idempotency::{Key, answer, made};
-use crate::agentable_path::{Owner, AgentablePath};
+use crate::idempotency::{Key, respond, unless_key_reused};
 use crate::state::App;
 
 #[utoipa::path(
@@ -39,34 +39,34 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}/messages",
     tag = "messages",
     operation_id = "create_message",
-    summary = "Posts a message",
+    summary = "Post a message: it is stored, and a run is queued or the open run reads it.",
     params(
-        ("kinds" = String, Path, description = "The plural of a kind.", example = "goals"),
-        ("id" = schema::AgentableId, Path),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateMessage,
     responses(
-        (status = 202, description = "It is stored, and a run is queued or open", body = AcceptedMessageResponse),
-        (status = 409, description = "`run_in_progress`: a run is open, and `double_texting` is `reject`"),
-        (status = 429, description = "`too_many_pending`")
+        (status = 202, description = "The message is stored, and a run is queued or open.", body = AcceptedMessageResponse),
+        (status = 409, description = "`run_in_progress`: a run is open and `double_texting` is `reject`."),
+        (status = 429, description = "`too_many_pending`: the user has too many unread messages.")
     ),
 )]
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     caller: Caller,
-    place: AgentablePath,
+    path: AgentablePath,
     request: Creation<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let Creation { value: body, key } = request;
-    if !place.conversational {
+    if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
     check(&body)?;
-    app.confirm_for_post(caller, &place).await?;
+    app.confirm_for_post(caller, &path).await?;
     let content = body.content;
     let metadata = Value::Object(body.metadata);
-    let double_texting = body.double_texting.unwrap_or(place.double_texting);
+    let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let post = NewPost {
         id: app.state.ids.next(),
         run: app.state.ids.next(),
@@ -76,21 +76,22 @@ pub(crate) async fn post(
     };
     let key = key.as_ref().map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
-    let (posted, replayed) = made(app.store().post_message(caller.tenant, place.id, &post, key).await?)?;
+    let (posted, replayed) =
+        unless_key_reused(app.store().post_message(caller.tenant, path.id, &post, key).await?)?;
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed {
-        app.announce(place.id, events(&posted, &content, &metadata));
+        app.publish_events(path.id, events(&posted, &content, &metadata));
         if double_texting.cancels() && !posted.opened {
-            app.cancel(place.id, posted.run);
+            app.publish_cancel(path.id, posted.run);
         }
-        if posted.ring {
-            app.ring(place.id, place.urgency);
+        if posted.needs_hint {
+            app.send_hint(path.id, path.urgency);
         }
     }
     houston_faults::fault!("C2").map_err(houston_store::Error::from)?;
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
-    let body = accepted(&place, &posted, content, metadata);
-    Ok(answer((StatusCode::ACCEPTED, location, Json(body)), replayed))
+    let body = accepted(&path, &posted, content, metadata);
+    Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
 }
 
 fn check(body: &CreateMessage) -> Result<(), ApiError> {
@@ -102,15 +103,15 @@ fn check(body: &CreateMessage) -> Result<(), ApiError> {
         return Err(ApiError::EmptyMessage);
     }
     check_text("/content", &body.content)?;
-    // The size first: what comes after it, and counting on, would take long for much.
+    // The size first: the next check, and counting all bytes, would take long for large metadata.
     if serde_json::to_writer(AtMost(MAX_METADATA_BYTES), &body.metadata).is_err() {
-        let told = format!("has too many bytes as JSON; {MAX_METADATA_BYTES} are allowed");
-        return Err(ApiError::field("/metadata", told));
+        let detail = format!("is too large as JSON; at most {MAX_METADATA_BYTES} bytes are allowed");
+        return Err(ApiError::field("/metadata", detail));
     }
     check_storable("/metadata", &body.metadata)
 }
 
-/// Takes so many bytes and fails with the next one.
+/// A writer that counts bytes and fails when there are more than this.
 struct AtMost(usize);
 
 impl io::Write for AtMost {
@@ -124,7 +125,7 @@ impl io::Write for AtMost {
     }
 }
 
-/// Looks for what Postgres cannot store in any text of `object`, names included.
+/// Checks that Postgres can store all strings in `object`, names included.
 fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiError> {
     fn walk(pointer: &str, value: &Value) -> Result<(), ApiError> {
         match value {
@@ -140,7 +141,7 @@ fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiE
     })
 }
 
-/// The events that were committed with the message.
+/// The events that were committed together with the message.
 fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
     let committed =
         |seq, event, body| Committed { seq, run_id: posted.run, at: posted.created_at, event, body };
@@ -158,11 +159,16 @@ fn events(posted: &Posted, content: &str, metadata: &Value) -> Vec<Committed> {
     }
 }
 
-/// The answer: the same for a replay, whatever became of the message since.
-fn accepted(place: &AgentablePath, posted: &Posted, content: String, metadata: Value) -> AcceptedMessageResponse {
+/// The body of the response; a replay gets the same, whatever the message's status is now.
+fn accepted(
+    path: &AgentablePath,
+    posted: &Posted,
+    content: String,
+    metadata: Value,
+) -> AcceptedMessageResponse {
     let message = MessageResponse {
         id: posted.id,
-        owner: Owner { kind: place.kind.clone(), id: place.id },
+        owner: Owner { kind: path.kind.clone(), id: path.id },
         source: Source::User,
         message_type: MessageType::Text,
         content,
@@ -175,6 +181,6 @@ fn accepted(place: &AgentablePath, posted: &Posted, content: String, metadata: V
     };
     AcceptedMessageResponse {
         message,
-        events_url: format!("{}/events?after={}", place.path(), posted.run_seq - 1),
+        events_url: format!("{}/events?after={}", path.url_path(), posted.run_seq - 1),
     }
 }

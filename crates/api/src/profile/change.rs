@@ -1,4 +1,4 @@
-//! `PATCH /v1/users/{id}/profile`: each list that is given takes the place of the one there was.
+//! `PATCH /v1/users/{id}/profile`: replaces the given lists.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::body::{Creation, check_size, check_text};
 use crate::error::ApiError;
 use crate::state::App;
 
-/// The lists that are given.
+/// The lists that are given in `body`.
 fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
     let given = |list, entries: Option<Vec<String>>| entries.map(|entries| (list, entries));
     [
@@ -37,13 +37,13 @@ fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
     path = "/v1/users/{id}/profile",
     tag = "users",
     operation_id = "update_profile",
-    summary = "Changes the profile of a user",
+    summary = "Replace the given lists of a user's profile; the other lists stay as they are.",
     params(
         ("id" = schema::UserId, Path, description = "Id of the user.")
     ),
     request_body = UpdateProfile,
     responses(
-        (status = 200, description = "The profile", body = ProfileResponse)
+        (status = 200, description = "The changed profile.", body = ProfileResponse)
     ),
 )]
 pub(crate) async fn change(
@@ -56,7 +56,7 @@ pub(crate) async fn change(
     let lists = lists(body);
     if lists.is_empty() {
         let names = ProfileList::ALL.map(|list| format!("`{}`", list.as_str())).join(", ");
-        return Err(ApiError::field("", format!("nothing changes: give at least one of {names}")));
+        return Err(ApiError::field("", format!("nothing to change: give at least one of {names}")));
     }
     let max_entries = app.store().knowledge_limits().max_profile_entries;
     for (list, entries) in &lists {
@@ -69,14 +69,14 @@ pub(crate) async fn change(
 fn check(list: ProfileList, entries: &[String], max_entries: u32) -> Result<(), ApiError> {
     let list = list.as_str();
     if entries.len() > max_entries as usize {
-        let detail = format!("has {} entries; {max_entries} are allowed", entries.len());
+        let detail = format!("has {} entries; at most {max_entries} are allowed", entries.len());
         return Err(ApiError::field(&format!("/{list}"), detail));
     }
     for (nth, entry) in entries.iter().enumerate() {
         let pointer = format!("/{list}/{nth}");
         check_text(&pointer, entry)?;
         if entry.trim().is_empty() {
-            return Err(ApiError::field(&pointer, "may not be empty"));
+            return Err(ApiError::field(&pointer, "must not be empty"));
         }
         check_size(&pointer, entry.len(), MAX_PROFILE_ENTRY_BYTES)?;
     }

@@ -1,4 +1,4 @@
-//! `DELETE /v1/users/{id}/profile`: empties it.
+//! `DELETE /v1/users/{id}/profile`: empties all lists of the profile.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use axum::http::StatusCode;
 use houston_domain::id::UserId;
 use houston_protocol::schema;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -17,12 +17,12 @@ use crate::state::App;
     path = "/v1/users/{id}/profile",
     tag = "users",
     operation_id = "delete_profile",
-    summary = "Empties the profile of a user",
+    summary = "Empty all lists of a user's profile.",
     params(
-        ("id" = schema::UserId, Path)
+        ("id" = schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
-        (status = 204, description = "It is empty")
+        (status = 204, description = "The profile is empty.")
     ),
 )]
 pub(crate) async fn delete(

@@ -1,4 +1,4 @@
-//! `GET /v1/users/{id}/profile`
+//! `GET /v1/users/{id}/profile`: the profile of a user.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::user::ProfileResponse;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -20,12 +20,12 @@ use crate::state::App;
     path = "/v1/users/{id}/profile",
     tag = "users",
     operation_id = "get_profile",
-    summary = "The profile of a user",
+    summary = "Get the profile of a user.",
     params(
-        ("id" = schema::UserId, Path)
+        ("id" = schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
-        (status = 200, description = "The profile", body = ProfileResponse)
+        (status = 200, description = "The profile.", body = ProfileResponse)
     ),
 )]
 pub(crate) async fn get(

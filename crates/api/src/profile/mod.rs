@@ -1,4 +1,5 @@
-//! `/v1/users/{id}/profile`: what is known of a user, in lists of short sentences. Everybody has one; nobody makes it.
+//! `/v1/users/{id}/profile`: lists of short sentences about a user. Every user has a profile from the beginning; it is not
+//! created.
 
 pub(crate) mod change;
 pub(crate) mod delete;

@@ -1,5 +1,5 @@
-//! `GET /v1/runs/{id}/model_calls`: what each model call of a run used and cost. Calls whose answer was lost with
-//! their worker are not among them.
+//! `GET /v1/runs/{id}/model_calls`: usage and cost of each model call of a run. Calls whose answer was lost because the
+//! worker died are missing.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use houston_domain::model::Usage;
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse};
 use houston_protocol::schema;
 use houston_protocol::time::Time;
-use houston_store::cost::CountedCall;
+use houston_store::cost::StoredModelCall;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
-fn response(CountedCall { call, at }: CountedCall) -> ModelCallResponse {
+fn response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResponse {
     let cost = call.usage.cost.map(|cost| cost.normalize());
     ModelCallResponse {
         iteration: call.iteration,
@@ -36,12 +36,12 @@ fn response(CountedCall { call, at }: CountedCall) -> ModelCallResponse {
     path = "/v1/runs/{id}/model_calls",
     tag = "runs",
     operation_id = "list_model_calls",
-    summary = "What each model call of a run used and cost",
+    summary = "List the model calls of a run with usage and cost.",
     params(
-        ("id" = schema::RunId, Path)
+        ("id" = schema::RunId, Path, description = "Id of the run.")
     ),
     responses(
-        (status = 200, description = "The calls", body = ModelCallsResponse)
+        (status = 200, description = "The model calls.", body = ModelCallsResponse)
     ),
 )]
 pub(crate) async fn calls(

@@ -1,5 +1,5 @@
-//! `POST /v1/runs/{id}/cancel`: asks whoever drives the run to stop. Asking twice is asking once; a run that was
-//! cancelled is what was asked for; one that ended otherwise can no longer be.
+//! `POST /v1/runs/{id}/cancel`: requests the cancellation of a run. Idempotent: also succeeds if the run has been
+//! cancelled already; fails if it has ended with another status.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use houston_domain::run::RunStatus;
 use houston_protocol::run::RunResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::runs::response;
 use crate::state::App;
 
@@ -24,13 +24,13 @@ use crate::state::App;
     path = "/v1/runs/{id}/cancel",
     tag = "runs",
     operation_id = "cancel_run",
-    summary = "Asks a run to stop",
+    summary = "Cancel a run.",
     params(
-        ("id" = schema::RunId, Path)
+        ("id" = schema::RunId, Path, description = "Id of the run.")
     ),
     responses(
-        (status = 202, description = "It was asked, now or before", body = RunResponse),
-        (status = 409, description = "`invalid_state`: it ended otherwise")
+        (status = 202, description = "The cancellation was requested, now or before.", body = RunResponse),
+        (status = 409, description = "`invalid_state`: the run has ended with another status.")
     ),
 )]
 pub(crate) async fn cancel(
@@ -41,8 +41,8 @@ pub(crate) async fn cancel(
     let asked = app.store().cancel_run(caller.tenant, id).await?;
     if let Some((agentable, kind)) = &asked {
         let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
-        app.cancel(*agentable, id);
-        app.ring(*agentable, urgency);
+        app.publish_cancel(*agentable, id);
+        app.send_hint(*agentable, urgency);
     }
     let run = app.store().run(caller.tenant, id).await?;
     if asked.is_none() && run.status != RunStatus::Cancelled {

@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{id}`
+//! `GET /v1/runs/{id}`: one run.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use houston_domain::id::RunId;
 use houston_protocol::run::RunResponse;
 use houston_protocol::schema;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::runs::response;
 use crate::state::App;
 
@@ -20,12 +20,12 @@ use crate::state::App;
     path = "/v1/runs/{id}",
     tag = "runs",
     operation_id = "get_run",
-    summary = "A run",
+    summary = "Get a run.",
     params(
-        ("id" = schema::RunId, Path)
+        ("id" = schema::RunId, Path, description = "Id of the run.")
     ),
     responses(
-        (status = 200, description = "The run", body = RunResponse)
+        (status = 200, description = "The run.", body = RunResponse)
     ),
 )]
 pub(crate) async fn get(

@@ -1,4 +1,4 @@
-//! `/v1/runs`: one orchestrator execution each, over crashes and hand-overs.
+//! `/v1/runs`: runs. A run is one execution for an agentable, across crashes and hand-overs.
 
 pub(crate) mod calls;
 pub(crate) mod cancel;
@@ -10,7 +10,7 @@ use houston_store::run::Run;
 
 use crate::agentable_path::Owner;
 
-/// The run as clients see it.
+/// The response for a run.
 pub(crate) fn response(run: Run) -> RunResponse {
     let message = run.error_message;
     RunResponse {
@@ -20,7 +20,7 @@ pub(crate) fn response(run: Run) -> RunResponse {
         attempt: run.attempt,
         iterations: run.iterations,
         usage: run.usage,
-        cost: run.cost.known.map(|cost| cost.normalize()),
+        cost: run.cost.total.map(|cost| cost.normalize()),
         unpriced_calls: run.cost.unpriced_calls,
         model: run.model,
         error: run.error_code.map(|code| RunError { code, message }),

@@ -1,4 +1,4 @@
-//! `GET /v1/sessions/{id}`
+//! `GET /v1/sessions/{id}`: one closed session.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use houston_domain::id::SessionId;
 use houston_protocol::schema;
 use houston_protocol::session::SessionResponse;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::sessions::response;
 use crate::state::App;
 
@@ -20,12 +20,12 @@ use crate::state::App;
     path = "/v1/sessions/{id}",
     tag = "sessions",
     operation_id = "get_session",
-    summary = "A closed session",
+    summary = "Get a closed session.",
     params(
-        ("id" = schema::SessionId, Path)
+        ("id" = schema::SessionId, Path, description = "Id of the session.")
     ),
     responses(
-        (status = 200, description = "The session", body = SessionResponse)
+        (status = 200, description = "The session.", body = SessionResponse)
     ),
 )]
 pub(crate) async fn get(

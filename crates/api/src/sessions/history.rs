@@ -1,4 +1,4 @@
-//! `GET /v1/sessions/{id}/history`: the entries of a session, oldest first.
+//! `GET /v1/sessions/{id}/history`: the history entries of a closed session, oldest first.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use houston_domain::id::SessionId;
 use houston_protocol::schema;
 use houston_protocol::session::HistoryEntryResponse;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::history::list::response;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::agentable_path::Id;
 use crate::query::Query;
 use crate::state::App;
 
@@ -22,14 +22,14 @@ use crate::state::App;
     path = "/v1/sessions/{id}/history",
     tag = "sessions",
     operation_id = "list_session_history",
-    summary = "The entries of a session, oldest first",
+    summary = "List the history entries of a closed session, oldest first.",
     params(
-        ("id" = schema::SessionId, Path),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("id" = schema::SessionId, Path, description = "Id of the session."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of entries", body = houston_protocol::page::Page<HistoryEntryResponse>)
+        (status = 200, description = "A page of entries.", body = houston_protocol::page::Page<HistoryEntryResponse>)
     ),
 )]
 pub(crate) async fn history(

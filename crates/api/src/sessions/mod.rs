@@ -1,4 +1,4 @@
-//! `/v1/sessions`: closed stretches of an agentable's history, each with its summary. The open one is the end of
+//! `/v1/sessions`: closed sessions of an agentable, each with its summary. The open session is the end of
 //! `/v1/{kinds}/{id}/history`.
 
 pub(crate) mod get;
@@ -11,7 +11,7 @@ use houston_store::session::Session;
 
 use crate::agentable_path::Owner;
 
-/// The session as clients see it.
+/// The response for a closed session.
 fn response(session: Session) -> SessionResponse {
     let (first_position, last_position) = session.positions;
     SessionResponse {

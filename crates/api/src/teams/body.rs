@@ -1,4 +1,4 @@
-//! The body of a request that makes or changes a team, and what is wrong with it.
+//! Validates the body of a request that creates or changes a team, and applies it.
 
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TenantId};
@@ -11,7 +11,7 @@ use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Checks that a new team can be made of it.
+/// Checks that all fields a new team needs are given.
 pub(super) fn check_complete(body: &TeamSettingsRequest) -> Result<(), ApiError> {
     let missing =
         [("name", body.name.is_none()), ("agents", body.agents.is_none()), ("router", body.router.is_none())];
@@ -19,12 +19,12 @@ pub(super) fn check_complete(body: &TeamSettingsRequest) -> Result<(), ApiError>
         return Err(ApiError::field(&format!("/{field}"), format!("missing field `{field}`")));
     }
     match body.version {
-        Some(_) => Err(ApiError::field("/version", "is for changes: a new team is of version 1")),
+        Some(_) => Err(ApiError::field("/version", "is only allowed in changes; a new team has version 1")),
         None => Ok(()),
     }
 }
 
-/// Whether nothing but the version is given.
+/// Whether no field is given, except perhaps `version`.
 pub(super) fn is_empty(body: &TeamSettingsRequest) -> bool {
     body.name.is_none()
         && body.description.is_none()
@@ -33,7 +33,7 @@ pub(super) fn is_empty(body: &TeamSettingsRequest) -> bool {
         && body.router.is_none()
 }
 
-/// `team` with what is given.
+/// Checks the given fields and applies them to `team`.
 pub(super) async fn apply(
     body: TeamSettingsRequest,
     app: &App,
@@ -64,31 +64,31 @@ pub(super) async fn apply(
     if let Some(router) = body.router {
         team.router = router;
     }
-    // Compiling regular expressions takes up to a tenth of a second.
+    // Compiling regular expressions takes up to 100 ms.
     let limits = app.state.team_rules;
     let max_rules = app.store().team_limits().rules_per_team;
     app.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
 }
 
-/// The kind of these agents, which all have the same.
+/// Checks that the agents exist and have the same kind. Returns the kind.
 async fn check_agents(app: &App, tenant: TenantId, agents: &[AgentId]) -> Result<String, ApiError> {
     let max_agents = app.store().team_limits().agents_per_team;
     if agents.is_empty() || agents.len() > max_agents {
-        return Err(ApiError::field("/agents", format!("must be 1 to {max_agents} agents")));
+        return Err(ApiError::field("/agents", format!("must have 1 to {max_agents} agents")));
     }
     let found = app.store().agents_among(tenant, agents).await?;
     let mut kind: Option<&Agent> = None;
     for (index, id) in agents.iter().enumerate() {
         let pointer = format!("/agents/{index}");
         if agents[..index].contains(id) {
-            return Err(ApiError::field(&pointer, format!("{id} stands there twice")));
+            return Err(ApiError::field(&pointer, format!("{id} is listed twice")));
         }
         let agent = found.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| ApiError::field(&pointer, format!("there is no agent {id}")))?;
         let first = *kind.get_or_insert(agent);
         if agent.kind != first.kind {
             let detail = format!(
-                "`{}` is of the kind `{}`, the first agent of `{}`: a team is of one kind",
+                "`{}` is of the kind `{}`, but the first agent is of the kind `{}`; all agents of a team have the same kind",
                 agent.name, agent.kind, first.kind
             );
             return Err(ApiError::field(&pointer, detail));
@@ -111,10 +111,13 @@ fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(),
 fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<(), ApiError> {
     let Router { by, rules } = &team.router;
     if *by == RouterKind::Model && !rules.is_empty() {
-        return Err(ApiError::field("/router/rules", "are for a router by `rules`: a model picks by itself"));
+        return Err(ApiError::field(
+            "/router/rules",
+            "are only allowed for a router by `rules`; with a router by `model` the model picks",
+        ));
     }
     if *by == RouterKind::Rules && (rules.is_empty() || rules.len() > max_rules) {
-        return Err(ApiError::field("/router/rules", format!("must be 1 to {max_rules} rules")));
+        return Err(ApiError::field("/router/rules", format!("must have 1 to {max_rules} rules")));
     }
     for (index, rule) in rules.iter().enumerate() {
         check_member(&format!("/router/rules/{index}/agent_id"), rule.agent_id, &team.agents)?;

@@ -1,5 +1,5 @@
-//! `PATCH /v1/teams/{id}`: what is given changes, the rest stays; with `version`, only if nobody changed it since.
-//! Its agents may become others, not of another kind: agentables of its kind may use it.
+//! `PATCH /v1/teams/{id}`: changes the given fields; with `version`, only if the team still has that version. The new agents
+//! must have the same kind, because agentables of that kind may use the team.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use houston_store::team::Team;
 
 use super::body;
 use super::response;
-use crate::agents::{name_taken, until_changed};
+use crate::agentable_path::Id;
+use crate::agents::{name_taken, retry_on_conflict};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -26,34 +26,34 @@ use crate::state::App;
     path = "/v1/teams/{id}",
     tag = "teams",
     operation_id = "update_team",
-    summary = "Changes a team",
+    summary = "Change a team; fields that are not given stay as they are.",
     params(
-        ("id" = schema::TeamId, Path)
+        ("id" = schema::TeamId, Path, description = "Id of the team.")
     ),
     request_body = TeamSettingsRequest,
     responses(
-        (status = 200, description = "The team", body = TeamResponse),
-        (status = 409, description = "`already_exists`, `stale_version`")
+        (status = 200, description = "The changed team.", body = TeamResponse),
+        (status = 409, description = "`already_exists`: another team has the name; `stale_version`: the team has another version.")
     ),
 )]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<TeamId>,
-    // Sent twice, it changes nothing twice: a key has nothing to add.
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: body, key: _ }: Creation<TeamSettingsRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     if body::is_empty(&body) {
-        let told =
-            "nothing changes: give at least one of name, description, agents, default_agent_id, router";
-        return Err(ApiError::field("", told));
+        let detail =
+            "nothing to change: give at least one of name, description, agents, default_agent_id, router";
+        return Err(ApiError::field("", detail));
     }
     let version = body.version;
-    let changed = until_changed(version, || apply(&app, caller, id, body.clone())).await?;
+    let changed = retry_on_conflict(version, || apply(&app, caller, id, body.clone())).await?;
     Ok(Json(response(changed)))
 }
 
-/// Changes the team as it stands now.
+/// Reads the team, applies the change and writes it if the version is unchanged.
 async fn apply(
     app: &App,
     caller: Caller,
@@ -61,13 +61,14 @@ async fn apply(
     body: TeamSettingsRequest,
 ) -> Result<Changed<Team>, ApiError> {
     let team = app.store().team(caller.tenant, id).await?;
-    // What is set goes by what was read here: changed meanwhile, it would be lost.
+    // The new settings are computed from what was read above: a concurrent change must not be overwritten.
     let version = Some(body.version.unwrap_or(team.version));
     let kind = team.kind.clone();
     let team = body::apply(body, app, caller.tenant, team).await?;
     if team.kind != kind {
-        let told = format!("must be of the kind `{kind}`, as the team is: make another team");
-        return Err(ApiError::field("/agents", told));
+        let detail =
+            format!("must be of the kind `{kind}`, as the team is; create another team for another kind");
+        return Err(ApiError::field("/agents", detail));
     }
     app.store().change_team(caller.tenant, &team, version).await.map_err(name_taken)
 }

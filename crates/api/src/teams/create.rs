@@ -1,4 +1,4 @@
-//! `POST /v1/teams`: makes a team of agents that are there.
+//! `POST /v1/teams`: creates a team of existing agents.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::agents::{ensure_defaults, name_taken};
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::idempotency::{Key, created, made, stored_body};
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
 #[utoipa::path(
@@ -23,14 +23,14 @@ use crate::state::App;
     path = "/v1/teams",
     tag = "teams",
     operation_id = "create_team",
-    summary = "Creates a team",
+    summary = "Create a team of existing agents.",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = TeamSettingsRequest,
     responses(
-        (status = 201, description = "The team", body = TeamResponse),
-        (status = 409, description = "`already_exists`, `full`")
+        (status = 201, description = "The new team.", body = TeamResponse),
+        (status = 409, description = "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.")
     ),
 )]
 pub(crate) async fn create(
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     body::check_complete(&body)?;
     ensure_defaults(&app, caller.tenant).await?;
     let now = app.now();
-    // Everything of it is given, or has a default.
+    // The body sets every field, or the field has a default.
     let empty = Team {
         id: app.state.ids.next(),
         kind: String::new(),
@@ -59,6 +59,6 @@ pub(crate) async fn create(
     let answered = stored_body(&response(team.clone()));
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store().create_team(caller.tenant, &team, key, &answered).await.map_err(name_taken)?;
-    let (stored, replayed) = made(done)?;
+    let (stored, replayed) = unless_key_reused(done)?;
     created(stored, replayed, "/v1/teams")
 }

@@ -1,4 +1,4 @@
-//! `DELETE /v1/teams/{id}`. One that an agentable uses stays. Its agents stay in any case.
+//! `DELETE /v1/teams/{id}`. A team that an agentable uses cannot be deleted. The agents of the team are not deleted.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use houston_domain::id::TeamId;
 use houston_protocol::schema;
 
-use crate::agents::unless_used;
+use crate::agentable_path::Id;
+use crate::agents::check_deleted;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -18,13 +18,13 @@ use crate::state::App;
     path = "/v1/teams/{id}",
     tag = "teams",
     operation_id = "delete_team",
-    summary = "Deletes a team",
+    summary = "Delete a team that is not in use; its agents are kept.",
     params(
-        ("id" = schema::TeamId, Path)
+        ("id" = schema::TeamId, Path, description = "Id of the team.")
     ),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 409, description = "`in_use`")
+        (status = 204, description = "The team is deleted."),
+        (status = 409, description = "`in_use`: an agentable uses the team.")
     ),
 )]
 pub(crate) async fn delete(
@@ -32,6 +32,6 @@ pub(crate) async fn delete(
     caller: Caller,
     Id(id): Id<TeamId>,
 ) -> Result<StatusCode, ApiError> {
-    unless_used("team", app.store().delete_team(caller.tenant, id).await?)?;
+    check_deleted("team", app.store().delete_team(caller.tenant, id).await?)?;
     Ok(StatusCode::NO_CONTENT)
 }

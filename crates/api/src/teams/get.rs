@@ -1,4 +1,4 @@
-//! `GET /v1/teams/{id}`.
+//! `GET /v1/teams/{id}`: one team.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use houston_protocol::schema;
 use houston_protocol::team::TeamResponse;
 
 use super::response;
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -20,12 +20,12 @@ use crate::state::App;
     path = "/v1/teams/{id}",
     tag = "teams",
     operation_id = "get_team",
-    summary = "A team",
+    summary = "Get a team.",
     params(
-        ("id" = schema::TeamId, Path)
+        ("id" = schema::TeamId, Path, description = "Id of the team.")
     ),
     responses(
-        (status = 200, description = "The team", body = TeamResponse)
+        (status = 200, description = "The team.", body = TeamResponse)
     ),
 )]
 pub(crate) async fn get(

@@ -1,4 +1,4 @@
-//! `GET /v1/teams`: newest first.
+//! `GET /v1/teams`: the teams of the tenant, newest first.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::state::App;
     path = "/v1/teams",
     tag = "teams",
     operation_id = "list_teams",
-    summary = "Teams, newest first",
+    summary = "List the teams of the tenant, newest first.",
     params(
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of teams", body = houston_protocol::page::Page<TeamResponse>)
+        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<TeamResponse>)
     ),
 )]
 pub(crate) async fn list(

@@ -1,5 +1,5 @@
-//! `/v1/teams`: agents of one kind, and a router that picks one of them for each run. What the agentable knows (history,
-//! notes, learnings) is the same for all of them; role, tools, model and limits are those of the one that was picked.
+//! `/v1/teams`: agents of one kind and a router that picks one of them for each run. History, notes and learnings belong to
+//! the agentable and are the same for all of them; role, tools, model and limits are those of the picked agent.
 
 mod body;
 pub(crate) mod change;
@@ -13,7 +13,7 @@ use houston_store::team::Team;
 
 use houston_protocol::time::Time;
 
-/// The team as clients see it.
+/// The response for a team.
 pub(crate) fn response(team: Team) -> TeamResponse {
     TeamResponse {
         id: team.id,

@@ -1,4 +1,4 @@
-//! `PATCH /v1/users/{id}`: name, time zone, external id. What is not given stays; `"external_id": null` takes it away.
+//! `PATCH /v1/users/{id}`: changes name, time zone and external id. `"external_id": null` removes the external id.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use houston_protocol::schema;
 use houston_protocol::user::{UpdateUser, UserResponse};
 use houston_store::user::UserChange;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, show};
 
@@ -22,25 +22,25 @@ use crate::users::{check_external_id, check_name, check_time_zone, external_id_t
     path = "/v1/users/{id}",
     tag = "users",
     operation_id = "update_user",
-    summary = "Changes a user",
-    params(("id" = schema::UserId, Path)),
+    summary = "Change the name, time zone or external id of a user; fields that are not given stay as they are.",
+    params(("id" = schema::UserId, Path, description = "Id of the user.")),
     request_body = UpdateUser,
     responses(
-        (status = 200, description = "The user", body = UserResponse),
-        (status = 409, description = "`already_exists`: another user has the external id")
+        (status = 200, description = "The changed user.", body = UserResponse),
+        (status = 409, description = "`already_exists`: another user has the external id.")
     ),
 )]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<UserId>,
-    // Sent twice, it changes nothing twice: a key has nothing to add.
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
     Creation { value: UpdateUser { name, time_zone, external_id }, key: _ }: Creation<UpdateUser>,
 ) -> Result<impl IntoResponse, ApiError> {
     if name.is_none() && time_zone.is_none() && external_id.is_none() {
         return Err(ApiError::field(
             "",
-            "nothing changes: give at least one of name, time_zone, external_id",
+            "nothing to change: give at least one of name, time_zone, external_id",
         ));
     }
     name.as_deref().map_or(Ok(()), check_name)?;

@@ -1,4 +1,4 @@
-//! `GET /v1/users/{id}/costs`: what a user's model calls cost, in all and day by day.
+//! `GET /v1/users/{id}/costs`: what a user's model calls cost, in total and per day.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use houston_domain::id::UserId;
 use houston_protocol::schema;
 use houston_protocol::user::{DayCostResponse, UserCostsResponse};
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
-/// Days that are shown: a month and a day, so that a month can be compared with itself.
+/// Number of days in the response: a month and a day, so that a date can be compared with the same date a month earlier.
 const DAYS: i64 = 32;
 
 #[utoipa::path(
@@ -22,12 +22,12 @@ const DAYS: i64 = 32;
     path = "/v1/users/{id}/costs",
     tag = "users",
     operation_id = "get_user_costs",
-    summary = "What the model calls of a user cost",
+    summary = "Get the cost of a user's model calls, in total and per day.",
     params(
-        ("id" = schema::UserId, Path)
+        ("id" = schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
-        (status = 200, description = "In all, and day by day", body = UserCostsResponse)
+        (status = 200, description = "The total and the last 32 days.", body = UserCostsResponse)
     ),
 )]
 pub(crate) async fn costs(
@@ -38,13 +38,13 @@ pub(crate) async fn costs(
     let (total, days) = app.store().user_costs(caller.tenant, id, DAYS).await?;
     let day = |day: houston_store::cost::Day| DayCostResponse {
         day: day.day,
-        cost: day.cost.known.map(|cost| cost.normalize()),
+        cost: day.cost.total.map(|cost| cost.normalize()),
         unpriced_calls: day.cost.unpriced_calls,
         model_calls: day.model_calls,
     };
     Ok(Json(UserCostsResponse {
         user_id: id,
-        total_llm_cost: total.known.map(|cost| cost.normalize()),
+        total_llm_cost: total.total.map(|cost| cost.normalize()),
         unpriced_calls: total.unpriced_calls,
         days: days.into_iter().map(day).collect(),
     }))

@@ -1,4 +1,4 @@
-//! `POST /v1/users`: makes a user, and with them one of each kind that is made with users.
+//! `POST /v1/users`: creates a user and one agentable of each kind with `made_with_user`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use houston_store::user::User;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
-use crate::idempotency::{Key, created, made, stored_body};
+use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, response};
 
@@ -26,14 +26,14 @@ fn check(body: &CreateUser) -> Result<(), ApiError> {
     path = "/v1/users",
     tag = "users",
     operation_id = "create_user",
-    summary = "Creates a user",
+    summary = "Create a user, with the agentables that belong to every user.",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request under the same key is answered the same, and creates nothing twice. 1 to 255 visible ASCII characters, kept for a day.")
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateUser,
     responses(
-        (status = 201, description = "The user", body = UserResponse),
-        (status = 409, description = "`already_exists`: another user has the external id")
+        (status = 201, description = "The new user.", body = UserResponse),
+        (status = 409, description = "`already_exists`: another user has the external id.")
     ),
 )]
 pub(crate) async fn create(
@@ -68,6 +68,6 @@ pub(crate) async fn create(
     let body = stored_body(&user_response);
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store().create_user(caller.tenant, &user, &own, key, &body).await;
-    let (stored, replayed) = made(done.map_err(external_id_taken)?)?;
+    let (stored, replayed) = unless_key_reused(done.map_err(external_id_taken)?)?;
     created(stored, replayed, "/v1/users")
 }

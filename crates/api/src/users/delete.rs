@@ -1,5 +1,5 @@
-//! `DELETE /v1/users/{id}`: erases a user with everything of theirs. 202: from now on nobody finds it; workers delete
-//! the rows, and the erasure says how far they are.
+//! `DELETE /v1/users/{id}`: erases a user with everything that belongs to them. From the 202 on the user is not found;
+//! workers delete the rows in the background, and the erasure reports the progress.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use houston_protocol::erasure::ErasureResponse;
 use houston_protocol::schema;
 use houston_store::erasure::Target;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::erasures::request;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 
 #[utoipa::path(
@@ -21,9 +21,9 @@ use crate::state::App;
     path = "/v1/users/{id}",
     tag = "users",
     operation_id = "delete_user",
-    summary = "Erases a user with everything of theirs",
-    params(("id" = schema::UserId, Path)),
-    responses((status = 202, description = "Nobody finds the user any more; the erasure goes on", body = ErasureResponse)),
+    summary = "Erase a user with everything that belongs to them.",
+    params(("id" = schema::UserId, Path, description = "Id of the user.")),
+    responses((status = 202, description = "The user is no longer found; the rows are deleted in the background.", body = ErasureResponse)),
 )]
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,

@@ -1,4 +1,4 @@
-//! `GET /v1/users/{id}`
+//! `GET /v1/users/{id}`: one user.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use houston_domain::id::UserId;
 use houston_protocol::schema;
 use houston_protocol::user::UserResponse;
 
+use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::agentable_path::Id;
 use crate::state::App;
 use crate::users::show;
 
@@ -20,12 +20,12 @@ use crate::users::show;
     path = "/v1/users/{id}",
     tag = "users",
     operation_id = "get_user",
-    summary = "A user",
+    summary = "Get a user.",
     params(
-        ("id" = schema::UserId, Path)
+        ("id" = schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
-        (status = 200, description = "The user", body = UserResponse)
+        (status = 200, description = "The user.", body = UserResponse)
     ),
 )]
 pub(crate) async fn get(

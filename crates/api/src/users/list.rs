@@ -1,4 +1,4 @@
-//! `GET /v1/users?external_id=`: users, newest first; with an external id, the one that has it, or none.
+//! `GET /v1/users?external_id=`: users, newest first; with an external id, only the user who has it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::query::Query;
 use crate::state::App;
 use crate::users::response;
 
-/// The query: the same as of every list, and the client's own id.
+/// The query: page parameters and an external id.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
@@ -32,13 +32,13 @@ pub(crate) struct Filter {
     path = "/v1/users",
     tag = "users",
     operation_id = "list_users",
-    summary = "Users, newest first",
+    summary = "List users, newest first, or find a user by external id.",
     params(
-        ("external_id" = Option<String>, Query, description = "The one that has this external id alone."),
-        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Items of the page; 20, if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+        ("external_id" = Option<String>, Query, description = "Only the user with this external id."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of users", body = houston_protocol::page::Page<UserResponse>)),
+    responses((status = 200, description = "A page of users.", body = houston_protocol::page::Page<UserResponse>)),
 )]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
@@ -47,19 +47,19 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, ApiError> {
     let Filter { external_id, limit, cursor } = query;
     if external_id.as_deref().is_some_and(|id| id.contains('\0')) {
-        return Err(ApiError::parameter("external_id", "no external id has the character U+0000"));
+        return Err(ApiError::parameter("external_id", "must not contain the character U+0000"));
     }
     let page = PageQuery { limit, cursor };
     let (limit, before) = (page.limit()?, page.id(List::Users)?.map(Into::into));
     let users = app.store().users(caller.tenant, external_id.as_deref(), before, rows(limit)).await?;
     let ids: Vec<UserId> = users.iter().take(limit).map(|user| user.id).collect();
     let mut own: HashMap<UserId, Vec<(String, AgentableId)>> = HashMap::new();
-    for (user, kind, id) in app.store().made_with_users(caller.tenant, &ids).await? {
+    for (user, kind, id) in app.store().own_agentables_of(caller.tenant, &ids).await? {
         own.entry(user).or_default().push((kind, id));
     }
-    let shown = |user: User| {
+    let response = |user: User| {
         let own = own.get(&user.id).map(Vec::as_slice).unwrap_or_default();
         response(user.clone(), own.iter().map(|(kind, id)| (kind.as_str(), *id)))
     };
-    Ok(Json(Page::of(List::Users, limit, users, |row| row.id.0.as_u128(), shown)))
+    Ok(Json(Page::of(List::Users, limit, users, |row| row.id.0.as_u128(), response)))
 }

@@ -1,4 +1,4 @@
-//! `/v1/users`: the people agents work for.
+//! `/v1/users`: the people a tenant's agents work for.
 
 pub(crate) mod change;
 pub(crate) mod costs;
@@ -18,25 +18,26 @@ use crate::body::check_line;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// The user as clients see it, with what was made with them.
+/// The response for a user, with the agentables that were created with the user.
 fn response<'k>(user: User, own: impl IntoIterator<Item = (&'k str, AgentableId)>) -> UserResponse {
-    let made_with_user = own.into_iter().map(|(kind, id)| (format!("{kind}_id"), id.shown(kind))).collect();
+    let made_with_user =
+        own.into_iter().map(|(kind, id)| (format!("{kind}_id"), id.public_id(kind))).collect();
     UserResponse {
         id: user.id,
         external_id: user.external_id,
         name: user.name,
         time_zone: user.time_zone,
-        total_llm_cost: user.cost.known.map(|cost| cost.normalize()),
+        total_llm_cost: user.cost.total.map(|cost| cost.normalize()),
         unpriced_calls: user.cost.unpriced_calls,
         made_with_user,
         created_at: Time(user.created_at),
     }
 }
 
-/// A user of the caller, with what was made with them.
+/// Reads a user of the caller's tenant, with the agentables that were created with the user.
 async fn show(app: &App, caller: Caller, id: UserId) -> Result<UserResponse, ApiError> {
     let user = app.store().user(caller.tenant, id).await?;
-    let own = app.store().made_with_users(caller.tenant, &[id]).await?;
+    let own = app.store().own_agentables_of(caller.tenant, &[id]).await?;
     Ok(response(user, own.iter().map(|(_, kind, id)| (kind.as_str(), *id))))
 }
 
@@ -51,11 +52,11 @@ fn check_external_id(external_id: &str) -> Result<(), ApiError> {
 fn check_time_zone(zone: &str) -> Result<(), ApiError> {
     match zone.parse::<chrono_tz::Tz>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(ApiError::field("/time_zone", "must be an IANA name, as `Europe/Berlin`")),
+        Err(_) => Err(ApiError::field("/time_zone", "must be an IANA time zone, e.g. `Europe/Berlin`")),
     }
 }
 
-/// A user's external id that another user has.
+/// Converts a store error; a duplicate external id becomes [`ApiError::AlreadyExists`].
 fn external_id_taken(error: Error) -> ApiError {
     match error {
         Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "external_id", existing },

@@ -1,33 +1,33 @@
-//! Archived goals, results of tasks, and what may be imported.
+//! Archived goals, results of tasks, and limits of imports.
 
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::test_api::TestApi;
 use crate::worker::Worker;
 
 #[tokio::test]
-async fn an_archived_goal_takes_no_check_in_and_answers_a_person() {
-    let app = App::start().await;
-    let path = app.path("/check-ins");
+async fn archived_goal_refuses_check_ins_and_answers_messages() {
+    let api = TestApi::start().await;
+    let path = api.path("/check-ins");
     let body = json!({"in_minutes": 24 * 60, "reason": "Look at prices"});
-    assert_eq!(app.post(&path, body.clone()).await.status, 201);
-    app.post(&app.path("/archive"), json!({})).await.ok();
-    assert_eq!(app.get(&path).await.ok()["data"], json!([]), "what was set is taken back");
-    let problem = app.post(&path, body.clone()).await.refused(409, "archived");
+    assert_eq!(api.post(&path, body.clone()).await.status, 201);
+    api.post(&api.path("/archive"), json!({})).await.ok();
+    assert_eq!(api.get(&path).await.ok()["data"], json!([]), "archiving deletes check-ins");
+    let problem = api.post(&path, body.clone()).await.refused(409, "archived");
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("unarchive") && detail.contains(&app.goal), "{detail}");
-    app.say("still there?").await;
-    Worker::start(&app).await.claim().await.answer("Yes").await;
-    assert_eq!(app.get(&app.path("")).await.ok()["status"], "archived", "until somebody takes it out");
-    app.post(&path, body.clone()).await.refused(409, "archived");
-    app.post(&app.path("/unarchive"), json!({})).await.ok();
-    assert_eq!(app.post(&path, body).await.status, 201);
+    assert!(detail.contains("unarchive") && detail.contains(&api.goal), "{detail}");
+    api.post_message("still there?").await;
+    Worker::start(&api).await.claim().await.answer("Yes").await;
+    assert_eq!(api.get(&api.path("")).await.ok()["status"], "archived", "a message does not unarchive");
+    api.post(&path, body.clone()).await.refused(409, "archived");
+    api.post(&api.path("/unarchive"), json!({})).await.ok();
+    assert_eq!(api.post(&path, body).await.status, 201);
 }
 
-/// A task of the goal whose run ended so, with one text of its agent.
-fn ended_task(app: &App, nth: u32, run: &str) -> String {
+/// Inserts a task of the goal with a run that ended as `run` says, and one text of its agent.
+fn ended_task(api: &TestApi, nth: u32, run: &str) -> String {
     let id = format!("0190000000007000800000000000000{nth}");
-    app.sql(&format!(
+    api.sql(&format!(
         "insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title)
          select '{id}', tenant_id, user_id, id, 1, 'task', 'Find hotels' from houston.agentables where id = '{goal}';
          insert into houston.runs (id, tenant_id, agentable_id, first_seq, status, error_code, error_message,
@@ -39,14 +39,14 @@ fn ended_task(app: &App, nth: u32, run: &str) -> String {
          select id, n, tenant_id, id, 1, 'assistant', content
            from houston.agentables, (values (1, '[{{\"type\": \"text\", \"text\": \"Three\"}}]'::jsonb),
                                             (2, '[{{\"type\": \"tool_use\"}}]')) as h (n, content) where id = '{id}'",
-        goal = app.agentable().0
+        goal = api.agentable().0
     ));
     format!("task_{id}")
 }
 
 #[tokio::test]
-async fn a_task_says_how_it_ended_and_what_it_had() {
-    let app = App::start().await;
+async fn task_response_has_its_result() {
+    let api = TestApi::start().await;
     for (nth, (run, status, reason, message)) in [
         ("'completed', null, null, false", "completed", Value::Null, Value::Null),
         ("'same_tool', null, null, false", "stopped", json!("same_tool"), Value::Null),
@@ -58,30 +58,30 @@ async fn a_task_says_how_it_ended_and_what_it_had() {
     .into_iter()
     .enumerate()
     {
-        let id = ended_task(&app, u32::try_from(nth).unwrap(), run);
-        let task = app.get(&format!("/v1/tasks/{id}")).await.ok();
+        let id = ended_task(&api, u32::try_from(nth).unwrap(), run);
+        let task = api.get(&format!("/v1/tasks/{id}")).await.ok();
         let result = &task["result"];
         assert_eq!((&task["status"], &result["reason"]), (&json!(status), &reason), "{task}");
         assert_eq!((&result["text"], &result["message"]), (&json!("Three"), &message), "{task}");
         assert!(result["ended_at"].is_string(), "{task}");
-        let listed = app.get(&app.path("/tasks?limit=1")).await.ok();
-        assert_eq!(listed["data"][0], task, "the list says the same");
-        let filtered = app.get(&format!("/v1/tasks?status={status}&limit=1")).await.ok();
-        assert_eq!(filtered["data"][0], task, "and finds it by its status");
+        let listed = api.get(&api.path("/tasks?limit=1")).await.ok();
+        assert_eq!(listed["data"][0], task, "the list has the same");
+        let filtered = api.get(&format!("/v1/tasks?status={status}&limit=1")).await.ok();
+        assert_eq!(filtered["data"][0], task, "the filter by status finds it");
     }
-    assert_eq!(app.get(&app.path("")).await.ok().get("result"), None, "a goal has none");
+    assert_eq!(api.get(&api.path("")).await.ok().get("result"), None, "a goal has no result");
 }
 
 #[tokio::test]
-async fn an_import_is_held_to_the_limits_of_a_post() {
-    let app = App::start().await;
-    app.say("hello").await;
-    Worker::start(&app).await.claim().await.answer("Gladly").await;
-    let exported = app.get(&app.path("/export")).await.ok();
+async fn import_has_the_same_limits_as_posting() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    Worker::start(&api).await.claim().await.answer("Gladly").await;
+    let exported = api.get(&api.path("/export")).await.ok();
     let import = async |change: &dyn Fn(&mut Value)| {
         let mut conversation = exported.clone();
         change(&mut conversation);
-        app.post("/v1/goals/import", json!({"user_id": app.user, "conversation": conversation})).await
+        api.post("/v1/goals/import", json!({"user_id": api.user, "conversation": conversation})).await
     };
     let note = |title: &str, content: &str| {
         let at = "2026-11-22T12:00:00Z";
@@ -102,18 +102,18 @@ async fn an_import_is_held_to_the_limits_of_a_post() {
         let problem = import(change).await.refused(422, "invalid_request");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
     }
-    assert_eq!(import(&|c| c["title"] = json!("")).await.status, 201, "one that waits for its title");
+    assert_eq!(import(&|c| c["title"] = json!("")).await.status, 201, "a title may be generated later");
 }
 
 #[tokio::test]
-async fn a_page_of_a_thread_has_50_messages() {
-    let app = App::start().await;
-    app.say("hello").await;
-    app.sql(
+async fn page_of_a_thread_has_50_messages() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    api.sql(
         "insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, run_id)
          select gen_random_uuid(), m.tenant_id, m.agentable_id, 10 + n, 'user', 'text', 'x', m.run_id
            from houston.messages m, generate_series(1, 60) n",
     );
-    let page = app.get(&app.path("/messages")).await.ok();
+    let page = api.get(&api.path("/messages")).await.ok();
     assert_eq!((page["data"].as_array().unwrap().len(), &page["has_more"]), (50, &json!(true)));
 }

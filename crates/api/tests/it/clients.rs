@@ -1,15 +1,15 @@
-//! What one address, or one tenant, may take.
+//! Limits per address and per tenant.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::app::App;
 use crate::http::PATIENCE;
+use crate::test_api::TestApi;
 
-/// Whether the server answers on a new connection; it stays open.
-async fn answered(app: &App) -> Option<TcpStream> {
-    let mut socket = TcpStream::connect(app.address).await.unwrap();
+/// A new open connection on which the server answered; `None` if the server closed it.
+async fn answered(api: &TestApi) -> Option<TcpStream> {
+    let mut socket = TcpStream::connect(api.address).await.unwrap();
     let ask = async {
         socket.write_all(b"GET /livez HTTP/1.1\r\nhost: h\r\n\r\n").await?;
         let mut answer = [0; 12];
@@ -20,28 +20,28 @@ async fn answered(app: &App) -> Option<TcpStream> {
 }
 
 #[tokio::test]
-async fn an_address_has_so_many_connections_and_more_are_closed() {
-    let app = App::start_with(|config| {
+async fn connections_beyond_the_limit_per_address_are_closed() {
+    let api = TestApi::start_with(|config| {
         config.clients.proxies.clear();
         config.clients.max_connections_per_address = 4;
     })
     .await;
     let mut open = Vec::new();
-    while let Some(socket) = answered(&app).await {
+    while let Some(socket) = answered(&api).await {
         open.push(socket);
         assert!(open.len() <= 4, "five connections of one address");
     }
     open.clear();
-    while answered(&app).await.is_none() {
+    while answered(&api).await.is_none() {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_at_once_make_no_more_than_may_be() {
-    let app = App::start().await;
-    let path = format!("/v1/users/{}/custom-instructions", app.user);
-    let posts = (0..60).map(|nth| app.post(&path, json!({"content": format!("Rule {nth}")})));
+async fn concurrent_creations_respect_the_limit() {
+    let api = TestApi::start().await;
+    let path = format!("/v1/users/{}/custom-instructions", api.user);
+    let posts = (0..60).map(|nth| api.post(&path, json!({"content": format!("Rule {nth}")})));
     let answers = futures_util::future::join_all(posts).await;
     let made = answers.iter().filter(|answer| answer.status == 201).count();
     answers.iter().filter(|answer| answer.status != 201).for_each(|answer| {
@@ -51,11 +51,11 @@ async fn many_at_once_make_no_more_than_may_be() {
 }
 
 #[tokio::test]
-async fn no_answer_is_taken_for_another_type() {
-    let app = App::start().await;
+async fn every_response_has_nosniff() {
+    let api = TestApi::start().await;
     for path in ["/livez", "/v1/agents", "/nowhere"] {
-        assert_eq!(app.get(path).await.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(api.get(path).await.header("x-content-type-options"), "nosniff", "{path}");
     }
-    let answer = app.post("/v1/goals", Value::Null).await;
+    let answer = api.post("/v1/goals", Value::Null).await;
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
 }

@@ -1,4 +1,4 @@
-//! A client that sees every byte of a body.
+//! An HTTP client that reads bodies chunk by chunk.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Nothing here takes so long unless it hangs.
+/// Time limit of every wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Answer {
@@ -42,7 +42,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Checks that it is a refusal of this kind.
+    /// Checks that this is a problem with this status and code. Returns its body.
     pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), "application/problem+json");
@@ -93,7 +93,7 @@ pub(crate) async fn request(
     tokio::time::timeout(PATIENCE, send).await.unwrap()
 }
 
-/// One frame, as a client would understand it.
+/// One parsed frame of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Frame {
     pub(crate) id: String,
@@ -108,7 +108,7 @@ impl Frame {
     }
 }
 
-/// A stream, read byte by byte.
+/// An open event stream.
 pub(crate) struct Stream {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -126,7 +126,7 @@ pub(crate) enum End {
 }
 
 impl Stream {
-    /// None when the line broke before there was an answer.
+    /// Opens a stream; `None` if the connection broke before there was a response.
     pub(crate) async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Option<Self> {
         let (mut sender, connection) = connect(address).await;
         let sent = sender.send_request(build("GET", path, headers, ""));
@@ -142,7 +142,7 @@ impl Stream {
         })
     }
 
-    /// The next chunk as it came.
+    /// The next chunk of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Bytes, End> {
         match tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("the stream is silent") {
             None => Err(End::Clean),
@@ -161,7 +161,7 @@ impl Stream {
         }
     }
 
-    /// Reads up to and including the first frame of this kind.
+    /// Reads frames up to and including the first of this kind.
     pub(crate) async fn until(&mut self, kind: &str) -> Vec<Frame> {
         let mut frames = Vec::new();
         loop {
@@ -173,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Reads to the end.
+    /// Reads all frames to the end of the stream.
     pub(crate) async fn rest(&mut self) -> (Vec<Frame>, End) {
         let mut frames = Vec::new();
         loop {

@@ -1,8 +1,8 @@
 use houston_domain::event::{Live, Part};
 use houston_domain::run::RunStatus;
 
-use crate::app::App;
 use crate::http::{End, Frame, kinds};
+use crate::test_api::TestApi;
 use crate::worker::Worker;
 
 fn deltas(frames: &[Frame], kind: &str) -> String {
@@ -14,27 +14,27 @@ fn deltas(frames: &[Frame], kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_run_is_streamed_as_it_happens_and_the_stream_ends_with_it() {
-    let app = App::start().await;
-    let message = app.say("hello").await;
-    let mut stream = app.stream_at(message["events_url"].as_str().unwrap(), None).await.unwrap();
+async fn run_is_streamed_live_and_the_stream_ends_with_it() {
+    let api = TestApi::start().await;
+    let message = api.post_message("hello").await;
+    let mut stream = api.stream_at(message["events_url"].as_str().unwrap(), None).await.unwrap();
     let header = |name: &str| stream.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
     assert_eq!(stream.status, 200);
     assert_eq!(header("content-type").as_deref(), Some("text/event-stream"));
     assert_eq!(header("cache-control").as_deref(), Some("no-cache, no-transform"));
     assert_eq!(header("x-accel-buffering").as_deref(), Some("no"));
-    assert_eq!(header("location"), Some(app.path("/events?after=0")));
+    assert_eq!(header("location"), Some(api.path("/events?after=0")));
     assert_eq!(header("content-length"), None);
 
-    // Before any worker picked it up.
+    // Before a worker claims the run.
     let begun = stream.until("houston.message.posted").await;
     assert_eq!(kinds(&begun), ["RUN_STARTED", "houston.message.posted"]);
     assert_eq!((begun[0].retry_ms, begun[1].retry_ms), (Some(2000), None));
-    assert_eq!(begun[0].data["threadId"], app.goal.as_str());
+    assert_eq!(begun[0].data["threadId"], api.goal.as_str());
     assert_eq!(begun[0].data["runId"], message["run_id"]);
     assert_eq!(begun[1].data["value"]["message"]["content"], "hello");
 
-    let worker = Worker::start(&app).await;
+    let worker = Worker::start(&api).await;
     let mut run = worker.claim().await;
     run.use_tool("hm").await;
     stream.until("TOOL_CALL_RESULT").await;
@@ -58,17 +58,17 @@ async fn a_run_is_streamed_as_it_happens_and_the_stream_ends_with_it() {
 }
 
 #[tokio::test]
-async fn what_the_bus_loses_postgres_tells() {
-    let app = App::start().await;
-    let mut stream = app.stream("", None).await;
-    app.say("hello").await;
-    let worker = Worker::start(&app).await;
+async fn events_lost_by_the_bus_are_read_from_postgres() {
+    let api = TestApi::start().await;
+    let mut stream = api.stream("", None).await;
+    api.post_message("hello").await;
+    let worker = Worker::start(&api).await;
     let mut run = worker.claim().await;
     run.loud = false;
     run.use_tool("hm").await;
-    // Nobody told the stream: the poll finds out.
+    // Nothing was published: the poll finds the events.
     stream.until("TOOL_CALL_RESULT").await;
-    // What is told next leaves a gap, which is filled first.
+    // The next published event leaves a gap, which is filled first.
     run.loud = true;
     run.answer("done").await;
     let (rest, end) = stream.rest().await;
@@ -77,23 +77,23 @@ async fn what_the_bus_loses_postgres_tells() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_late_asks_for_the_text_so_far() {
-    let app = App::start().await;
-    app.say("hello").await;
-    let worker = Worker::start(&app).await;
+async fn late_client_gets_the_text_written_so_far() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut control = app.state.bus.subscribe_control();
-    let mut stream = app.stream("", None).await;
+    let mut control = api.state.bus.subscribe_control();
+    let mut stream = api.stream("", None).await;
     stream.until("STEP_STARTED").await;
     let houston_queue::Received::Item(asked) = control.recv().await else { panic!("lagged") };
-    assert_eq!((asked.agentable, &asked.live), (app.agentable(), &Live::TranscriptWanted));
+    assert_eq!((asked.agentable, &asked.live), (api.agentable(), &Live::TranscriptWanted));
     run.write(Part::Message, 0, 0, "so far");
     run.write(Part::Message, 0, 6, ", so good");
     let first = stream.until("TEXT_MESSAGE_CONTENT").await;
-    // Cut off, it comes back for the rest, which was published in between.
+    // The client reconnects; the rest was published in between.
     let last = first.last().unwrap().id.clone();
     drop(stream);
-    let mut stream = app.stream("", Some(&last)).await;
+    let mut stream = api.stream("", Some(&last)).await;
     run.answer("so far, so good!").await;
     let (rest, end) = stream.rest().await;
     let text = deltas(&first, "TEXT_MESSAGE_CONTENT") + &deltas(&rest, "TEXT_MESSAGE_CONTENT");
@@ -102,12 +102,12 @@ async fn a_client_that_comes_late_asks_for_the_text_so_far() {
 }
 
 #[tokio::test]
-async fn a_text_that_will_never_end_is_taken_back() {
-    let app = App::start().await;
-    app.say("hello").await;
-    let worker = Worker::start(&app).await;
+async fn text_of_a_broken_attempt_is_removed_by_a_snapshot() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut stream = app.stream("", None).await;
+    let mut stream = api.stream("", None).await;
     stream.until("STEP_STARTED").await;
     run.write(Part::Message, 0, 0, "I think");
     stream.until("TEXT_MESSAGE_CONTENT").await;
@@ -118,7 +118,7 @@ async fn a_text_that_will_never_end_is_taken_back() {
         ["TEXT_MESSAGE_END", "MESSAGES_SNAPSHOT", "STEP_FINISHED", "houston.run.handed_over"]
     );
     let messages = broken[1].data["messages"].as_array().unwrap();
-    assert_eq!(messages.len(), 1, "without the broken one");
+    assert_eq!(messages.len(), 1, "without the broken answer");
     assert_eq!((&messages[0]["role"], &messages[0]["content"]), (&"user".into(), &"hello".into()));
     worker.claim().await.answer("Hi!").await;
     let (rest, end) = stream.rest().await;
@@ -127,15 +127,15 @@ async fn a_text_that_will_never_end_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_goal_without_a_run_waits_and_follow_outlives_runs() {
-    let app = App::start().await;
-    let mut once = app.stream("", None).await;
-    let mut follower = app.stream("?follow=true", None).await;
+async fn stream_without_a_run_waits_and_follow_outlives_runs() {
+    let api = TestApi::start().await;
+    let mut once = api.stream("", None).await;
+    let mut follower = api.stream("?follow=true", None).await;
     let location = follower.headers.get("location").unwrap().to_str().unwrap();
-    assert_eq!(location, app.path("/events?after=0&follow=true"));
-    let worker = Worker::start(&app).await;
+    assert_eq!(location, api.path("/events?after=0&follow=true"));
+    let worker = Worker::start(&api).await;
     for (number, status) in [(1, RunStatus::Cancelled), (2, RunStatus::Failed)] {
-        app.say("hello").await;
+        api.post_message("hello").await;
         worker.claim().await.end(status, None).await;
         let run = follower.until(if number == 1 { "RUN_FINISHED" } else { "RUN_ERROR" }).await;
         assert_eq!(run[0].kind(), "RUN_STARTED");
@@ -146,37 +146,37 @@ async fn a_goal_without_a_run_waits_and_follow_outlives_runs() {
             assert_eq!(run.last().unwrap().data["code"], "failed");
         }
     }
-    assert_eq!(app.stream("?follow=true", Some("9999")).await.status, 200);
+    assert_eq!(api.stream("?follow=true", Some("9999")).await.status, 200);
 }
 
 #[tokio::test]
-async fn silence_is_filled_with_comments_of_one_line() {
-    let app = App::start_with(|config| config.heartbeat_s = 1).await;
-    let mut stream = app.stream("", None).await;
+async fn silent_stream_sends_heartbeats() {
+    let api = TestApi::start_with(|config| config.heartbeat_s = 1).await;
+    let mut stream = api.stream("", None).await;
     for _ in 0..2 {
         assert_eq!(stream.chunk().await.unwrap(), ":\n".as_bytes());
     }
-    app.say("hello").await;
+    api.post_message("hello").await;
     stream.until("houston.message.posted").await;
     assert_eq!(stream.chunk().await.unwrap(), ":\n".as_bytes());
 }
 
 #[tokio::test]
-async fn a_client_that_falls_behind_is_cut_off_and_resumes() {
-    let app = App::start().await;
-    app.say("hello").await;
-    let worker = Worker::start(&app).await;
+async fn lagging_client_is_aborted_and_can_resume() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut stream = app.stream("", None).await;
+    let mut stream = api.stream("", None).await;
     let mut frames = stream.until("STEP_STARTED").await;
-    // All at once, before the server's task gets to run: more than may wait.
+    // All at once, before the server's task runs: more items than the subscription holds.
     for number in 0..300 {
         run.write(Part::Message, 0, number, "x");
     }
     let (seen, end) = stream.rest().await;
     assert_eq!(end, End::Aborted);
     frames.extend(seen);
-    let mut stream = app.stream("", Some(&frames.last().unwrap().id)).await;
+    let mut stream = api.stream("", Some(&frames.last().unwrap().id)).await;
     run.answer(&"x".repeat(300)).await;
     let (rest, end) = stream.rest().await;
     frames.extend(rest);

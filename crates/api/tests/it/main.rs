@@ -1,11 +1,9 @@
-//! The API over a real socket, a real Postgres and a real Redis. The worker is played by the tests.
+//! The API over a real socket, a real Postgres and a real Redis. The tests act as the worker.
 
 houston_testkit::shared_postgres!();
 
 #[cfg(test)]
 mod agents;
-#[cfg(test)]
-mod app;
 #[cfg(test)]
 mod archived;
 #[cfg(test)]
@@ -17,11 +15,17 @@ mod conversation;
 #[cfg(test)]
 mod deadline;
 #[cfg(test)]
+mod double_texting;
+#[cfg(test)]
 mod erasing;
+#[cfg(test)]
+mod errors;
 #[cfg(test)]
 mod failure;
 #[cfg(test)]
 mod finding;
+#[cfg(test)]
+mod heavy_requests;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
@@ -41,8 +45,6 @@ mod probes;
 #[cfg(test)]
 mod proxied;
 #[cfg(test)]
-mod refusals;
-#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resources;
@@ -51,8 +53,6 @@ mod runs;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
-mod texting;
+mod test_api;
 #[cfg(test)]
 mod worker;
-#[cfg(test)]
-mod worst;

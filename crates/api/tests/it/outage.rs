@@ -5,56 +5,56 @@ use houston_domain::event::Live;
 use houston_store::Store;
 use tokio::net::TcpListener;
 
-use crate::app::{App, KEY};
 use crate::http::{End, PATIENCE, request};
+use crate::test_api::{KEY, TestApi};
 use crate::worker::Worker;
 
 #[tokio::test]
-async fn a_stream_survives_postgres() {
-    let mut app = App::start_with_own_postgres(|config| config.heartbeat_s = 1).await;
-    app.say("hello").await;
-    let mut stream = app.stream("", None).await;
+async fn stream_survives_an_outage_of_postgres() {
+    let mut api = TestApi::start_with_own_postgres(|config| config.heartbeat_s = 1).await;
+    api.post_message("hello").await;
+    let mut stream = api.stream("", None).await;
     stream.until("houston.message.posted").await;
-    app.servers.kill_postgres().unwrap();
-    app.publish(Live::Nudge);
-    assert_eq!(stream.chunk().await.unwrap(), ":\n".as_bytes(), "it lives on");
-    // A client that comes back now is not told off: its line breaks, and it tries again.
-    let back = app.stream_at(&app.path("/events"), Some("2")).await;
-    assert!(back.is_none(), "no status for who resumes");
-    app.servers.restart_postgres().unwrap();
-    let worker = Worker::start(&app).await;
+    api.servers.kill_postgres().unwrap();
+    api.publish(Live::Nudge);
+    assert_eq!(stream.chunk().await.unwrap(), ":\n".as_bytes(), "the stream stays open");
+    // A client that reconnects now gets no error status but a broken connection, so that it tries again.
+    let back = api.stream_at(&api.path("/events"), Some("2")).await;
+    assert!(back.is_none(), "no status for a client that resumes");
+    api.servers.restart_postgres().unwrap();
+    let worker = Worker::start(&api).await;
     worker.claim().await.answer("hi").await;
     let (rest, end) = stream.rest().await;
     assert_eq!((rest.last().unwrap().kind(), end), ("RUN_FINISHED", End::Clean));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gets_no_connection_in_time_is_told_to_come_back() {
-    let app = App::start().await;
+async fn exhausted_connection_pool_is_503_with_retry_after() {
+    let api = TestApi::start().await;
     // A server with a single connection, which a request holds that waits for a lock.
     let config = houston_store::Config {
-        url: app.servers.database_url().to_owned(),
+        url: api.servers.database_url().to_owned(),
         max_connections: 1,
         acquire_timeout: Duration::from_millis(100),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let state = State { store: Store::open(&config).unwrap(), ..app.state.clone() };
-    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, app.stop.clone()));
-    let path = app.path("");
+    let state = State { store: Store::open(&config).unwrap(), ..api.state.clone() };
+    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));
+    let path = api.path("");
     let key = format!("Bearer {KEY}");
     let headers = [("authorization", key.as_str())];
     let ask = || request(address, "GET", &path, &headers, "");
     assert_eq!(ask().await.status, 200);
     let held = "begin; lock table houston.agentables in access exclusive mode; select pg_sleep(600); commit";
-    let mut locker = app.servers.psql(held).spawn().unwrap();
+    let mut locker = api.servers.psql(held).spawn().unwrap();
     let until = async |what: &str| {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let count = format!(
             "select count(*) from pg_locks
               where database = (select oid from pg_database where datname = current_database()) and {what}"
         );
-        while app.servers.sql(&count).unwrap() != "1" {
+        while api.servers.sql(&count).unwrap() != "1" {
             assert!(tokio::time::Instant::now() < deadline, "it never happened: {what}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -68,7 +68,7 @@ async fn who_gets_no_connection_in_time_is_told_to_come_back() {
     assert_eq!(refused.header("retry-after"), "1");
     let problem = refused.refused(503, "unavailable");
     assert!(problem["detail"].is_string(), "{problem}");
-    assert_eq!(first.status, 503, "a lock that is busy for too long is no other");
+    assert_eq!(first.status, 503, "waiting too long for a lock is 503, too");
     locker.kill().unwrap();
     locker.wait().unwrap();
 }

@@ -3,14 +3,14 @@ use houston_store::Store;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::app::App;
 use crate::http::{Answer, End, PATIENCE, request};
+use crate::test_api::TestApi;
 
-/// Asks until the answer is as expected: what is asked about happens elsewhere.
-async fn readyz(app: &App, expected: impl Fn(&Answer) -> bool) -> Answer {
+/// Repeats the probe until the response is as expected.
+async fn readyz(api: &TestApi, expected: impl Fn(&Answer) -> bool) -> Answer {
     let asking = async {
         loop {
-            let answer = app.get_with("/readyz", &[]).await;
+            let answer = api.get_with("/readyz", &[]).await;
             if expected(&answer) {
                 return answer;
             }
@@ -21,64 +21,64 @@ async fn readyz(app: &App, expected: impl Fn(&Answer) -> bool) -> Answer {
 }
 
 #[tokio::test]
-async fn probes_are_open_and_tell_the_mode() {
-    let mut app = App::start_with_own_postgres(|_| {}).await;
+async fn probes_need_no_key_and_report_the_mode() {
+    let mut api = TestApi::start_with_own_postgres(|_| {}).await;
     for path in ["/livez", "/healthz", "/version"] {
-        assert_eq!(app.get_with(path, &[]).await.status, 200, "{path}");
+        assert_eq!(api.get_with(path, &[]).await.status, 200, "{path}");
     }
-    let ready = readyz(&app, |answer| answer.json()["checks"]["redis"] == "hints").await;
+    let ready = readyz(&api, |answer| answer.json()["checks"]["redis"] == "hints").await;
     let checks = json!({"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"});
     assert_eq!(ready.ok(), json!({"status": "ready", "checks": checks, "draining": false}));
 
-    app.servers.kill_redis().unwrap();
-    let polling = readyz(&app, |answer| answer.json()["checks"]["redis"] != "hints").await;
+    api.servers.kill_redis().unwrap();
+    let polling = readyz(&api, |answer| answer.json()["checks"]["redis"] != "hints").await;
     assert_eq!(polling.ok()["checks"]["redis"], "polling postgres each second");
 
-    app.servers.kill_postgres().unwrap();
-    let away = readyz(&app, |answer| answer.status == 503).await.json();
+    api.servers.kill_postgres().unwrap();
+    let away = readyz(&api, |answer| answer.status == 503).await.json();
     assert_eq!((&away["status"], &away["checks"]["postgres"]), (&json!("not_ready"), &json!("unavailable")));
-    let refused = app.post(&app.path("/messages"), json!({"content": "x"})).await;
+    let refused = api.post(&api.path("/messages"), json!({"content": "x"})).await;
     refused.refused(503, "unavailable");
     assert_eq!(refused.header("retry-after"), "1");
-    assert_eq!(app.get_with("/livez", &[]).await.status, 200);
-    app.servers.restart_postgres().unwrap();
-    readyz(&app, |answer| answer.status == 200).await;
+    assert_eq!(api.get_with("/livez", &[]).await.status, 200);
+    api.servers.restart_postgres().unwrap();
+    readyz(&api, |answer| answer.status == 200).await;
 }
 
 #[tokio::test]
-async fn draining_turns_balancers_away_aborts_streams_and_answers_the_rest() {
-    let mut app = App::start().await;
-    app.say("hello").await;
-    let mut stream = app.stream("", None).await;
+async fn draining_fails_readyz_aborts_streams_answers_requests() {
+    let mut api = TestApi::start().await;
+    api.post_message("hello").await;
+    let mut stream = api.stream("", None).await;
     stream.until("houston.message.posted").await;
-    app.state.draining.cancel();
+    api.state.draining.cancel();
     assert_eq!(stream.rest().await, (vec![], End::Aborted));
-    if let Some(mut late) = app.stream_at(&app.path("/events"), None).await {
+    if let Some(mut late) = api.stream_at(&api.path("/events"), None).await {
         assert_eq!(late.rest().await, (vec![], End::Aborted));
     }
-    let drained = app.get_with("/readyz", &[]).await;
+    let drained = api.get_with("/readyz", &[]).await;
     assert_eq!((drained.status, &drained.json()["draining"]), (503, &json!(true)));
-    app.say("still answered").await;
+    api.post_message("still answered").await;
 
-    app.stop.cancel();
-    tokio::time::timeout(PATIENCE, app.ended.take().unwrap()).await.unwrap().unwrap();
+    api.stop.cancel();
+    tokio::time::timeout(PATIENCE, api.ended.take().unwrap()).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_stop_aborts_streams_and_ends() {
-    let mut app = App::start().await;
-    let mut stream = app.stream("", None).await;
-    app.stop.cancel();
+async fn stop_aborts_streams_and_ends_the_server() {
+    let mut api = TestApi::start().await;
+    let mut stream = api.stream("", None).await;
+    api.stop.cancel();
     assert_eq!(stream.rest().await, (vec![], End::Aborted));
-    tokio::time::timeout(PATIENCE, app.ended.take().unwrap()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, api.ended.take().unwrap()).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn readyz_turns_red_when_postgres_cannot_write() {
-    let app = App::start().await;
-    // For new sessions Postgres has no room for temporary files: that stands for a full disk.
+async fn readyz_is_503_when_postgres_cannot_write() {
+    let api = TestApi::start().await;
+    // New sessions have no space for temporary files: this simulates a full disk.
     let set = |what: &str| {
-        app.servers
+        api.servers
             .sql(&format!(
                 "do $$ begin execute format('alter database %I {what}', current_database()); end $$"
             ))
@@ -86,14 +86,14 @@ async fn readyz_turns_red_when_postgres_cannot_write() {
     };
     set("set temp_file_limit = 64");
     let config = houston_store::Config {
-        url: app.servers.database_url().to_owned(),
+        url: api.servers.database_url().to_owned(),
         max_connections: 2,
         acquire_timeout: PATIENCE,
     };
-    let state = State { store: Store::open(&config).unwrap(), ..app.state.clone() };
+    let state = State { store: Store::open(&config).unwrap(), ..api.state.clone() };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, app.stop.clone()));
+    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));
     let readyz = async || request(address, "GET", "/readyz", &[], "").await;
     let red = readyz().await;
     assert_eq!((red.status, &red.json()["checks"]["disk"]), (503, &json!("full")), "{}", red.text());
@@ -101,7 +101,7 @@ async fn readyz_turns_red_when_postgres_cannot_write() {
 
     set("reset temp_file_limit");
     let others = "pid <> pg_backend_pid() and datname = current_database()";
-    app.servers
+    api.servers
         .sql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where {others}"))
         .unwrap();
     let green = async {

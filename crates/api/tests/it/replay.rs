@@ -4,31 +4,31 @@ use houston_domain::event::Part;
 use houston_domain::run::RunStatus;
 use serde_json::json;
 
-use crate::app::App;
 use crate::http::{End, Frame, kinds};
+use crate::test_api::TestApi;
 use crate::worker::Worker;
 
 /// Two runs: one that uses a tool, is handed over and answers, and one that fails.
-async fn two_runs(app: &App) {
-    let worker = Worker::start(app).await;
-    app.say("first").await;
+async fn two_runs(api: &TestApi) {
+    let worker = Worker::start(api).await;
+    api.post_message("first").await;
     let mut run = worker.claim().await;
     run.use_tool("hm").await;
-    app.say("in between").await;
+    api.post_message("in between").await;
     run.hand_over().await;
     let mut run = worker.claim().await;
     run.use_tool("hm, hm").await;
     run.answer("Grüße!").await;
     // The message in between was read by the first run; this one opens the second.
-    app.say("second").await;
+    api.post_message("second").await;
     worker.claim().await.end(RunStatus::Failed, Some(("TIMEOUT", "too slow"))).await;
 }
 
 #[tokio::test]
-async fn a_finished_run_is_replayed_from_every_position() {
-    let app = App::start().await;
-    two_runs(&app).await;
-    let (all, end) = app.stream("?after=0", None).await.rest().await;
+async fn finished_run_is_replayed_from_every_position() {
+    let api = TestApi::start().await;
+    two_runs(&api).await;
+    let (all, end) = api.stream("?after=0", None).await.rest().await;
     assert_eq!(end, End::Clean);
     assert_eq!(kinds(&all).iter().filter(|kind| **kind == "RUN_STARTED").count(), 2);
     let error = all.last().unwrap();
@@ -39,25 +39,25 @@ async fn a_finished_run_is_replayed_from_every_position() {
 
     let plain = |frames: &[Frame]| frames.iter().map(|f| (f.id.clone(), f.data.clone())).collect::<Vec<_>>();
     for (number, frame) in all.iter().enumerate().take(all.len() - 1) {
-        let (by_header, end) = app.stream("", Some(&frame.id)).await.rest().await;
+        let (by_header, end) = api.stream("", Some(&frame.id)).await.rest().await;
         assert_eq!((plain(&by_header), &end), (plain(&all[number + 1..]), &End::Clean), "after {}", frame.id);
         assert_eq!(by_header[0].retry_ms, Some(2000));
     }
     let middle = &all[all.len() / 2];
-    let (by_query, _) = app.stream(&format!("?after={}", middle.id), None).await.rest().await;
+    let (by_query, _) = api.stream(&format!("?after={}", middle.id), None).await.rest().await;
     assert_eq!(plain(&by_query), plain(&all[all.len() / 2 + 1..]));
     // The header is newer than the URL.
-    let (by_both, _) = app.stream("?after=0", Some(&middle.id)).await.rest().await;
+    let (by_both, _) = api.stream("?after=0", Some(&middle.id)).await.rest().await;
     assert_eq!(plain(&by_both), plain(&by_query));
 
     // Without a position: the latest run.
-    let (latest, _) = app.stream("", None).await.rest().await;
+    let (latest, _) = api.stream("", None).await.rest().await;
     let begin = kinds(&all).iter().rposition(|kind| *kind == "RUN_STARTED").unwrap();
     assert_eq!(plain(&latest), plain(&all[begin..]));
 }
 
-/// What a client shows after these frames, and how often each of them began.
-fn shown(frames: &[Frame]) -> (BTreeMap<String, String>, bool) {
+/// The texts a client has after `frames`, and whether each message started only once.
+fn texts_of(frames: &[Frame]) -> (BTreeMap<String, String>, bool) {
     let (mut texts, mut started) = (BTreeMap::<String, String>::new(), true);
     let mut seen = HashSet::new();
     for frame in frames {
@@ -71,8 +71,8 @@ fn shown(frames: &[Frame]) -> (BTreeMap<String, String>, bool) {
                 texts.get_mut(&id()).unwrap().push_str(frame.data["delta"].as_str().unwrap())
             }
             "MESSAGES_SNAPSHOT" => {
-                let kept = frame.data["messages"].as_array().unwrap();
-                texts.retain(|id, _| kept.iter().any(|message| message["id"] == id.as_str()));
+                let remaining = frame.data["messages"].as_array().unwrap();
+                texts.retain(|id, _| remaining.iter().any(|message| message["id"] == id.as_str()));
             }
             _ => {}
         }
@@ -81,12 +81,12 @@ fn shown(frames: &[Frame]) -> (BTreeMap<String, String>, bool) {
 }
 
 #[tokio::test]
-async fn a_live_stream_is_resumed_from_every_position_in_the_middle_of_a_text() {
-    let app = App::start().await;
-    app.say("hello").await;
-    let worker = Worker::start(&app).await;
+async fn live_stream_resumes_from_every_position_within_a_text() {
+    let api = TestApi::start().await;
+    api.post_message("hello").await;
+    let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut stream = app.stream("", None).await;
+    let mut stream = api.stream("", None).await;
     let mut recorded = stream.until("STEP_STARTED").await;
     for (part, reasoning, text) in [(Part::Reasoning, 0, "Hm…"), (Part::Message, 3, "Well, I")] {
         for (offset, character) in (0..).zip(text.chars()) {
@@ -102,30 +102,30 @@ async fn a_live_stream_is_resumed_from_every_position_in_the_middle_of_a_text() 
     run.answer("Grüße!").await;
     recorded.extend(stream.rest().await.0);
 
-    let whole = shown(&recorded);
+    let whole = texts_of(&recorded);
     assert!(whole.0.values().eq(["Grüße!"]) && whole.1, "{whole:?}");
     let ids: Vec<&str> = recorded.iter().map(|frame| frame.id.as_str()).collect();
     for kind in ["3:r2", "3:d", "3:0", "3:4", "3:7f1", "3:7f2", "5:3"] {
         assert!(ids.contains(&kind), "{kind} is among {ids:?}");
     }
     for (number, id) in ids.iter().enumerate().take(ids.len() - 1) {
-        let (rest, end) = app.stream("", Some(id)).await.rest().await;
+        let (rest, end) = api.stream("", Some(id)).await.rest().await;
         let joined: Vec<Frame> = recorded[..=number].iter().cloned().chain(rest).collect();
-        assert_eq!((shown(&joined), end), (whole.clone(), End::Clean), "after {id}");
+        assert_eq!((texts_of(&joined), end), (whole.clone(), End::Clean), "after {id}");
     }
 }
 
 #[tokio::test]
-async fn nothing_newer_is_204_until_there_is() {
-    let app = App::start().await;
-    two_runs(&app).await;
-    let (all, _) = app.stream("?after=0", None).await.rest().await;
+async fn no_newer_events_is_204() {
+    let api = TestApi::start().await;
+    two_runs(&api).await;
+    let (all, _) = api.stream("?after=0", None).await.rest().await;
     let last = &all.last().unwrap().id;
     for query in [format!("?after={last}"), "?after=99999".into()] {
-        assert_eq!(app.get(&app.path(&format!("/events{query}"))).await.status, 204, "{query}");
+        assert_eq!(api.get(&api.path(&format!("/events{query}"))).await.status, 204, "{query}");
     }
-    app.say("third").await;
-    let mut stream = app.stream("", Some(last)).await;
+    api.post_message("third").await;
+    let mut stream = api.stream("", Some(last)).await;
     assert_eq!(
         kinds(&stream.until("houston.message.posted").await),
         ["RUN_STARTED", "houston.message.posted"]
@@ -133,23 +133,23 @@ async fn nothing_newer_is_204_until_there_is() {
 }
 
 #[tokio::test]
-async fn a_long_log_is_read_page_by_page() {
-    let app = App::start().await;
+async fn long_log_is_read_page_by_page() {
+    let api = TestApi::start().await;
     let mut posted_into = String::new();
     for number in 0..600 {
-        let message = app.say(&format!("message {number}")).await;
+        let message = api.post_message(&format!("message {number}")).await;
         message["run_id"].as_str().unwrap().clone_into(&mut posted_into);
     }
-    let worker = Worker::start(&app).await;
+    let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut stream = app.stream("?after=0", None).await;
+    let mut stream = api.stream("?after=0", None).await;
     stream.until("STEP_STARTED").await;
-    // It takes along what it has not read: nothing is left for a next run.
-    assert_eq!(app.post(&format!("/v1/runs/{posted_into}/cancel"), json!({})).await.status, 202);
+    // The cancel takes along unread messages, so nothing is left for a next run.
+    assert_eq!(api.post(&format!("/v1/runs/{posted_into}/cancel"), json!({})).await.status, 202);
     run.end(RunStatus::Cancelled, None).await;
     let (rest, end) = stream.rest().await;
     assert_eq!((rest.last().unwrap().kind(), end), ("RUN_FINISHED", End::Clean));
-    let (all, _) = app.stream("?after=0", None).await.rest().await;
+    let (all, _) = api.stream("?after=0", None).await.rest().await;
     let posted: Vec<_> = all
         .iter()
         .filter(|frame| frame.kind() == "houston.message.posted")

@@ -1,4 +1,4 @@
-//! A worker as the API knows it: what it commits, and what it tells the bus.
+//! A test worker: it commits steps and publishes them on the bus, without an engine.
 
 use std::time::Duration;
 
@@ -9,71 +9,71 @@ use houston_domain::id::{AgentableId, MessageId, RunId, WorkerId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
-use houston_store::claim::{Claimed, Crashes};
+use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::cost::ModelCall;
 use houston_store::lease::LeaseConnection;
-use houston_store::step::{Commit, Done, Ending, NewMessage, Step, RunTransition};
+use houston_store::step::{Commit, CommittedStep, Ending, NewMessage, RunTransition, Step};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::test_api::TestApi;
 
 pub(crate) struct Worker<'a> {
-    app: &'a App,
+    api: &'a TestApi,
     pub(crate) id: WorkerId,
     _lease: LeaseConnection,
 }
 
-/// A run in its hands.
-pub(crate) struct Driven<'a> {
-    app: &'a App,
-    pub(crate) claimed: Claimed,
+/// A run claimed by the test worker.
+pub(crate) struct TestRun<'a> {
+    api: &'a TestApi,
+    pub(crate) claimed: ClaimedRun,
     pub(crate) message: MessageId,
     iteration: u32,
-    /// Whether the bus hears of it.
+    /// Whether commits are published on the bus.
     pub(crate) loud: bool,
-    /// Whether nobody knows what its calls cost.
+    /// Whether the cost of its model calls is unknown.
     pub(crate) unpriced: bool,
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) async fn start(app: &'a App) -> Self {
-        let id = app.state.ids.next();
+    pub(crate) async fn start(api: &'a TestApi) -> Self {
+        let id = api.state.ids.next();
         let mut lease =
-            LeaseConnection::open(app.servers.database_url(), id, Duration::from_secs(60)).await.unwrap();
+            LeaseConnection::open(api.servers.database_url(), id, Duration::from_secs(60)).await.unwrap();
         lease.register("test").await.unwrap();
-        Self { app, id, _lease: lease }
+        Self { api, id, _lease: lease }
     }
 
-    pub(crate) async fn claim(&self) -> Driven<'a> {
-        self.claim_of(self.app.agentable()).await
+    pub(crate) async fn claim(&self) -> TestRun<'a> {
+        self.claim_of(self.api.agentable()).await
     }
 
-    pub(crate) async fn claim_of(&self, agentable: AgentableId) -> Driven<'a> {
-        let ids = &self.app.state.ids;
+    pub(crate) async fn claim_of(&self, agentable: AgentableId) -> TestRun<'a> {
+        let ids = &self.api.state.ids;
         let message = ids.next();
         let claimed = self
-            .app
+            .api
             .state
             .store
-            .claim_run(agentable, self.id, ids.next(), message, Crashes::default())
+            .claim_run(agentable, self.id, ids.next(), message, CrashPolicy::default())
             .await
             .unwrap()
             .expect("something to claim");
-        self.app.state.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
+        self.api.state.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let iteration = u32::try_from(claimed.iterations).unwrap() + 1;
-        Driven { app: self.app, claimed, message, iteration, loud: true, unpriced: false }
+        TestRun { api: self.api, claimed, message, iteration, loud: true, unpriced: false }
     }
 }
 
-impl Driven<'_> {
+impl TestRun<'_> {
     pub(crate) fn run(&self) -> RunId {
         self.claimed.run
     }
 
-    /// Streams a piece of text.
+    /// Publishes a delta.
     pub(crate) fn write(&self, part: Part, reasoning_chars: u32, offset: u32, text: &str) {
         let delta = Delta { message_id: self.message, part, reasoning_chars, offset, text: text.to_owned() };
-        self.app.publish(Live::Delta(delta));
+        self.api.publish(Live::Delta(delta));
     }
 
     async fn commit(
@@ -82,9 +82,9 @@ impl Driven<'_> {
         messages: Vec<NewMessage>,
         entries: Vec<Entry>,
         then: RunTransition,
-    ) -> Done {
+    ) -> CommittedStep {
         let step = Step {
-            write: self.app.state.ids.next(),
+            write: self.api.state.ids.next(),
             run: self.run(),
             entries,
             events,
@@ -105,21 +105,21 @@ impl Driven<'_> {
             }),
             transition: then,
         };
-        match self.app.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
+        match self.api.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
             Commit::Done(done) => {
                 if self.loud {
                     let committed = Live::Committed(done.events.clone());
-                    self.app.state.bus.publish(self.claimed.fence.agentable, committed);
+                    self.api.state.bus.publish(self.claimed.fence.agentable, committed);
                 }
                 done
             }
-            Commit::Landed => panic!("a fresh write cannot have landed"),
+            Commit::AlreadyCommitted => panic!("a fresh write cannot have landed"),
         }
     }
 
-    /// Thinks, calls a tool, and begins the next iteration.
+    /// Commits reasoning and a tool call with its result, and starts the next iteration.
     pub(crate) async fn use_tool(&mut self, thought: &str) {
-        let cell: MessageId = self.app.state.ids.next();
+        let cell: MessageId = self.api.state.ids.next();
         let called = Event::ToolCalled {
             call_id: "call_1_1".into(),
             name: "create_note".into(),
@@ -152,16 +152,22 @@ impl Driven<'_> {
             is_error: false,
         };
         let entries = vec![Entry::assistant(vec![call]), Entry::user(vec![result])];
-        let next_message_id = self.app.state.ids.next();
+        let next_message_id = self.api.state.ids.next();
         let finished = Event::StepFinished { iteration: self.iteration, next_message_id };
         let events = vec![Event::Thought { text: thought.into() }, called, returned];
-        self.commit(events, vec![message], entries, RunTransition::Continue { read: true, event: Some(finished) }).await;
+        self.commit(
+            events,
+            vec![message],
+            entries,
+            RunTransition::Continue { read: true, event: Some(finished) },
+        )
+        .await;
         self.iteration += 1;
         self.message = next_message_id;
     }
 
-    /// Says something and ends the run.
-    pub(crate) async fn answer(self, text: &str) -> Done {
+    /// Commits a message and ends the run.
+    pub(crate) async fn answer(self, text: &str) -> CommittedStep {
         let message = NewMessage {
             id: self.message,
             event: 0,
@@ -176,16 +182,18 @@ impl Driven<'_> {
         self.commit(events, vec![message], entries, then).await
     }
 
-    /// Ends the run without a word.
-    pub(crate) async fn end(self, status: RunStatus, error: Option<(&str, &str)>) -> Done {
-        let RunTransition::Complete { event, ending, .. } = self.finish(status, error) else { unreachable!() };
+    /// Ends the run without a message.
+    pub(crate) async fn end(self, status: RunStatus, error: Option<(&str, &str)>) -> CommittedStep {
+        let RunTransition::Complete { event, ending, .. } = self.finish(status, error) else {
+            unreachable!()
+        };
         self.commit(vec![], vec![], vec![], RunTransition::Terminate { event, ending }).await
     }
 
-    /// Fails; the next attempt is due at once.
+    /// Fails and schedules a retry that is due at once.
     pub(crate) async fn wait(self, error: &ErrorMessage) {
         let field = |name: &str| error.metadata[name].as_i64().and_then(|n| i32::try_from(n).ok()).unwrap();
-        let at = self.app.state.ids.clock().now();
+        let at = self.api.state.ids.clock().now();
         let event = Event::RetryScheduled {
             attempt: field("attempt"),
             of: field("of"),
@@ -194,13 +202,15 @@ impl Driven<'_> {
             message: error.content.clone(),
             iteration: self.iteration,
         };
-        let RunTransition::Complete { mut ending, .. } = self.finish(RunStatus::Retrying, None) else { unreachable!() };
+        let RunTransition::Complete { mut ending, .. } = self.finish(RunStatus::Retrying, None) else {
+            unreachable!()
+        };
         ending.error_code = Some("RATE_LIMITED".into());
         let then = RunTransition::Retry { event, at, counts: true, ending };
-        self.commit(vec![error.event()], vec![shown(error)], vec![], then).await;
+        self.commit(vec![error.event()], vec![error_message(error)], vec![], then).await;
     }
 
-    /// Answers after it had failed.
+    /// Commits a message after an earlier failure, and the resolved error message.
     pub(crate) async fn recover(self, text: &str, error: &ErrorMessage) {
         let message = NewMessage {
             id: self.message,
@@ -210,20 +220,21 @@ impl Driven<'_> {
             content: text.into(),
             metadata: json!({}),
         };
-        let error_message = NewMessage { event: 1, ..shown(error) };
+        let error_message = NewMessage { event: 1, ..error_message(error) };
         let events = vec![Event::MessageSent { message_id: self.message }, error.event()];
         let then = self.finish(RunStatus::MessageSent, None);
         self.commit(events, vec![message, error_message], vec![], then).await;
     }
 
-    /// Fails for good.
+    /// Ends the run as failed, with a permanent error message.
     pub(crate) async fn give_up(self, error: &ErrorMessage) {
-        let RunTransition::Complete { event, ending, .. } = self.finish(RunStatus::Failed, Some(("RATE_LIMITED", "no")))
+        let RunTransition::Complete { event, ending, .. } =
+            self.finish(RunStatus::Failed, Some(("RATE_LIMITED", "no")))
         else {
             unreachable!()
         };
         let then = RunTransition::Terminate { event, ending };
-        self.commit(vec![error.event()], vec![shown(error)], vec![], then).await;
+        self.commit(vec![error.event()], vec![error_message(error)], vec![], then).await;
     }
 
     pub(crate) async fn hand_over(self) {
@@ -232,11 +243,11 @@ impl Driven<'_> {
     }
 
     fn finish(&self, status: RunStatus, error: Option<(&str, &str)>) -> RunTransition {
-        let ids = &self.app.state.ids;
+        let ids = &self.api.state.ids;
         let (code, message) =
             (error.map(|(code, _)| code.to_owned()), error.map(|(_, text)| text.to_owned()));
         let iteration = Some(self.iteration);
-        let go_on = Event::StepFinished { iteration: self.iteration, next_message_id: ids.next() };
+        let continue_event = Event::StepFinished { iteration: self.iteration, next_message_id: ids.next() };
         RunTransition::Complete {
             event: Event::RunFinished {
                 status,
@@ -245,18 +256,18 @@ impl Driven<'_> {
                 message: message.clone(),
                 code: code.clone(),
             },
-            go_on,
+            continue_event,
             ending: Ending { status, next_run: ids.next(), error_code: code, error_message: message },
         }
     }
 }
 
-/// Of each of its model calls, and what each costs.
+/// Usage and cost of each model call.
 fn usage() -> Usage {
     Usage { input_tokens: 10, output_tokens: 5, cost: Some("0.00150".parse().unwrap()), ..Usage::default() }
 }
 
-fn shown(error: &ErrorMessage) -> NewMessage {
+fn error_message(error: &ErrorMessage) -> NewMessage {
     NewMessage {
         id: error.id,
         event: 0,

@@ -1,4 +1,4 @@
-//! Whatever is lost and wherever the client is cut off, it ends with what Postgres has.
+//! With any lost items and any disconnects, the client ends with the texts in Postgres.
 
 mod client;
 mod script;
@@ -14,7 +14,7 @@ use self::client::Client;
 use self::script::{Item, play, script};
 use super::*;
 
-/// What the store does on resume.
+/// The iteration that is open at `seq`, as the store computes it on resume.
 fn open_iteration_at(log: &[Committed], seq: i64) -> Option<OpenIteration> {
     let mut cursor = Cursor::new("goal_1", Position::after(0), None);
     for event in log.iter().take_while(|event| event.seq <= seq) {
@@ -27,22 +27,22 @@ fn snapshot(log: &[Committed], before: i64) -> Vec<SnapshotMessage> {
     crate::events::snapshot::of(log.iter().rev().filter(|event| event.seq < before).cloned().collect())
 }
 
-/// A stream and its client, with a line between them that breaks after some frames.
-struct Line {
+/// A stream and its client, with a connection that breaks after the frames in `cuts`.
+struct TestStream {
     log: Vec<Committed>,
     cursor: Cursor,
     client: Client,
     last_id: String,
     delivered: usize,
     cuts: BTreeSet<usize>,
-    /// Which questions for the text so far are answered.
+    /// Which requests for the text written so far are answered.
     answers: Vec<bool>,
     asked: usize,
-    /// What has been streamed of the iteration at hand.
+    /// The deltas of the current iteration.
     written: Vec<Delta>,
 }
 
-impl Line {
+impl TestStream {
     fn new(cuts: BTreeSet<usize>, answers: Vec<bool>) -> Self {
         Self {
             log: Vec::new(),
@@ -57,7 +57,7 @@ impl Line {
         }
     }
 
-    /// Hands frames to the client; true when the line broke.
+    /// Delivers frames to the client; `true` if the connection broke.
     fn deliver(&mut self, frames: Vec<(String, Value)>) -> bool {
         for (id, event) in frames {
             self.client.take(&id, &event);
@@ -72,7 +72,7 @@ impl Line {
         false
     }
 
-    /// Reads the log to its end, from wherever the client is, however often the line breaks.
+    /// Reads the log from the client's position to its end, across any number of broken connections.
     fn catch_up(&mut self) {
         while let Some(event) = self.log.iter().find(|event| event.seq > self.cursor.seq()).cloned() {
             let messages = self.cursor.snapshot_before(&event).map(|before| snapshot(&self.log, before));
@@ -84,29 +84,29 @@ impl Line {
         }
     }
 
-    fn hear(&mut self, delta: &Delta) {
+    fn receive_delta(&mut self, delta: &Delta) {
         let mut frames = Vec::new();
-        let heard = self.cursor.delta(delta, &mut |at, event| {
+        let outcome = self.cursor.delta(delta, &mut |at, event| {
             frames.push((at.to_string(), serde_json::to_value(event).unwrap()));
         });
         if self.deliver(frames) {
             self.catch_up();
         }
-        match heard {
-            Heard::Fine => {}
-            Heard::Behind => self.catch_up(),
-            Heard::Gap => {
+        match outcome {
+            DeltaOutcome::Handled => {}
+            DeltaOutcome::Behind => self.catch_up(),
+            DeltaOutcome::Gap => {
                 self.asked += 1;
                 if self.answers[self.asked % self.answers.len()] {
                     for delta in self.transcript() {
-                        self.hear(&delta);
+                        self.receive_delta(&delta);
                     }
                 }
             }
         }
     }
 
-    /// The text so far, as the worker tells it.
+    /// The text written so far, as the worker publishes it on request.
     fn transcript(&self) -> Vec<Delta> {
         let mut parts: BTreeMap<bool, Delta> = BTreeMap::new();
         for delta in &self.written {
@@ -128,7 +128,7 @@ impl Line {
                 }
                 self.written.push(delta.clone());
                 if !lost {
-                    self.hear(delta);
+                    self.receive_delta(delta);
                 }
             }
             Item::Batch(events) => {
@@ -145,7 +145,7 @@ impl Line {
         self.log.extend(events.iter().filter(|event| event.seq > last).cloned());
     }
 
-    /// Reads the log while these still wait to be heard.
+    /// Commits the batches in `waiting` and reads the log, before these items are published.
     fn run_ahead(&mut self, waiting: &[Item]) {
         for item in waiting {
             if let Item::Batch(events) = item {
@@ -156,8 +156,8 @@ impl Line {
     }
 }
 
-fn check(line: &Line) {
-    let (client, log) = (&line.client, &line.log);
+fn check(stream: &TestStream) {
+    let (client, log) = (&stream.client, &stream.log);
     let mut texts = BTreeMap::new();
     let (mut arguments, mut results) = (BTreeMap::new(), BTreeMap::new());
     let (mut reasoning, mut errors) = (None, BTreeMap::new());
@@ -181,7 +181,7 @@ fn check(line: &Line) {
                 results.insert(message_id.to_string(), content.clone());
             }
             (Durable::ErrorShown { message_id, content, metadata }, _) => {
-                errors.insert(message_id.to_string(), ErrorMessage::shown(content, metadata));
+                errors.insert(message_id.to_string(), ErrorMessage::client_fields(content, metadata));
             }
             _ => {}
         }
@@ -191,7 +191,7 @@ fn check(line: &Line) {
     assert_eq!(client.results, results);
     assert_eq!(client.errors, errors);
     let count = |of: fn(&Durable) -> bool| log.iter().filter(|committed| of(&committed.event)).count();
-    // What is told between two runs has a run around it.
+    // An event between two runs is wrapped into a run.
     let between = count(|event| matches!(event, Durable::TitleSet { between_runs: true, .. }));
     assert_eq!(client.runs.len(), count(|event| matches!(event, Durable::RunQueued {})) + between);
     assert_eq!(client.ends.len(), count(|event| matches!(event, Durable::RunFinished { .. })) + between);
@@ -218,25 +218,25 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn any_loss_and_any_cut_end_in_the_same_texts(
+    fn any_loss_and_any_disconnect_end_in_the_same_texts(
         script in script(),
         lost in proptest::collection::vec(proptest::bool::weighted(0.25), 1..60),
         cuts in proptest::collection::btree_set(1..150usize, 0..12),
         answers in proptest::collection::vec(any::<bool>(), 1..8),
         ahead in proptest::collection::vec(prop_oneof![8 => Just(0), 1 => 1..9usize], 1..30),
     ) {
-        let mut line = Line::new(cuts, answers);
+        let mut stream = TestStream::new(cuts, answers);
         let items = play(&script);
         for (at, (lost, ahead)) in (0..items.len()).zip(lost.iter().cycle().zip(ahead.iter().cycle())) {
             if *ahead > 0 {
-                line.run_ahead(&items[at..items.len().min(at + ahead)]);
+                stream.run_ahead(&items[at..items.len().min(at + ahead)]);
             }
-            line.publish(&items[at], *lost);
+            stream.publish(&items[at], *lost);
         }
-        line.catch_up();
-        check(&line);
-        prop_assert_eq!(line.cursor.seq(), line.log.last().unwrap().seq);
-        prop_assert!(!line.client.is_running());
+        stream.catch_up();
+        check(&stream);
+        prop_assert_eq!(stream.cursor.seq(), stream.log.last().unwrap().seq);
+        prop_assert!(!stream.client.is_running());
     }
 
 }
@@ -245,7 +245,7 @@ proptest! {
     #![proptest_config(cases(64))]
 
     #[test]
-    fn a_replay_continues_alike_from_each_of_its_positions(script in script()) {
+    fn replay_is_the_same_from_every_position(script in script()) {
         let log: Vec<Committed> = play(&script).into_iter().filter_map(|item| match item {
             Item::Batch(events) => Some(events),
             Item::Delta(_) => None,

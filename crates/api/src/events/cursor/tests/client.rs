@@ -1,4 +1,4 @@
-//! A strict AG-UI client: refuses what `@ag-ui/client` 1.0 refuses, and keeps the messages as it does.
+//! A strict AG-UI client: refuses what `@ag-ui/client` 1.0 refuses, and applies events to its messages in the same way.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -25,7 +25,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Takes one frame; panics at the first fault.
+    /// Applies one frame; panics if it is invalid.
     pub(super) fn take(&mut self, id: &str, event: &Value) {
         assert!(self.ids.insert(id.to_owned()), "id {id} twice: {event}");
         let field = |name: &str| {
@@ -110,7 +110,7 @@ impl Client {
         assert!(open(self).insert(id));
     }
 
-    /// What is not in it, is gone; reasoning stays.
+    /// Replaces all messages except reasoning.
     fn snapshot(&mut self, messages: &[Value]) {
         self.texts.clear();
         self.errors.clear();

@@ -1,4 +1,4 @@
-//! Random lives of an agentable: what was committed and what was streamed, in the order in which it was published.
+//! Random histories of an agentable: committed events and deltas, in the order in which they were published.
 
 use chrono::DateTime;
 use houston_domain::compression::Reason;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// One thing that was published.
+/// One published item.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     Delta(Delta),
@@ -24,12 +24,12 @@ pub(super) enum Item {
 pub(super) struct Iteration {
     reasoning: Vec<String>,
     text: Vec<String>,
-    /// Streamed, but not part of the message that was committed.
+    /// Text that was streamed but is not in the committed message.
     excess: String,
     tools: usize,
-    /// Whether the reasoning is committed at all.
+    /// Whether the reasoning is committed.
     keeps_thought: bool,
-    /// Whether another model answered than the one that was asked first.
+    /// Whether a fallback model answered.
     falls_back: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum End {
 pub(super) struct Attempt {
     iterations: Vec<Iteration>,
     end: End,
-    /// How far its last iteration comes.
+    /// After how many deltas the last iteration breaks off.
     cut: usize,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn script() -> impl Strategy<Value = Script> {
     (proptest::collection::vec(run, 1..3), proptest::collection::vec(proptest::bool::weighted(0.15), 1..40))
 }
 
-/// Writes the script down.
+/// The items that a script publishes.
 pub(super) fn play((runs, posts): &Script) -> Vec<Item> {
     let mut stage = Stage { posts: posts.clone(), ..Stage::default() };
     for run in runs {
@@ -108,7 +108,7 @@ struct Stage {
     message: Option<MessageId>,
     posts: Vec<bool>,
     moments: usize,
-    /// The run's error message waits for the next attempt.
+    /// Whether the run's error message is unresolved.
     failing: bool,
 }
 
@@ -133,7 +133,7 @@ impl Stage {
         }
     }
 
-    /// Somebody may write at any moment of a run.
+    /// Publishes a user message or a title, at random, at any moment of a run.
     fn moment(&mut self) {
         self.moments += 1;
         if self.posts[self.moments % self.posts.len()] {
@@ -251,7 +251,7 @@ impl Stage {
         }
     }
 
-    /// Streams up to `most` pieces; says whether that was all.
+    /// Publishes up to `most` deltas. Returns whether that was all.
     fn stream(&mut self, iteration: &Iteration, most: usize) -> bool {
         let Some(message_id) = self.message else { return true };
         let count = |text: &str| u32::try_from(text.chars().count()).unwrap();
@@ -308,7 +308,7 @@ impl Stage {
         events
     }
 
-    /// How the run's error message stands now.
+    /// The run's error message in the given state.
     fn error(&self, state: &str) -> (Durable, Option<MessageBody>) {
         let id = ErrorMessage::id_of(RunId(Uuid::from_u128(self.run << 64)));
         let (content, metadata) = ("slow".to_owned(), json!({"state": state}));
@@ -345,7 +345,7 @@ impl Stage {
         self.publish(events);
     }
 
-    /// An iteration that comes as far as `cut` pieces, or as far as its tools' intents.
+    /// An iteration that breaks off after `cut` deltas or after the intents of its tools.
     fn broken_iteration(&mut self, iteration: &Iteration, cut: usize) {
         if self.stream(iteration, cut) && iteration.tools > 0 {
             let cells: Vec<MessageId> = (0..iteration.tools).map(|_| self.id()).collect();

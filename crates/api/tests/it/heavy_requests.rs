@@ -1,7 +1,7 @@
-//! The worst that one tenant can send, and that the server's threads are free for others meanwhile.
+//! The most expensive requests of one tenant must not block the server's threads for others.
 //!
-//! The server has one thread here, and a probe on it that wakes each millisecond: what the thread computes from one wake
-//! to the next is what a request of somebody else waits for. CPU time, not wall-clock time: other processes do not count.
+//! The server has one thread here, with a probe that wakes every millisecond: the CPU time between two wakes is how long a
+//! request of another tenant waits. CPU time is measured, not wall-clock time, so that other processes do not count.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, KEY, bearer, make_tenant};
 use crate::http::{Answer, request};
+use crate::test_api::{KEY, TestApi, bearer, make_tenant};
 
 const OTHER: &str = "hou_other_0123456789abcdef";
-/// What a debug build may compute at once, where a release build takes a tenth of it.
-const MOST: Duration = Duration::from_millis(100);
+/// Maximum CPU time without a pause in a debug build; a release build takes a tenth of it.
+const MAX_BLOCKING: Duration = Duration::from_millis(100);
 
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// Computes for a second.
+/// Spins for a second of CPU time.
 fn compute() {
     let began = cpu_time();
     while cpu_time() - began < Duration::from_secs(1) {
@@ -36,25 +36,25 @@ fn compute() {
     }
 }
 
-/// A server on a thread of its own.
+/// A server on its own thread.
 struct Server {
     address: SocketAddr,
-    /// The longest time it computed at once, in µs.
+    /// The longest CPU time without a pause, in µs.
     longest: Arc<AtomicU64>,
     stop: CancellationToken,
 }
 
 impl Server {
-    async fn start(app: &App) -> Self {
+    async fn start(api: &TestApi) -> Self {
         let (longest, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
-        let (url, state) = (app.servers.database_url().to_owned(), app.state.clone());
-        let (told, address) = tokio::sync::oneshot::channel();
+        let (url, state) = (api.servers.database_url().to_owned(), api.state.clone());
+        let (address_sender, address) = tokio::sync::oneshot::channel();
         let (measured, stopped) = (Arc::clone(&longest), stop.clone());
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                told.send(listener.local_addr().unwrap()).unwrap();
+                address_sender.send(listener.local_addr().unwrap()).unwrap();
                 let state = own(state, url, &stopped);
                 tokio::select! {
                     () = serve(listener, state, stopped.clone()) => {}
@@ -71,7 +71,7 @@ impl Server {
         request(self.address, method, path, &headers, body).await
     }
 
-    /// The longest time it computed at once since this was asked before.
+    /// The longest CPU time without a pause since the last call.
     fn longest(&self) -> Duration {
         Duration::from_micros(self.longest.swap(0, Ordering::Relaxed))
     }
@@ -83,7 +83,7 @@ impl Drop for Server {
     }
 }
 
-/// The state with connections of the server's own runtime, and prompts that take a second to put together.
+/// The state with connections of the server's own runtime, and prompts that take a second to build.
 fn own(state: State, url: String, stop: &CancellationToken) -> State {
     let config = houston_store::Config { url, max_connections: 10, acquire_timeout: Duration::from_secs(10) };
     let tasks = TaskTracker::new();
@@ -93,7 +93,7 @@ fn own(state: State, url: String, stop: &CancellationToken) -> State {
         hints: HintSender::start(None, &tasks, stop.clone()),
         redis: bus.health().clone(),
         bus,
-        explain: Explain::by(|_, _| {
+        explain: Explain::new(|_, _| {
             Box::pin(async {
                 compute();
                 Ok(json!({}))
@@ -114,7 +114,7 @@ async fn probe(longest: &AtomicU64) {
 }
 
 /// A document of many small entries.
-fn document(app: &App, entries: usize) -> String {
+fn document(api: &TestApi, entries: usize) -> String {
     let at = "2026-01-01T00:00:00Z";
     let entry = |nth: usize| {
         let role = if nth.is_multiple_of(2) { "user" } else { "assistant" };
@@ -122,19 +122,19 @@ fn document(app: &App, entries: usize) -> String {
     };
     let history: Vec<Value> = (0..entries).map(entry).collect();
     let conversation = json!({"format": "houston.conversation", "version": 2, "kind": "goal", "title": "t", "history": history});
-    json!({"user_id": app.user, "conversation": conversation}).to_string()
+    json!({"user_id": api.user, "conversation": conversation}).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_worst_of_one_tenant_holds_up_no_other() {
-    let app = App::start().await;
-    make_tenant(&app.state, "other", OTHER).await;
-    let server = Server::start(&app).await;
+async fn heavy_requests_of_one_tenant_do_not_delay_others() {
+    let api = TestApi::start().await;
+    make_tenant(&api.state, "other", OTHER).await;
+    let server = Server::start(&api).await;
     for key in [KEY, OTHER] {
         server.send(key, "GET", "/v1/agents", "").await.ok();
     }
     let agent = server.send(KEY, "GET", "/v1/agents", "").await.json()["data"][0]["id"].clone();
-    // Slow to compile, and refused at last.
+    // Slow to compile; the last one is refused.
     let rule = json!({"when": {"regex": r"\w[\w&&\W&&\w]"}, "agent_id": agent});
     let mut rules = vec![rule; 49];
     rules.push(json!({"when": {"regex": r"(\w{50}){50}"}, "agent_id": agent}));
@@ -142,13 +142,13 @@ async fn the_worst_of_one_tenant_holds_up_no_other() {
     let numbers = vec![1; 450_000];
     let metadata = json!({"content": "x", "metadata": {"numbers": numbers}});
     let tools = json!({"name": "a", "kind": "goal", "tools": ["x".repeat(1_000_000)]});
-    let imported = document(&app, 10_000);
-    let goal = server.send(KEY, "POST", "/v1/goals/import", &document(&app, 5_000)).await;
+    let imported = document(&api, 10_000);
+    let goal = server.send(KEY, "POST", "/v1/goals/import", &document(&api, 5_000)).await;
     let goal = format!("/v1/goals/{}", goal.ok()["id"].as_str().unwrap());
     server.longest();
     for (method, path, body, status) in [
         ("POST", "/v1/teams".to_owned(), team.to_string(), 422),
-        ("POST", app.path("/messages"), metadata.to_string(), 422),
+        ("POST", api.path("/messages"), metadata.to_string(), 422),
         ("POST", "/v1/agents".to_owned(), tools.to_string(), 422),
         ("POST", "/v1/goals/import".to_owned(), imported, 201),
         ("GET", format!("{goal}/export"), String::new(), 200),
@@ -162,6 +162,6 @@ async fn the_worst_of_one_tenant_holds_up_no_other() {
         light.ok();
         assert_eq!(heavy.status, status, "{path}: {}", heavy.text().chars().take(300).collect::<String>());
         let longest = server.longest();
-        assert!(longest < MOST, "{method} {path} held up others for {longest:?}");
+        assert!(longest < MAX_BLOCKING, "{method} {path} blocked other requests for {longest:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A server of a test's own, with one tenant, one user and one goal in it.
+//! A server for one test, with one tenant, one user and one goal.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +27,8 @@ use crate::http::{Answer, Stream, request};
 pub(crate) const KEY: &str = "hou_test_0123456789abcdef";
 const PREFIX: &str = "houston";
 
-pub(crate) struct App {
+/// The server, its Postgres and Redis, and the ids of its user and goal.
+pub(crate) struct TestApi {
     pub(crate) servers: TestInstallation,
     pub(crate) address: SocketAddr,
     pub(crate) state: State,
@@ -38,7 +39,7 @@ pub(crate) struct App {
     pub(crate) goal: String,
 }
 
-impl App {
+impl TestApi {
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
@@ -51,7 +52,7 @@ impl App {
         Self::set_up(TestInstallation::start_with_own_postgres(migrate).unwrap(), change, |_| {}).await
     }
 
-    /// With agent types of another kind.
+    /// Starts a server whose agent types are changed by `change`.
     pub(crate) async fn start_for(change: impl FnMut(&mut AgentType)) -> Self {
         Self::set_up(TestInstallation::start(migrate).unwrap(), |_| {}, change).await
     }
@@ -82,9 +83,9 @@ impl App {
             ids,
             agents: Arc::new(sources(agent_types.clone())),
             agent_types: Arc::new(agent_types),
-            explain: Explain::by(|question, agentable| {
-                let told = json!({"asked": format!("{question:?}"), "title": agentable.title});
-                Box::pin(std::future::ready(Ok(told)))
+            explain: Explain::new(|question, agentable| {
+                let body = json!({"asked": format!("{question:?}"), "title": agentable.title});
+                Box::pin(std::future::ready(Ok(body)))
             }),
             feed: Arc::new(toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap()),
             check_ins: check_ins.limits,
@@ -94,13 +95,13 @@ impl App {
         make_tenant(&state, "acme", KEY).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (tell, ended) = oneshot::channel();
+        let (end_sender, ended) = oneshot::channel();
         let serving = serve(listener, state.clone(), stop.clone());
         tasks.spawn(async move {
             serving.await;
-            let _ = tell.send(());
+            let _ = end_sender.send(());
         });
-        let mut app = Self {
+        let mut api = Self {
             servers,
             address,
             state,
@@ -110,13 +111,13 @@ impl App {
             user: String::new(),
             goal: String::new(),
         };
-        app.user =
-            app.post("/v1/users", json!({"name": "Ada"})).await.ok()["id"].as_str().unwrap().to_owned();
-        app.goal = app.make_goal("Learn Rust").await;
-        app
+        api.user =
+            api.post("/v1/users", json!({"name": "Ada"})).await.ok()["id"].as_str().unwrap().to_owned();
+        api.goal = api.make_goal("Learn Rust").await;
+        api
     }
 
-    /// Statements past the API.
+    /// Runs SQL statements directly.
     pub(crate) fn sql(&self, statements: &str) -> String {
         self.servers.sql(statements).unwrap()
     }
@@ -130,7 +131,7 @@ impl App {
         parse_prefixed("goal", &self.goal).unwrap().into()
     }
 
-    /// The goal's path with something after it.
+    /// The path of the goal followed by `rest`.
     pub(crate) fn path(&self, rest: &str) -> String {
         format!("/v1/goals/{}{rest}", self.goal)
     }
@@ -154,12 +155,12 @@ impl App {
         request(self.address, "POST", path, &all, &body.to_string()).await
     }
 
-    /// With any method.
+    /// Sends a request with any method.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
         self.send_as(KEY, method, path, body).await
     }
 
-    /// With any method and key.
+    /// Sends a request with any method and API key.
     pub(crate) async fn send_as(&self, key: &str, method: &str, path: &str, body: Value) -> Answer {
         let key = bearer(key);
         let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
@@ -167,19 +168,19 @@ impl App {
     }
 
     /// Posts a message to the goal.
-    pub(crate) async fn say(&self, content: &str) -> Value {
+    pub(crate) async fn post_message(&self, content: &str) -> Value {
         let answer = self.post(&self.path("/messages"), json!({"content": content})).await;
         assert_eq!(answer.status, 202, "{}", answer.text());
         answer.json()
     }
 
-    /// Opens the goal's stream: what comes after `/events`, and the id of the last event.
+    /// Opens the goal's stream with `query` after `/events` and a `Last-Event-ID`.
     pub(crate) async fn stream(&self, query: &str, last_id: Option<&str>) -> Stream {
         let path = self.path(&format!("/events{query}"));
         self.stream_at(&path, last_id).await.unwrap()
     }
 
-    /// The same at any path; none when the line broke before there was an answer.
+    /// Opens a stream at any path; `None` if the connection broke before there was a response.
     pub(crate) async fn stream_at(&self, path: &str, last_id: Option<&str>) -> Option<Stream> {
         let key = bearer(KEY);
         let mut headers = vec![("authorization", key.as_str())];
@@ -218,7 +219,7 @@ async fn migrate(url: String) {
     store.close().await;
 }
 
-/// What agents may be made of: the tools of the kinds and one more, two providers.
+/// Sources of agent settings: the tools of the kinds and one more, two providers.
 fn sources(agent_types: BTreeMap<String, AgentType>) -> AgentSources {
     let provider = |name: &str, needs_model| ProviderName {
         name: name.to_owned(),
@@ -228,7 +229,7 @@ fn sources(agent_types: BTreeMap<String, AgentType>) -> AgentSources {
     };
     let own = agent_types.values().flat_map(|kind| kind.tools.iter().cloned());
     AgentSources {
-        tools: own.chain(["ring_bell".to_owned()]).collect(),
+        tools: own.chain(["launch_rocket".to_owned()]).collect(),
         use_cases: ["agent", "titles"].map(String::from).to_vec(),
         providers: vec![provider("openai", false), provider("custom", true)],
         nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),

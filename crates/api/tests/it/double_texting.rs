@@ -4,16 +4,16 @@ use houston_domain::run::RunStatus;
 use houston_queue::Received;
 use serde_json::{Value, json};
 
-use crate::app::App;
 use crate::http::{Answer, End, Frame};
+use crate::test_api::TestApi;
 use crate::worker::Worker;
 
-async fn post(app: &App, content: &str, policy: &str) -> Answer {
-    app.post(&app.path("/messages"), json!({"content": content, "double_texting": policy})).await
+async fn post(api: &TestApi, content: &str, policy: &str) -> Answer {
+    api.post(&api.path("/messages"), json!({"content": content, "double_texting": policy})).await
 }
 
-async fn status(app: &App, message: &Value) -> Value {
-    app.get(&format!("/v1/messages/{}", message["id"].as_str().unwrap())).await.ok()["status"].clone()
+async fn status(api: &TestApi, message: &Value) -> Value {
+    api.get(&format!("/v1/messages/{}", message["id"].as_str().unwrap())).await.ok()["status"].clone()
 }
 
 fn of_kind<'f>(frames: &'f [Frame], kind: &str) -> Vec<&'f Value> {
@@ -21,23 +21,23 @@ fn of_kind<'f>(frames: &'f [Frame], kind: &str) -> Vec<&'f Value> {
 }
 
 #[tokio::test]
-async fn an_interrupt_reaches_the_worker_and_the_stream_goes_on_to_the_next_run() {
-    let app = App::start().await;
-    let first = app.say("one").await;
-    let worker = Worker::start(&app).await;
+async fn interrupt_reaches_the_worker_and_the_stream_continues() {
+    let api = TestApi::start().await;
+    let first = api.post_message("one").await;
+    let worker = Worker::start(&api).await;
     let run = worker.claim().await;
-    let mut control = app.state.bus.subscribe_control();
-    let mut stream = app.stream("?after=0", None).await;
+    let mut control = api.state.bus.subscribe_control();
+    let mut stream = api.stream("?after=0", None).await;
     stream.until("STEP_STARTED").await;
-    let answer = post(&app, "two", "interrupt").await;
+    let answer = post(&api, "two", "interrupt").await;
     assert_eq!(answer.status, 202, "{}", answer.text());
     let second = answer.json();
     assert_eq!((&second["run_id"], &second["status"]), (&first["run_id"], &json!("pending")));
     loop {
         let Received::Item(item) = control.recv().await else { panic!("lagged") };
-        // The stream asks for the text so far.
+        // The stream requests the text written so far.
         if item.live != Live::TranscriptWanted {
-            assert_eq!((item.agentable, &item.live), (app.agentable(), &Live::CancelRequested(run.run())));
+            assert_eq!((item.agentable, &item.live), (api.agentable(), &Live::CancelRequested(run.run())));
             break;
         }
     }
@@ -55,69 +55,69 @@ async fn an_interrupt_reaches_the_worker_and_the_stream_goes_on_to_the_next_run(
     );
     assert_eq!(ends[1]["result"], json!({"status": "message_sent", "cost": "0.0015"}));
     assert_eq!(of_kind(&frames, "RUN_STARTED")[0]["runId"], ends[1]["runId"]);
-    let shown = app.get(&format!("/v1/runs/{}", first["run_id"].as_str().unwrap())).await.ok();
-    assert_eq!((&shown["status"], &shown["cancelled_by"]), (&json!("cancelled"), &json!("interrupt")));
-    assert_eq!(status(&app, &first).await, "failed");
-    assert_eq!(status(&app, &second).await, "answered");
-    let answered = app.get(&format!("/v1/messages/{}", second["id"].as_str().unwrap())).await.ok();
+    let run = api.get(&format!("/v1/runs/{}", first["run_id"].as_str().unwrap())).await.ok();
+    assert_eq!((&run["status"], &run["cancelled_by"]), (&json!("cancelled"), &json!("interrupt")));
+    assert_eq!(status(&api, &first).await, "failed");
+    assert_eq!(status(&api, &second).await, "answered");
+    let answered = api.get(&format!("/v1/messages/{}", second["id"].as_str().unwrap())).await.ok();
     assert_eq!(answered["run_id"], ends[1]["runId"], "the run that answered it");
 }
 
 #[tokio::test]
-async fn a_rejected_message_is_told_which_run_is_open_and_what_to_do() {
-    let app = App::start().await;
-    let first = app.say("one").await;
+async fn rejected_message_names_the_open_run_and_the_policies() {
+    let api = TestApi::start().await;
+    let first = api.post_message("one").await;
     let key = [("idempotency-key", "k")];
     let body = json!({"content": "two", "double_texting": "reject"});
     let problem =
-        app.post_with(&app.path("/messages"), &key, body.clone()).await.refused(409, "run_in_progress");
+        api.post_with(&api.path("/messages"), &key, body.clone()).await.refused(409, "run_in_progress");
     assert_eq!(problem["run_id"], first["run_id"]);
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains(first["run_id"].as_str().unwrap()) && detail.contains("`interrupt`"), "{detail}");
-    let worker = Worker::start(&app).await;
+    let worker = Worker::start(&api).await;
     worker.claim().await.answer("1").await;
-    assert_eq!(app.post_with(&app.path("/messages"), &key, body.clone()).await.status, 202);
-    // The policy is part of what the key stands for.
+    assert_eq!(api.post_with(&api.path("/messages"), &key, body.clone()).await.status, 202);
+    // The policy is part of the request that the key identifies.
     let other = json!({"content": "two", "double_texting": "enqueue"});
-    app.post_with(&app.path("/messages"), &key, other).await.refused(422, "idempotency_key_reused");
-    assert_eq!(app.post_with(&app.path("/messages"), &key, body).await.status, 202);
-    assert_eq!(app.get(&app.path("/messages")).await.ok()["data"].as_array().unwrap().len(), 3);
+    api.post_with(&api.path("/messages"), &key, other).await.refused(422, "idempotency_key_reused");
+    assert_eq!(api.post_with(&api.path("/messages"), &key, body).await.status, 202);
+    assert_eq!(api.get(&api.path("/messages")).await.ok()["data"].as_array().unwrap().len(), 3);
 }
 
 #[tokio::test]
-async fn an_unknown_policy_is_told_the_four_there_are() {
-    let app = App::start().await;
-    let problem = post(&app, "x", "merge").await.refused(422, "invalid_request");
+async fn unknown_policy_lists_the_four_policies() {
+    let api = TestApi::start().await;
+    let problem = post(&api, "x", "merge").await.refused(422, "invalid_request");
     assert_eq!(problem["errors"][0]["pointer"], "/double_texting");
     let detail = problem["errors"][0]["detail"].as_str().unwrap();
     assert_eq!(detail, "`merge` is not allowed; allowed: `enqueue`, `interrupt`, `reject`, `rollback`");
 }
 
 #[tokio::test]
-async fn the_agent_type_says_what_a_request_leaves_open() {
-    let app = App::start_for(|kind| kind.double_texting = DoubleTexting::Reject).await;
-    app.say("one").await;
+async fn agent_type_sets_the_default_policy() {
+    let api = TestApi::start_for(|kind| kind.double_texting = DoubleTexting::Reject).await;
+    api.post_message("one").await;
     let body = json!({"content": "two"});
-    app.post(&app.path("/messages"), body).await.refused(409, "run_in_progress");
-    assert_eq!(post(&app, "two", "enqueue").await.status, 202, "the request wins");
+    api.post(&api.path("/messages"), body).await.refused(409, "run_in_progress");
+    assert_eq!(post(&api, "two", "enqueue").await.status, 202, "the request wins");
 }
 
 #[tokio::test]
-async fn what_was_rolled_back_is_marked_in_the_thread_and_gone_from_the_history() {
-    let app = App::start().await;
-    let first = app.say("one").await;
-    let worker = Worker::start(&app).await;
+async fn rollback_marks_the_thread_and_removes_the_history() {
+    let api = TestApi::start().await;
+    let first = api.post_message("one").await;
+    let worker = Worker::start(&api).await;
     let mut run = worker.claim().await;
     run.use_tool("hm").await;
-    assert_eq!(post(&app, "two", "rollback").await.status, 202);
+    assert_eq!(post(&api, "two", "rollback").await.status, 202);
     run.end(RunStatus::Cancelled, None).await;
     let run = worker.claim().await;
-    let mut stream = app.stream("?after=0", None).await;
+    let mut stream = api.stream("?after=0", None).await;
     stream.until("RUN_FINISHED").await;
     stream.until("STEP_STARTED").await;
     run.write(Part::Message, 0, 0, "Gr");
     stream.until("TEXT_MESSAGE_CONTENT").await;
-    // A text that is taken back brings a snapshot of the thread.
+    // Removing the text of a broken attempt sends a snapshot of the thread.
     run.hand_over().await;
     let snapshot = stream.until("MESSAGES_SNAPSHOT").await.pop().unwrap().data;
     let marked: Vec<(&str, bool)> = snapshot["messages"]
@@ -129,11 +129,11 @@ async fn what_was_rolled_back_is_marked_in_the_thread_and_gone_from_the_history(
     assert_eq!(marked, [("user", true), ("assistant", true), ("tool", true), ("user", false)]);
     worker.claim().await.answer("hi").await;
 
-    let history = app.get(&app.path("/history")).await.ok();
+    let history = api.get(&api.path("/history")).await.ok();
     let said: Vec<&Value> = history["data"].as_array().unwrap().iter().collect();
     assert_eq!(said.len(), 2, "{history}");
     assert_eq!(said[0]["content"][0]["text"], "two");
-    let thread = app.get(&app.path("/messages")).await.ok();
+    let thread = api.get(&api.path("/messages")).await.ok();
     let marked: Vec<(&str, bool)> = thread["data"]
         .as_array()
         .unwrap()
@@ -141,5 +141,5 @@ async fn what_was_rolled_back_is_marked_in_the_thread_and_gone_from_the_history(
         .map(|one| (one["content"].as_str().unwrap(), one["metadata"]["rolled_back"] == true))
         .collect();
     assert_eq!(marked, [("hi", false), ("two", false), ("create_note", true), ("one", true)]);
-    assert_eq!(status(&app, &first).await, "failed");
+    assert_eq!(status(&api, &first).await, "failed");
 }
