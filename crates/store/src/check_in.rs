@@ -91,13 +91,13 @@ impl FencedTx {
         );
         Ok(match set.await? {
             Ok(set) => ToolResponse::success(format!("Set {id} for {}.", set.local)),
-            Err(Unset::Full { pending, most }) => ToolResponse::failure(
+            Err(Refusal::Full { pending, most }) => ToolResponse::failure(
                 ToolErrorCode::RateLimited,
                 format!(
                     "{pending} check-ins are set, and at most {most} are allowed: cancel one with manage_check_ins first"
                 ),
             ),
-            Err(Unset::Invalid(invalid)) => {
+            Err(Refusal::Invalid(invalid)) => {
                 ToolResponse::failure(ToolErrorCode::ValidationError, invalid.to_string())
             }
         })
@@ -105,7 +105,7 @@ impl FencedTx {
 }
 
 /// A check-in that was set.
-struct Set {
+struct SetCheckIn {
     due_at: DateTime<Utc>,
     /// The same instant in the user's time zone, RFC 3339.
     local: String,
@@ -113,7 +113,7 @@ struct Set {
 }
 
 /// Why a check-in was not set.
-enum Unset {
+enum Refusal {
     /// The agentable has the maximum number of check-ins.
     Full { pending: i64, most: i64 },
     /// The time is not allowed.
@@ -130,7 +130,7 @@ async fn set(
     id: CheckInId,
     wanted: &CheckInRequest,
     limits: &CheckInLimits,
-) -> Result<std::result::Result<Set, Unset>> {
+) -> Result<std::result::Result<SetCheckIn, Refusal>> {
     let now = sqlx::query!(
         r#"-- store::check_in::before
         select u.time_zone, clock_timestamp() as "now!: DateTime<Utc>",
@@ -143,12 +143,12 @@ async fn set(
     .await?;
     let most = limits.max_pending;
     if now.pending >= most {
-        return Ok(Err(Unset::Full { pending: now.pending, most }));
+        return Ok(Err(Refusal::Full { pending: now.pending, most }));
     }
     let zone = zone(&now.time_zone);
     let due_at = match wanted.when.resolve(limits, zone, now.now) {
         Ok(due_at) => due_at,
-        Err(invalid) => return Ok(Err(Unset::Invalid(invalid))),
+        Err(invalid) => return Ok(Err(Refusal::Invalid(invalid))),
     };
     let created_at = sqlx::query_scalar!(
         "-- store::check_in::insert
@@ -164,7 +164,7 @@ async fn set(
     )
     .fetch_one(connection)
     .await?;
-    Ok(Ok(Set { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
+    Ok(Ok(SetCheckIn { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
 }
 
 /// The agentable's pending check-ins as text for the model, one a line.
@@ -266,10 +266,10 @@ impl Store {
         let owner = (UserId(owner.user_id), agentable);
         let set = match set(&mut tx, tenant, owner, None, id, wanted, limits).await? {
             Ok(set) => set,
-            Err(Unset::Full { most, .. }) => {
+            Err(Refusal::Full { most, .. }) => {
                 return Err(Error::Full { what: "check-ins of an agentable", limit: most });
             }
-            Err(Unset::Invalid(invalid)) => return Err(Error::InvalidMoment(invalid)),
+            Err(Refusal::Invalid(invalid)) => return Err(Error::InvalidMoment(invalid)),
         };
         let response = answer(&CheckIn {
             id,

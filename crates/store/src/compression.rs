@@ -16,9 +16,9 @@ pub struct NewCompression {
     /// The compression's id.
     pub id: CompressionId,
     /// How many of the newest entries stay as they are.
-    pub kept: usize,
+    pub remaining_entries: usize,
     /// How many of the newest entries belong to the current run.
-    pub own: usize,
+    pub run_entries: usize,
     /// The summary that replaces the other entries.
     pub summary: String,
     /// What triggered the compression.
@@ -102,8 +102,8 @@ impl FencedTx {
             owner.tenant.0,
             owner.agentable.0,
             owner.run.0,
-            i64::from(stored(compression.kept)),
-            i64::from(stored(compression.own)),
+            i64::from(stored(compression.remaining_entries)),
+            i64::from(stored(compression.run_entries)),
             compression.summary,
             compression.reason.as_str(),
             stored(metrics.entries_before),

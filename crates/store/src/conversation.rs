@@ -9,5 +9,5 @@ mod read;
 mod reset;
 
 pub use make::{NewConversation, Origin};
-pub use read::Reading;
+pub use read::ExportOptions;
 pub use reset::Reset;

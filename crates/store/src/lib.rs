@@ -25,7 +25,7 @@
 //!   hint costs seconds.
 //! - Leases are compared with the database's clock only.
 //! - At most [`Fairness::max_running`] runs of one user are held at once, over all workers. Runs over that limit
-//!   stay awake: the step that ends one of the user's runs returns them ([`step::Done::waiting`]), and the sweep
+//!   stay awake: the step that ends one of the user's runs returns them ([`step::CommittedStep::waiting`]), and the sweep
 //!   finds them too.
 //! - Waiting work is found by the index `run_locks_awake (user_id, due_at) where wake`, held runs by `runs_held
 //!   (held_for)`; neither query reads anything else, however many rows there are.

@@ -16,7 +16,7 @@ use crate::session::seconds;
 
 /// A session whose summary is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsummarised {
+pub struct PendingSummary {
     /// The session's id.
     pub session: SessionId,
     /// The tenant it belongs to.
@@ -53,7 +53,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn take_unsummarised(&self, lease: Duration, limit: i64) -> Result<Vec<Unsummarised>> {
+    pub async fn take_pending_summaries(&self, lease: Duration, limit: i64) -> Result<Vec<PendingSummary>> {
         let rows = sqlx::query!(
             "-- store::session_summary::take
             update houston.sessions s
@@ -71,7 +71,7 @@ impl Store {
         .await?;
         Ok(rows
             .into_iter()
-            .map(|row| Unsummarised {
+            .map(|row| PendingSummary {
                 session: SessionId(row.id),
                 tenant: TenantId(row.tenant_id),
                 agentable: AgentableId(row.agentable_id),
@@ -88,7 +88,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn give_back_unsummarised(&self, sessions: &[SessionId]) -> Result<()> {
+    pub async fn return_pending_summaries(&self, sessions: &[SessionId]) -> Result<()> {
         let ids: Vec<uuid::Uuid> = sessions.iter().map(|session| session.0).collect();
         sqlx::query!(
             "-- store::session_summary::give_back

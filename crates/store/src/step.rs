@@ -147,14 +147,14 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Commit {
     /// The step was committed now.
-    Done(Done),
+    Done(CommittedStep),
     /// An earlier try of the same step had been committed: reload the run's state.
     AlreadyCommitted,
 }
 
 /// A committed step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Done {
+pub struct CommittedStep {
     /// The events as committed, for live streams.
     pub events: Vec<Committed>,
     /// The unread messages that entered the history after the step's own entries.
@@ -336,7 +336,7 @@ pub(crate) async fn commit(
             let continued = outcome == "went_on";
             let opened = row.opened.unwrap_or(false);
             let first = row.first_seq.unwrap_or(0);
-            Ok(Commit::Done(Done {
+            Ok(Commit::Done(CommittedStep {
                 events: committed(
                     step,
                     first,

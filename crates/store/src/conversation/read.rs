@@ -26,7 +26,7 @@ const NOTES_PAGE: i64 = 100;
 
 /// What to read of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ExportOptions {
     /// The position of the last entry to read; `None`: the last complete turn.
     pub until: Option<i64>,
     /// Whether to include notes and learnings.
@@ -61,7 +61,7 @@ struct End {
 }
 
 impl Store {
-    /// Exports a conversation of the tenant up to the position in `reading`, sealed: thread, history with closed
+    /// Exports a conversation of the tenant up to the position in `options`, sealed: thread, history with closed
     /// sessions, compressions and large results, notes and learnings. Of an open run only complete turns and
     /// messages that were read are included. With a position, the document is what it would have been when that
     /// entry was the last one: its session is open.
@@ -74,22 +74,22 @@ impl Store {
         &self,
         tenant: TenantId,
         agentable: &Agentable,
-        reading: &Reading,
+        options: &ExportOptions,
     ) -> Result<Conversation> {
         let mut tx = self.pool.begin_with("begin isolation level repeatable read read only").await?;
         let mut reader =
-            Reader { connection: &mut tx, tenant, agentable, bytes: 0, max_bytes: reading.max_bytes };
+            Reader { connection: &mut tx, tenant, agentable, bytes: 0, max_bytes: options.max_bytes };
         let (session_position, read_seq) = reader.positions().await?;
-        let (history, end) = reader.history(reading.until).await?;
+        let (history, end) = reader.history(options.until).await?;
         let messages = reader.messages(read_seq, end).await?;
         let (mut notes, mut learnings) = (Vec::new(), Vec::new());
-        if reading.knowledge {
+        if options.knowledge {
             notes = reader.notes(end).await?;
             learnings = reader.learnings(end).await?;
         }
         let positions = past::Positions::of(&history);
         let history: Vec<HistoryEntry> = history.into_iter().map(|entry| entry.entry).collect();
-        let sessions = reader.sessions((reading.until, session_position), &positions, &history).await?;
+        let sessions = reader.sessions((options.until, session_position), &positions, &history).await?;
         let compressions = reader.compressions(&positions).await?;
         let mut conversation = Conversation {
             format: Format,

@@ -27,7 +27,7 @@ pub enum Swept {
 }
 
 /// An open request, locked by this transaction.
-struct Open {
+struct OpenRequest {
     id: Uuid,
     tenant: Uuid,
     /// The user to erase, unless the target is an agentable.
@@ -39,7 +39,7 @@ struct Open {
     deleted: BTreeMap<String, i64>,
 }
 
-impl Open {
+impl OpenRequest {
     fn count(&mut self, table: &str, rows: i64) -> i64 {
         if rows > 0 {
             *self.deleted.entry(table.to_owned()).or_default() += rows;
@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-async fn take(connection: &mut PgConnection) -> Result<Option<Open>> {
+async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
     let row = sqlx::query!(
         "-- store::erasure::sweep::take
         select id, tenant_id, kind, resource_id, agentables, phase, after_key, deleted from houston.erasures
@@ -79,7 +79,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Open>> {
     )
     .fetch_optional(connection)
     .await?;
-    Ok(row.map(|row| Open {
+    Ok(row.map(|row| OpenRequest {
         id: row.id,
         tenant: row.tenant_id,
         user: (row.kind == "user").then_some(row.resource_id),
@@ -91,7 +91,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Open>> {
     }))
 }
 
-async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &Open) -> Result<()> {
+async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &OpenRequest) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::sweep::keep
         update houston.erasures
@@ -111,7 +111,12 @@ async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &Open) -> Result
 
 /// Deletes idempotency keys: first those of the requests that created messages, while the messages exist, and at
 /// the very end those whose stored response names what is erased. `next` is the phase after the last page.
-async fn requests(connection: &mut PgConnection, open: &mut Open, rows: i64, next: &str) -> Result<()> {
+async fn requests(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    rows: i64,
+    next: &str,
+) -> Result<()> {
     let page = sqlx::query!(
         r#"-- store::erasure::sweep::requests
         with page as (
@@ -148,7 +153,7 @@ async fn requests(connection: &mut PgConnection, open: &mut Open, rows: i64, nex
 }
 
 /// Deletes one batch. Returns whether there may be more.
-async fn delete_rows(connection: &mut PgConnection, open: &mut Open, rows: i64) -> Result<bool> {
+async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows: i64) -> Result<bool> {
     let group = sqlx::query_scalar!(
         "-- store::erasure::sweep::group
         select id from houston.agentables where id = any ($1) order by depth desc, id limit $2",
@@ -175,7 +180,12 @@ async fn delete_rows(connection: &mut PgConnection, open: &mut Open, rows: i64) 
 
 /// Deletes closed sessions and the model calls of their summaries. Sessions first: a concurrent writer of a summary
 /// counts its call together with the session's row.
-async fn sessions(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+async fn sessions(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    group: &[Uuid],
+    rows: i64,
+) -> Result<i64> {
     let gone = sqlx::query_scalar!(
         "-- store::erasure::sweep::sessions
         delete from houston.sessions
@@ -198,7 +208,12 @@ async fn sessions(connection: &mut PgConnection, open: &mut Open, group: &[Uuid]
 }
 
 /// Deletes runs with their model and tool calls. Rows of the user that stay lose their reference to the run.
-async fn runs(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+async fn runs(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    group: &[Uuid],
+    rows: i64,
+) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::runs
         with batch as materialized (
@@ -227,7 +242,12 @@ async fn runs(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], ro
 }
 
 /// Deletes messages, events and history.
-async fn threads(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+async fn threads(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    group: &[Uuid],
+    rows: i64,
+) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::threads
         with messages as (
@@ -252,7 +272,12 @@ async fn threads(connection: &mut PgConnection, open: &mut Open, group: &[Uuid],
 }
 
 /// Deletes notes, learnings, compressions, large results, and feed items written by the agentables.
-async fn knowledge(connection: &mut PgConnection, open: &mut Open, group: &[Uuid], rows: i64) -> Result<i64> {
+async fn knowledge(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    group: &[Uuid],
+    rows: i64,
+) -> Result<i64> {
     let gone = sqlx::query!(
         r#"-- store::erasure::sweep::knowledge
         with notes as (
@@ -287,7 +312,7 @@ async fn knowledge(connection: &mut PgConnection, open: &mut Open, group: &[Uuid
 
 /// Deletes the agentables' own rows, once nothing else of them is left. A note that was being written at the time
 /// of the request holds its agentable's row; this call or the next one deletes it.
-async fn agentables(connection: &mut PgConnection, open: &mut Open, group: &[Uuid]) -> Result<()> {
+async fn agentables(connection: &mut PgConnection, open: &mut OpenRequest, group: &[Uuid]) -> Result<()> {
     sqlx::query!(
         "-- store::erasure::sweep::lock_agentables
         select id from houston.agentables where id = any ($1) order by id for update",
@@ -312,7 +337,12 @@ async fn agentables(connection: &mut PgConnection, open: &mut Open, group: &[Uui
 }
 
 /// Deletes the user's own rows, and at last the user. Their costs stay, in the tenant's totals.
-async fn delete_user(connection: &mut PgConnection, open: &mut Open, user: Uuid, rows: i64) -> Result<bool> {
+async fn delete_user(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    user: Uuid,
+    rows: i64,
+) -> Result<bool> {
     sqlx::query!(
         "-- store::erasure::sweep::lock_user
         select id from houston.users where id = $1 for update",

@@ -12,7 +12,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn forget_keys(&self, after: Duration, batch: i64) -> Result<u64> {
+    pub async fn delete_idempotency_keys(&self, after: Duration, batch: i64) -> Result<u64> {
         // By `ctid`: a join might read the whole table instead of its oldest rows.
         let done = sqlx::query!(
             "-- store::health::request::forget_keys

@@ -25,7 +25,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn unwritten_summaries(&self, after: Duration) -> Result<LateSummaries> {
+    pub async fn late_summaries(&self, after: Duration) -> Result<LateSummaries> {
         let row = sqlx::query!(
             r#"-- store::health::unsummarised::late
             select count(*) as "sessions!",
@@ -47,7 +47,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn settle_summaries(&self, attempts: i32, batch: i64) -> Result<Vec<SessionId>> {
+    pub async fn accept_extracts(&self, attempts: i32, batch: i64) -> Result<Vec<SessionId>> {
         let settled = sqlx::query_scalar!(
             "-- store::health::unsummarised::settle
             update houston.sessions s

@@ -23,13 +23,13 @@ fn owner(test: &TestStore, claimed: &ClaimedRun) -> Owner {
     Owner { tenant: test.tenant, user: claimed.user, agentable: test.goal, run: claimed.run }
 }
 
-/// Replaces all but the newest `kept` entries by `summary`; `own` of these are the run's.
-async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, kept: usize, own: usize) {
+/// Replaces all but the newest `remaining` entries by `summary`; `own` of these are the run's.
+async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, remaining: usize, own: usize) {
     let metrics = Metrics { entries_before: 9, entries_after: 3, tokens_before: 900, tokens_after: 300 };
     let new = NewCompression {
         id: test.ids.next(),
-        kept,
-        own,
+        remaining_entries: remaining,
+        run_entries: own,
         summary: summary.into(),
         reason: Reason::Budget,
         metrics,
@@ -160,7 +160,7 @@ async fn large_result_is_stored_once_and_read_by_permitted_agents() {
     test.post("again").await;
     let claimed = test.claim().await.unwrap();
     let read = async |owner: Owner| {
-        let record = Record::ReadResult { id: large.id, reading: ResultQuery::Line(2), most: 600 };
+        let record = Record::ReadResult { id: large.id, query: ResultQuery::Line(2), max_bytes: 600 };
         let mut tx = test.store.begin_fenced(&claimed.fence).await.unwrap();
         tx.record(owner, uuid::Uuid::nil(), &record).await.unwrap()
     };

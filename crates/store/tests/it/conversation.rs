@@ -14,7 +14,7 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::session::CompletionReason;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
-use houston_store::conversation::{NewConversation, Reading};
+use houston_store::conversation::{ExportOptions, NewConversation};
 use houston_store::step::{Commit, Ending, RunTransition};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -185,7 +185,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     let turns = proptest::collection::vec(turn(), 0..6);
     let messages = proptest::collection::vec(message(), 0..8);
     let items = proptest::collection::vec((text(), time(), time()), 0..4);
-    (turns, messages, items, past()).prop_map(|(turns, messages, kept, past)| {
+    (turns, messages, items, past()).prop_map(|(turns, messages, items, past)| {
         let note = |(content, created_at, updated_at): &(String, _, _)| ExportedNote {
             title: "a note".to_owned(),
             content: content.clone(),
@@ -244,8 +244,8 @@ async fn imported(test: &TestStore, document: &Conversation) -> AgentableId {
 async fn round_trip(test: &TestStore, document: &Conversation) -> Conversation {
     let id = imported(test, document).await;
     let agentable = test.store.agentable(test.tenant, "goal", id).await.unwrap();
-    let reading = Reading { until: None, knowledge: true, max_bytes: usize::MAX };
-    test.store.conversation(test.tenant, &agentable, &reading).await.unwrap()
+    let options = ExportOptions { until: None, knowledge: true, max_bytes: usize::MAX };
+    test.store.conversation(test.tenant, &agentable, &options).await.unwrap()
 }
 
 #[tokio::test]

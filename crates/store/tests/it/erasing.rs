@@ -6,7 +6,7 @@ use houston_domain::id::{AgentableId, ErasureId, UserId};
 use houston_domain::run::RunStatus;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
-use houston_store::conversation::{NewConversation, Origin, Reading};
+use houston_store::conversation::{ExportOptions, NewConversation, Origin};
 use houston_store::erasure::sweep::Swept;
 use houston_store::erasure::{Requested, Target};
 use houston_store::idempotency::Created;
@@ -263,8 +263,8 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         test.post_to(goal, "first").await.unwrap();
         let claimed = test.claim_of(goal).await.unwrap();
         let original = test.store.agentable(test.tenant, "goal", goal).await.unwrap();
-        let reading = Reading { until: None, knowledge: true, max_bytes: 1 << 20 };
-        let conversation = test.store.conversation(test.tenant, &original, &reading).await.unwrap();
+        let options = ExportOptions { until: None, knowledge: true, max_bytes: 1 << 20 };
+        let conversation = test.store.conversation(test.tenant, &original, &options).await.unwrap();
         let copy = NewAgentable {
             id: test.ids.next(),
             user,

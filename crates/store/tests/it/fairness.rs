@@ -8,7 +8,7 @@ use houston_store::claim::{ClaimedRun, CrashPolicy};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::lease::LeaseConnection;
 use houston_store::message::{NewPost, Posted};
-use houston_store::step::{Commit, Done, RunTransition};
+use houston_store::step::{Commit, CommittedStep, RunTransition};
 use houston_store::{Error, Fairness};
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ async fn claim(test: &TestStore, goal: AgentableId) -> Option<ClaimedRun> {
         .unwrap()
 }
 
-async fn end(test: &TestStore, claimed: &ClaimedRun) -> Done {
+async fn end(test: &TestStore, claimed: &ClaimedRun) -> CommittedStep {
     let status = RunStatus::Failed;
     let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
     match test.store.commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {

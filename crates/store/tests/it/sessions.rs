@@ -263,7 +263,7 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
     two_hours_pass(&test);
     assert!(test.store.close_quiet(test.goal, test.ids.next()).await.unwrap());
     let take = async |seconds| {
-        test.store.take_unsummarised(std::time::Duration::from_secs(seconds), 10).await.unwrap()
+        test.store.take_pending_summaries(std::time::Duration::from_secs(seconds), 10).await.unwrap()
     };
     let taken = take(600).await;
     assert_eq!((taken.len(), taken[0].attempts, taken[0].positions), (1, 1, (1, 2)));
@@ -271,7 +271,7 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
     // The writer dies: its lease expires.
     test.sql("update houston.sessions set summary_due_at = now()");
     assert_eq!(take(600).await[0].attempts, 2);
-    test.store.give_back_unsummarised(&[taken[0].session]).await.unwrap();
+    test.store.return_pending_summaries(&[taken[0].session]).await.unwrap();
     assert_eq!(take(600).await[0].attempts, 2, "giving back is no attempt");
     let new = |text| NewSummary {
         summary: Some(text),
@@ -285,7 +285,7 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
         !test.store.write_summary(taken[0].session, &new("Late.")).await.unwrap(),
         "the first summary stays"
     );
-    test.store.give_back_unsummarised(&[taken[0].session]).await.unwrap();
+    test.store.return_pending_summaries(&[taken[0].session]).await.unwrap();
     assert!(take(600).await.is_empty());
     let session = test.store.session(test.tenant, taken[0].session).await.unwrap();
     assert_eq!((session.summary.as_str(), session.by_model, session.pending), ("A journey.", true, false));

@@ -9,7 +9,7 @@ use houston_domain::tool_call::Record;
 use houston_store::Error;
 use houston_store::claim::ClaimedRun;
 use houston_store::record::Owner;
-use houston_store::step::{Commit, Done, Ending, NewMessage, RunTransition, Step};
+use houston_store::step::{Commit, CommittedStep, Ending, NewMessage, RunTransition, Step};
 use serde_json::json;
 
 use crate::test_store::TestStore;
@@ -43,7 +43,7 @@ pub(crate) fn answer(test: &TestStore, claimed: &ClaimedRun, text: &str) -> Step
     step
 }
 
-pub(crate) fn done(commit: Commit) -> Done {
+pub(crate) fn done(commit: Commit) -> CommittedStep {
     match commit {
         Commit::Done(done) => done,
         Commit::AlreadyCommitted => panic!("already committed"),
