@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::RunId;
 use houston_store::cost::ModelCall;
-use houston_store::session_summary::{NewSummary, Unsummarised};
+use houston_store::session_summary::{NewSummary, PendingSummary};
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::Conversation;
@@ -56,20 +56,20 @@ impl Engine {
     pub async fn write_summaries(&self, stop: &CancellationToken) -> houston_store::Result<usize> {
         let settings = self.store.archiving().settings;
         let lease = Duration::from_secs(settings.summary_lease_s);
-        let taken = self.store.take_unsummarised(lease, settings.summaries_at_once.into()).await?;
+        let taken = self.store.take_pending_summaries(lease, settings.summaries_at_once.into()).await?;
         let writing = join_all(taken.iter().map(|one| self.summarise(one)));
         tokio::select! {
             written = writing => written.into_iter().collect::<houston_store::Result<Vec<()>>>()?,
             () = stop.cancelled() => {
                 let sessions: Vec<_> = taken.iter().map(|one| one.session).collect();
-                self.store.give_back_unsummarised(&sessions).await?;
+                self.store.return_pending_summaries(&sessions).await?;
                 Vec::new()
             }
         };
         Ok(taken.len())
     }
 
-    async fn summarise(&self, one: &Unsummarised) -> houston_store::Result<()> {
+    async fn summarise(&self, one: &PendingSummary) -> houston_store::Result<()> {
         let settings = self.store.archiving().settings;
         let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
         let conversation = self.read_conversation(one, conversation).await?;
@@ -96,7 +96,7 @@ impl Engine {
 
     async fn read_conversation(
         &self,
-        one: &Unsummarised,
+        one: &PendingSummary,
         mut conversation: Conversation,
     ) -> houston_store::Result<Conversation> {
         let (first, last) = one.positions;
@@ -118,7 +118,7 @@ impl Engine {
     async fn ask_for_summary(
         &self,
         model: &SideModel,
-        one: &Unsummarised,
+        one: &PendingSummary,
         conversation: &Conversation,
     ) -> Option<(Option<String>, ModelCall)> {
         let (settings, budget) = (self.store.archiving().settings, self.config.budget);

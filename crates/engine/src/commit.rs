@@ -11,7 +11,7 @@ use houston_domain::tool_call::{Record, ToolResponse};
 use houston_llm::Switch;
 use houston_queue::{Hint, Lane};
 use houston_store::record::{FencedTx, Owner};
-use houston_store::step::{Commit, Done, NewMessage, RunTransition, Step};
+use houston_store::step::{Commit, CommittedStep, NewMessage, RunTransition, Step};
 use houston_store::sweep::Due;
 use houston_store::task::NewTask;
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl RunDriver<'_> {
     /// # Errors
     /// [`Interrupted::Landed`] when an earlier attempt had committed it, [`Interrupted::Lost`] when the lock or the lease is
     /// lost, [`Interrupted::Store`] when Postgres refuses.
-    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<Done, Interrupted> {
+    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<CommittedStep, Interrupted> {
         self.count_iteration(&mut step);
         self.settle_error_message(&mut step);
         step.call = self.call.take();
@@ -126,7 +126,7 @@ impl RunDriver<'_> {
         records: &[PendingRecord],
         succeeded_before: &[bool],
         mut step: Step,
-    ) -> Result<Done, Interrupted> {
+    ) -> Result<CommittedStep, Interrupted> {
         self.count_iteration(&mut step);
         self.settle_error_message(&mut step);
         step.call = self.call.take();
@@ -172,7 +172,7 @@ impl RunDriver<'_> {
     }
 
     /// Handles a successful commit: publishes its events, sends hints, and passes the messages it read to the state machine.
-    pub(crate) fn committed(&mut self, step: &Step, done: Done) -> Done {
+    pub(crate) fn committed(&mut self, step: &Step, done: CommittedStep) -> CommittedStep {
         let agentable = self.claimed.fence.agentable;
         let closed = match &step.transition {
             RunTransition::Continue { event, .. } => event.as_ref(),

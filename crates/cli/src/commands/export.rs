@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use houston_store::conversation::Reading;
+use houston_store::conversation::ExportOptions;
 
 use super::agentable::AgentArg;
 use super::{Context, Failure};
@@ -28,8 +28,8 @@ impl Export {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
-            let reading = Reading { until: None, knowledge: true, max_bytes };
-            let conversation = found.store.conversation(found.tenant, &found.agentable, &reading).await?;
+            let options = ExportOptions { until: None, knowledge: true, max_bytes };
+            let conversation = found.store.conversation(found.tenant, &found.agentable, &options).await?;
             let written = if self.json {
                 serde_json::to_string(&conversation)
             } else {

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_store::Error;
-use houston_store::conversation::{Origin, Reading};
+use houston_store::conversation::{ExportOptions, Origin};
 
 use super::agentable::AgentArg;
 use super::conversation::create;
@@ -36,9 +36,9 @@ impl Fork {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         self.agent.with(context, async |found| {
             let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
-            let reading = Reading { until: self.position, knowledge: !self.no_knowledge, max_bytes };
+            let options = ExportOptions { until: self.position, knowledge: !self.no_knowledge, max_bytes };
             let original = &found.agentable;
-            let read = found.store.conversation(found.tenant, original, &reading).await;
+            let read = found.store.conversation(found.tenant, original, &options).await;
             let mut conversation = read.map_err(|error| match error {
                 Error::NoSuchPosition { .. } | Error::InsideTurn { .. } => Failure::Usage(anyhow!("{error}")),
                 error => error.into(),

@@ -16,7 +16,7 @@ use houston_domain::model::Usage;
 use houston_llm::tokens;
 use houston_store::compression::{Metrics, NewCompression};
 use houston_store::record::Owner;
-use houston_store::step::{Commit, Done, RunTransition, Step};
+use houston_store::step::{Commit, CommittedStep, RunTransition, Step};
 
 use crate::error::Interrupted;
 use crate::run_driver::RunDriver;
@@ -124,7 +124,7 @@ impl RunDriver<'_> {
             budget: room.share(config.target_percent, summary_tokens + AROUND_SUMMARY),
             min_gain: if reason == Reason::Budget { 2 * summary_tokens } else { 1 },
         };
-        let Some(at) = compression::cut(self.run.history(), &self.sizes.estimates, &policy) else {
+        let Some(at) = compression::cut_position(self.run.history(), &self.sizes.estimates, &policy) else {
             return Ok(false);
         };
         let Some((summary, answered)) = self.summarise(at).await? else { return Ok(false) };
@@ -196,7 +196,7 @@ impl RunDriver<'_> {
         summary: String,
         answered: Option<Answered>,
     ) -> Result<(), Interrupted> {
-        let entry = compression::entry(&summary, &self.mark);
+        let entry = compression::summary_entry(&summary, &self.mark);
         let weight = estimate(&entry);
         let kept = TokenEstimate::sum(&self.sizes.estimates[at..]).tokens;
         let entries_before = self.run.history().len();
@@ -209,8 +209,8 @@ impl RunDriver<'_> {
         let usage = answered.as_ref().map_or(Usage::default(), |answered| answered.call.usage);
         let new = NewCompression {
             id: self.engine.ids.next(),
-            kept: entries_before - at,
-            own: self.run.own_entries(),
+            remaining_entries: entries_before - at,
+            run_entries: self.run.own_entries(),
             summary,
             reason,
             metrics,
@@ -245,7 +245,7 @@ impl RunDriver<'_> {
         &mut self,
         new: &NewCompression,
         mut step: Step,
-    ) -> Result<Done, Interrupted> {
+    ) -> Result<CommittedStep, Interrupted> {
         self.count_iteration(&mut step);
         let mut pause = Duration::from_millis(20);
         loop {
