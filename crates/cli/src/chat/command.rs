@@ -6,7 +6,7 @@ pub(crate) enum Command {
     /// Post this message.
     Post(String),
     /// An empty line.
-    Nothing,
+    Empty,
     Help,
     /// Show that many of the last messages.
     History(u8),

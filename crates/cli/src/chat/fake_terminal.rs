@@ -31,7 +31,7 @@ impl FakeTerminal {
     }
 
     /// Applies an escape sequence (erase rows, or a colour) and returns the text after it.
-    fn obey<'t>(&mut self, text: &'t str) -> &'t str {
+    fn apply_escape<'t>(&mut self, text: &'t str) -> &'t str {
         let text = text.strip_prefix('[').unwrap();
         let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap();
         let (count, text) = text.split_at(digits);
