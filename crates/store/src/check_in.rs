@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::check_in::{CheckInLimits, CheckInRequest, InvalidMoment};
 use houston_domain::id::{AgentableId, CheckInId, MessageId, RunId, TenantId, UserId};
-use houston_domain::local_time::zone;
+use houston_domain::local_time::parse_zone;
 use houston_domain::mode::Mode;
 use houston_domain::schedule::{CheckInConfig, check_in_message};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
@@ -76,8 +76,7 @@ impl FencedTx {
         }
         if state.archived {
             // A run of an archived agentable exists only because its user wrote to it; nothing else may wake it.
-            let text =
-                "this conversation is archived, so only a message of its user wakes it: no check-in was set";
+            let text = "this conversation is archived, only its user's messages wake it: no check-in was set";
             return Ok(ToolResponse::failure(ToolErrorCode::PermissionDenied, text));
         }
         let set = set(
@@ -94,7 +93,8 @@ impl FencedTx {
             Err(Refusal::Full { pending, most }) => ToolResponse::failure(
                 ToolErrorCode::RateLimited,
                 format!(
-                    "{pending} check-ins are set, and at most {most} are allowed: cancel one with manage_check_ins first"
+                    "{pending} check-ins are set, and at most {most} are allowed: cancel one with \
+                     manage_check_ins first"
                 ),
             ),
             Err(Refusal::Invalid(invalid)) => {
@@ -120,8 +120,7 @@ enum Refusal {
     Invalid(InvalidMoment),
 }
 
-/// Sets a check-in within `limits`. The caller holds the agentable's lock row, so the count cannot change
-/// meanwhile.
+/// Sets a check-in within `limits`. The caller holds the agentable's lock row, so the count cannot change.
 async fn set(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -145,7 +144,7 @@ async fn set(
     if now.pending >= most {
         return Ok(Err(Refusal::Full { pending: now.pending, most }));
     }
-    let zone = zone(&now.time_zone);
+    let zone = parse_zone(&now.time_zone);
     let due_at = match wanted.when.resolve(limits, zone, now.now) {
         Ok(due_at) => due_at,
         Err(invalid) => return Ok(Err(Refusal::Invalid(invalid))),
@@ -181,7 +180,7 @@ pub(crate) async fn list_for_model(connection: &mut PgConnection, owner: Owner) 
     let lines: Vec<String> = rows
         .iter()
         .map(|row| {
-            let at = row.due_at.with_timezone(&zone(&row.time_zone)).to_rfc3339();
+            let at = row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339();
             format!("{} at {at}: {}", CheckInId(row.id), row.reason)
         })
         .collect();
@@ -372,7 +371,8 @@ impl Store {
         .fetch_optional(&mut *tx)
         .await?;
         let Some(due) = due else { return Ok(CheckInOutcome::Gone) };
-        let content = check_in_message(&config.prompt, zone(&due.time_zone), due.wanted_at, &due.reason);
+        let content =
+            check_in_message(&config.prompt, parse_zone(&due.time_zone), due.wanted_at, &due.reason);
         let message = NewSystemMessage {
             agentable: AgentableId(due.agentable_id),
             message,

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, UserId};
-use houston_domain::local_time::{next_after, zone};
+use houston_domain::local_time::{next_after, parse_zone};
 use houston_domain::mode::Mode;
 use houston_domain::run::RunStatus;
 use houston_domain::schedule::{Activity, FeedConfig, FeedLimits, feed_message};
@@ -169,7 +169,7 @@ async fn begin(
     let Some(feed) = lock(&mut *connection, tenant, user, scheduled).await? else {
         return if scheduled { Ok(FeedOutcome::NotDue) } else { Err(Error::NotFound { what: "user" }) };
     };
-    let zone = zone(&feed.time_zone);
+    let zone = parse_zone(&feed.time_zone);
     let next = next_after(zone, &config.times, feed.now).filter(|_| scheduled);
     if feed.is_new && scheduled {
         // A new row: only the time of the first feed is set.

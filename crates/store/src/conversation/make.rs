@@ -155,7 +155,7 @@ impl Owner {
             new.agentable.created_at,
             last_seq,
             position(new.conversation.history.len()),
-            position(new.conversation.closed_until()),
+            position(new.conversation.closed_entry_count()),
             new.origin.map(|origin| origin.id.0),
             i32::try_from(new.conversation.sessions.len()).unwrap_or(i32::MAX)
         )

@@ -110,7 +110,7 @@ impl Store {
         };
         conversation.results = reader.results(&conversation).await?;
         tx.commit().await?;
-        Ok(conversation.sealed())
+        Ok(conversation.with_digests())
     }
 }
 

@@ -200,7 +200,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
         let (sessions, compressions) = (past.sessions(&turns), past.compressions(&turns));
         let mut history: Vec<HistoryEntry> = turns.into_iter().flatten().collect();
         let results = past.results(&mut history);
-        let unsealed = Conversation {
+        let without_digests = Conversation {
             format: Format,
             version: Version::WRITTEN,
             kind: "goal".to_owned(),
@@ -217,7 +217,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
             compressions,
             results,
         };
-        unsealed.sealed()
+        without_digests.with_digests()
     })
 }
 
@@ -281,7 +281,9 @@ async fn import_continues_after_its_compression() {
     // A document whose open session is partly compressed.
     let fits = |document: &Conversation| {
         let newest = document.compressions.last().map_or(0, |newest| newest.through_position);
-        newest > document.closed_until() && newest < document.history.len() && document.closed_until() > 0
+        newest > document.closed_entry_count()
+            && newest < document.history.len()
+            && document.closed_entry_count() > 0
     };
     let document = std::iter::from_fn(drawn).take(2_000).find(fits).unwrap();
     let agentable = imported(&test, &document).await;

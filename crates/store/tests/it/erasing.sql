@@ -1,4 +1,4 @@
--- A row of a goal's user in every table that can have one: :goal, with the word :word wherever text is.
+-- Inserts a row for the user of the goal :goal into every table with data of users, with the word :word in every text.
 do $$
 declare
     g uuid := ':goal';
@@ -61,7 +61,7 @@ begin
            (t, 'memory ' || md5(g::text), '', gen_random_uuid(), jsonb_build_object('user_id', houston.shown('user', u)));
 end $$;
 
--- How many rows of each table name one of these, as text.
+-- For each table: the number of rows whose text contains one of the needles.
 create or replace function public.naming(needles text[]) returns table (name text, rows bigint) language plpgsql as $$
 begin
     for name in select table_name from information_schema.tables

@@ -91,7 +91,7 @@ impl Reader<'_> {
         }
         let closed = positions.through(session_position);
         if sessions.is_empty() && closed > 0 && until.is_none() {
-            sessions.push(ClosedSession::unsummarised(1, &history[..closed]));
+            sessions.push(ClosedSession::pending(1, &history[..closed]));
         }
         Ok(sessions)
     }
@@ -152,7 +152,7 @@ impl Reader<'_> {
     /// The large results that the texts name and the agentable may read: its own, its tasks', and those of the
     /// agentable that created it.
     pub(super) async fn results(&mut self, conversation: &Conversation) -> Result<Vec<ExportedResult>> {
-        let named: Vec<Uuid> = conversation.named_results().into_iter().map(|id| id.0).collect();
+        let named: Vec<Uuid> = conversation.referenced_results().into_iter().map(|id| id.0).collect();
         let mut results = Vec::new();
         for ids in named.chunks(RESULTS_PAGE) {
             let rows = sqlx::query!(
