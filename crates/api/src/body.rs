@@ -101,8 +101,8 @@ pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option
 /// Receives the body, in the chunks in which it arrives. The request's deadline starts when the body is complete.
 ///
 /// # Errors
-/// [`ApiError::BodyTooLarge`] when it is longer than `limit` bytes, [`ApiError::BodyMissing`] when it is not complete in
-/// time or the connection breaks.
+/// [`ApiError::BodyTooLarge`] when it is longer than `limit` bytes, [`ApiError::BodyMissing`] when it is not complete
+/// in time or the connection breaks.
 pub(crate) async fn receive(
     parts: &Parts,
     body: axum::body::Body,
@@ -134,7 +134,8 @@ pub(crate) async fn receive(
 /// Parses JSON with the same errors as a request body.
 ///
 /// # Errors
-/// [`ApiError::InvalidJson`] when it is not JSON, [`ApiError::InvalidRequest`] with the JSON Pointer when it is not a `T`.
+/// [`ApiError::InvalidJson`] when it is not JSON, [`ApiError::InvalidRequest`] with the JSON Pointer when it is not a
+/// `T`.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     deserialize(serde_json::Deserializer::from_slice(bytes))
 }

@@ -61,7 +61,8 @@ pub struct ClientsConfig {
     pub max_connections_per_address: usize,
     /// How many wrong keys of one address are looked up per minute.
     pub wrong_keys_per_minute: u32,
-    /// Addresses and networks of proxies. The limits per address do not apply to them, because each serves many clients.
+    /// Addresses and networks of proxies. The limits per address do not apply to them, because each serves many
+    /// clients.
     pub proxies: Vec<IpNet>,
 }
 

@@ -1,7 +1,7 @@
 //! The time limit of a request, which holds even if Postgres hangs.
 //!
-//! When it is exceeded, the request's future is dropped with its queries: sqlx waits for the end of a query that was sent
-//! before it reuses the connection, and rolls back an open transaction. A commit that was sent may have happened.
+//! When it is exceeded, the request's future is dropped with its queries: sqlx waits for the end of a query that was
+//! sent before it reuses the connection, and rolls back an open transaction. A commit that was sent may have happened.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

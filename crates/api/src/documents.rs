@@ -145,8 +145,8 @@ impl FromRequest<Arc<App>> for ReceivedDocument {
 }
 
 impl ReceivedDocument {
-    /// Parses the document. Returns the reserved memory, too, since the parsed document needs it. Takes long: do not call
-    /// it on a thread of the runtime.
+    /// Parses the document. Returns the reserved memory, too, since the parsed document needs it. Takes long: do not
+    /// call it on a thread of the runtime.
     pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit), ApiError> {
         let key = Key::from_request(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
         let value = parse_pieces(self.pieces)?;

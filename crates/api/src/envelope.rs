@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::stream::Aborted;
-use crate::problem::Refused;
+use crate::problem::ResponseError;
 use crate::state::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -38,9 +38,9 @@ pub(crate) async fn envelope(
     let mut response =
         answered.unwrap_or_else(|| ApiError::TimedOut { within: deadline.within, changes }.into_response());
 
-    let refused = response.extensions_mut().remove::<Refused>();
-    if let Some(refused) = &refused {
-        refused.write(&log.path, &id, &mut response);
+    let response_error = response.extensions_mut().remove::<ResponseError>();
+    if let Some(response_error) = &response_error {
+        response_error.write(&log.path, &id, &mut response);
         if resumes_stream
             && [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&response.status())
         {
@@ -54,7 +54,7 @@ pub(crate) async fn envelope(
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
     }
-    log.write(&id, response.status(), began, refused.as_ref().map(Refused::error));
+    log.write(&id, response.status(), began, response_error.as_ref().map(ResponseError::error));
     response
 }
 

@@ -136,7 +136,10 @@ pub enum ApiError {
         name: String,
     },
     /// The agent or team cannot be deleted while it is used.
-    #[error("this {what} is in use by {}, and possibly by others; assign another agent or team there first", by.join(", "))]
+    #[error(
+        "this {what} is in use by {}, and possibly by others; assign another agent or team there first",
+        by.join(", ")
+    )]
     InUse {
         /// `agent` or `team`.
         what: &'static str,

@@ -1,5 +1,5 @@
-//! The engine's view of an agentable: the prompt of its next model call and its tools. This crate does not depend on the
-//! engine, so the process that wires both passes a function.
+//! The engine's view of an agentable: the prompt of its next model call and its tools. This crate does not depend on
+//! the engine, so the process that wires both passes a function.
 
 use std::fmt;
 use std::sync::Arc;

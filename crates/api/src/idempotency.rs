@@ -1,5 +1,5 @@
-//! `Idempotency-Key`: a repeated request gets the first response again, byte for byte, and creates nothing new. The health
-//! monitor deletes keys after a day (`requests.idempotency_key_s`).
+//! `Idempotency-Key`: a repeated request gets the first response again, byte for byte, and creates nothing new. The
+//! health monitor deletes keys after a day (`requests.idempotency_key_s`).
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -71,8 +71,8 @@ pub(crate) fn unless_key_reused<T>(created: Created<T>) -> Result<(T, bool), Api
     }
 }
 
-/// The body of a response for storing under its key: JSON as text, because `jsonb` does not keep the order of fields and
-/// a replay must be identical byte for byte.
+/// The body of a response for storing under its key: JSON as text, because `jsonb` does not keep the order of fields
+/// and a replay must be identical byte for byte.
 pub(crate) fn stored_body(response: &impl Serialize) -> Value {
     // Serialising strings and numbers cannot fail.
     Value::String(serde_json::to_string(response).unwrap_or_default())

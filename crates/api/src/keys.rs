@@ -1,7 +1,8 @@
 //! Cache of API keys, valid and invalid, by their hash; and the keys of open streams.
 //!
-//! Keys that are not cached are looked up in Postgres: one query at a time, for all waiting keys together. So any number
-//! of invalid keys, from any number of addresses, costs a few queries a second, and a valid key waits for at most one.
+//! Keys that are not cached are looked up in Postgres: one query at a time, for all waiting keys together. So any
+//! number of invalid keys, from any number of addresses, costs a few queries a second, and a valid key waits for at
+//! most one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,8 +81,8 @@ impl KeyCache {
         }
     }
 
-    /// The caller, if the key was valid at most `trusted_for` ago. After that time one request gets `None` and looks the
-    /// key up; concurrent requests still get the cached caller.
+    /// The caller, if the key was valid at most `trusted_for` ago. After that time one request gets `None` and looks
+    /// the key up; concurrent requests still get the cached caller.
     pub(crate) fn trusted(&self, hash: &Hash) -> Option<Caller> {
         let now = Instant::now();
         let mut valid = lock(&self.valid);
@@ -105,8 +106,8 @@ impl KeyCache {
     /// Looks a key up in Postgres, together with all other waiting keys.
     ///
     /// # Errors
-    /// [`ApiError::Unauthorized`] when the key does not exist or was revoked, [`ApiError::TooManyKeys`] when too many keys
-    /// wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
+    /// [`ApiError::Unauthorized`] when the key does not exist or was revoked, [`ApiError::TooManyKeys`] when too many
+    /// keys wait, [`ApiError::Unavailable`] when Postgres does not answer in time, or the store's errors.
     pub(crate) async fn look_up(&self, store: &Store, key: &str, hash: Hash) -> Result<Caller, ApiError> {
         if let Some(Err(invalid)) = self.cached_result(&hash) {
             return Err(invalid);

@@ -1,17 +1,17 @@
 //! The HTTP API: REST, `application/problem+json` errors and event streams without gaps.
 //!
-//! Clients create users and goals, manage what agents know, post messages, read their status, cancel runs, watch runs as
-//! they happen, and export, import, fork and reset conversations. The crate writes to Postgres and sends hints to workers;
-//! it never drives a run. Entry points: [`State`], then [`serve()`] or [`router()`].
+//! Clients create users and goals, manage what agents know, post messages, read their status, cancel runs, watch runs
+//! as they happen, and export, import, fork and reset conversations. The crate writes to Postgres and sends hints to
+//! workers; it never drives a run. Entry points: [`State`], then [`serve()`] or [`router()`].
 //!
 //! # Invariants
 //! - A message is committed before it is acknowledged; hints and live events are sent afterwards and may be lost.
 //! - Every query is restricted to the caller's tenant. Resources of other tenants are 404.
 //! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
-//!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without a
-//!   body.
-//! - A stream has no gaps and no duplicates, wherever it is interrupted and resumed: the `id` of each frame is the exact
-//!   position of the client. It ends cleanly only after the last event of the last run; otherwise it is aborted.
+//!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without
+//!   a body.
+//! - A stream has no gaps and no duplicates, wherever it is interrupted and resumed: the `id` of each frame is the
+//!   exact position of the client. It ends cleanly only after the last event of the last run; otherwise it is aborted.
 //! - An accepted stream never fails with a status. A disconnect cancels nothing.
 //! - Nothing waits for Redis, and nothing waits for Postgres without a deadline.
 //! - Computations of more than a few ms do not run on the runtime's threads.
@@ -58,20 +58,20 @@
 //! | cached valid keys, invalid keys; agentables | 10,000 each; 50,000 | the cache is cleared |
 //!
 //! # Deliberately absent
-//! TLS and HTTP/2 (left to a proxy), CORS, rate limits for valid keys (pending work is limited instead), server-side client
-//! sessions (clients keep their stream position), traits for the store or the queue, retries of client requests (clients
-//! retry with an idempotency key).
+//! TLS and HTTP/2 (left to a proxy), CORS, rate limits for valid keys (pending work is limited instead), server-side
+//! client sessions (clients keep their stream position), traits for the store or the queue, retries of client requests
+//! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path. The handler
-//! takes a `Caller` before anything that reads the body, and has a `#[utoipa::path]` with path, parameters, body and
-//! responses. Add one line in `router` (`routes!`), wire types in `houston_protocol`, and a test of each error in
-//! `tests/it`. The test in `openapi` rewrites `openapi.json`: commit it. A new error is a variant of [`ApiError`] with its
-//! `ProblemCode`.
+//! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path. The
+//! handler takes a `Caller` before anything that reads the body, and has a `#[utoipa::path]` with path, parameters,
+//! body and responses. Add one line in `router` (`routes!`), wire types in `houston_protocol`, and a test of each error
+//! in `tests/it`. The test in `openapi` rewrites `openapi.json`: commit it. A new error is a variant of [`ApiError`]
+//! with its `ProblemCode`.
 //!
 //! # Add an event
-//! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the cursor's
-//! property test.
+//! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
+//! cursor's property test.
 
 mod agentable_path;
 mod agentables;

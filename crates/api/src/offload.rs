@@ -1,5 +1,5 @@
-//! Runs work that takes more than a few ms on blocking threads, a few at once; on the runtime's threads it would delay the
-//! requests of all tenants.
+//! Runs work that takes more than a few ms on blocking threads, a few at once; on the runtime's threads it would delay
+//! the requests of all tenants.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ impl Default for Offload {
 }
 
 impl Offload {
-    /// Runs a computation without I/O: parsing, compiling, validating. It runs to its end even if the caller is dropped.
+    /// Runs a computation without I/O: parsing, compiling, validating. It runs to its end even if the caller is
+    /// dropped.
     ///
     /// # Errors
     /// [`ApiError::Unavailable`] when the runtime shuts down.

@@ -1,8 +1,8 @@
 //! The OpenAPI document: generated from the handlers' `#[utoipa::path]` and completed here with the error responses.
 //!
-//! Handlers name their success responses and the codes of their 409 and 429. All errors have the same body, and most follow
-//! from what a handler takes: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query (422). Those are added
-//! here.
+//! Handlers name their success responses and the codes of their 409 and 429. All errors have the same body, and most
+//! follow from what a handler takes: a key (401), an id (404), a body (400, 408, 413, 415, 422), a query (422). Those
+//! are added here.
 
 use bytes::Bytes;
 use houston_protocol::problem::{Problem, ProblemCode};

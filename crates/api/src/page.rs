@@ -1,5 +1,5 @@
-//! Pagination: `?limit=&cursor=` in the query, `{"data": […], "has_more": true, "next_cursor": "m1f"}` in the response. A
-//! cursor is the prefix of its list and a position in hexadecimal; it is opaque to clients.
+//! Pagination: `?limit=&cursor=` in the query, `{"data": […], "has_more": true, "next_cursor": "m1f"}` in the response.
+//! A cursor is the prefix of its list and a position in hexadecimal; it is opaque to clients.
 
 use std::fmt::LowerHex;
 
@@ -144,8 +144,8 @@ impl NextPage {
 pub(crate) enum Page {}
 
 impl Page {
-    /// Builds a page of at most `limit` items from up to `limit + 1` rows, each converted by `show`. The next page begins
-    /// after the `position` of the last row.
+    /// Builds a page of at most `limit` items from up to `limit + 1` rows, each converted by `show`. The next page
+    /// begins after the `position` of the last row.
     pub(crate) fn of<T, R, P: LowerHex>(
         list: List,
         limit: usize,

@@ -1,7 +1,7 @@
 //! Limits per client address before authentication: connections and wrong keys.
 //!
-//! `X-Forwarded-For` is not read, because any client can set it. Behind a proxy all clients have its address, so proxies
-//! are exempt (`server.clients.proxies`) and must limit their clients themselves.
+//! `X-Forwarded-For` is not read, because any client can set it. Behind a proxy all clients have its address, so
+//! proxies are exempt (`server.clients.proxies`) and must limit their clients themselves.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -11,15 +11,15 @@ use crate::error::ApiError;
 
 /// The error of a response, carried in its extensions to `envelope`, which writes the body.
 #[derive(Debug, Clone)]
-pub(crate) struct Refused(Arc<ApiError>);
+pub(crate) struct ResponseError(Arc<ApiError>);
 
-impl From<ApiError> for Refused {
+impl From<ApiError> for ResponseError {
     fn from(error: ApiError) -> Self {
         Self(Arc::new(error))
     }
 }
 
-impl Refused {
+impl ResponseError {
     pub(crate) fn error(&self) -> &ApiError {
         &self.0
     }

@@ -20,8 +20,8 @@ use crate::{
     insight, messages, openapi, profile, runs, sessions, teams, users,
 };
 
-/// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds events
-/// the bus has lost, and the check for revoked keys, run only in [`crate::serve()`].
+/// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
+/// events the bus has lost, and the check for revoked keys, run only in [`crate::serve()`].
 pub fn router(state: State) -> Router {
     routes(App::new(state))
 }

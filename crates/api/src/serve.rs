@@ -15,9 +15,9 @@ use crate::state::{App, State};
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop`; then accepts no more connections, aborts event streams, and returns when the current requests are
-/// answered. The caller bounds that wait, and may cancel [`State::draining`] earlier to turn load balancers and streams
-/// away.
+/// Serves until `stop`; then accepts no more connections, aborts event streams, and returns when the current requests
+/// are answered. The caller bounds that wait, and may cancel [`State::draining`] earlier to turn load balancers and
+/// streams away.
 pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken) {
     let app = App::new(state);
     let router = routes(Arc::clone(&app));

@@ -54,8 +54,8 @@ pub struct State {
     pub check_ins: CheckInLimits,
     /// `[rules]` of `jobs/teams.toml`.
     pub team_rules: RuleLimits,
-    /// Cancelled before the process shuts down: then `/readyz` answers 503 and streams are aborted, so that their clients
-    /// reconnect to another process; other requests are still served.
+    /// Cancelled before the process shuts down: then `/readyz` answers 503 and streams are aborted, so that their
+    /// clients reconnect to another process; other requests are still served.
     pub draining: CancellationToken,
 }
 
@@ -125,8 +125,8 @@ impl App {
         self.state.hints.send(urgency.into(), Hint::run(agentable));
     }
 
-    /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits, never
-    /// fails.
+    /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits,
+    /// never fails.
     pub(crate) fn publish_cancel(&self, agentable: AgentableId, run: RunId) {
         self.state.bus.publish_control(LiveItem { agentable, live: Live::CancelRequested(run) });
     }

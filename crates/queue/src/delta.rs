@@ -52,8 +52,8 @@ pub struct BusCounts {
 }
 
 impl DeltaBus {
-    /// Starts the two tasks that talk to Redis. `process` is a new id at each start, by which this process ignores its own
-    /// items. Items published before `stop` are still sent, in one attempt.
+    /// Starts the two tasks that talk to Redis. `process` is a new id at each start, by which this process ignores its
+    /// own items. Items published before `stop` are still sent, in one attempt.
     #[must_use]
     pub fn start(
         redis: Option<Redis>,

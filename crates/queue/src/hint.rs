@@ -14,7 +14,8 @@ pub enum HintKind {
     Run,
 }
 
-/// "Look at this agentable." A hint has no data: the worker reads from Postgres what is to be done, if anything. In a lane:
+/// "Look at this agentable." A hint has no data: the worker reads from Postgres what is to be done, if anything. In a
+/// lane:
 ///
 /// ```json
 /// {"v":1,"kind":"run","id":"019a0000-0000-7000-8000-000000000001"}

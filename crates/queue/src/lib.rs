@@ -1,8 +1,8 @@
 //! What Houston uses Redis for: **hints** to workers and **deltas** (live text) to open streams.
 //!
 //! # Invariants
-//! - **Both may be lost.** Every fact is in Postgres: the sweep finds the agentable of a lost hint, and the durable event
-//!   that ends a text brings what lost deltas had. Redis may be flushed, restarted, stalled or absent.
+//! - **Both may be lost.** Every fact is in Postgres: the sweep finds the agentable of a lost hint, and the durable
+//!   event that ends a text brings what lost deltas had. Redis may be flushed, restarted, stalled or absent.
 //! - **Nothing here fails or delays a caller.** [`HintSender::send`] and [`DeltaBus::publish`] return at once;
 //!   what cannot be sent is counted and dropped.
 //! - **No failure of Redis ends a worker.** Connections are reopened after pauses with jitter; each outage is logged

@@ -51,8 +51,8 @@ impl LocalHints {
     /// Queues `hint` in `lane`. Also succeeds if an equal hint is queued already.
     ///
     /// # Errors
-    /// [`TrySendError::Full`] when the lane has 1,024 hints, [`TrySendError::NotAccepting`] when the intake is paused or
-    /// closed. In both cases a later sweep, here or in another process, finds the agentable again.
+    /// [`TrySendError::Full`] when the lane has 1,024 hints, [`TrySendError::NotAccepting`] when the intake is paused
+    /// or closed. In both cases a later sweep, here or in another process, finds the agentable again.
     pub fn try_send(&self, lane: Lane, hint: Hint) -> Result<(), TrySendError> {
         if !self.intake.is_open() {
             return Err(TrySendError::NotAccepting);

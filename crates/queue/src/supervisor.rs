@@ -1,4 +1,5 @@
-//! Runs the apalis worker. Each handler runs on its own task; a worker that ends without having been stopped is an error.
+//! Runs the apalis worker. Each handler runs on its own task; a worker that ends without having been stopped is an
+//! error.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use crate::hint::Hint;
 /// panics is counted and logged, and its slot is released.
 ///
 /// # Errors
-/// [`Error::WorkerEnded`] when the worker ends although `stop` was not cancelled, [`Error::WorkerPanicked`] when it panics.
-/// The process must then exit, because it gets no more hints.
+/// [`Error::WorkerEnded`] when the worker ends although `stop` was not cancelled, [`Error::WorkerPanicked`] when it
+/// panics. The process must then exit, because it gets no more hints.
 pub async fn run_worker<H>(
     name: &str,
     mut backend: HintBackend,

@@ -25,7 +25,7 @@ use crate::state::App;
     path = "/v1/{kinds}/{id}",
     tag = "agentables",
     operation_id = "update_agentable",
-    summary = "Change the title, description, agent or tools of an agentable; fields that are not given stay as they are.",
+    summary = "Change title, description, agent or tools of an agentable; fields not given stay as they are.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("id" = schema::AgentableId, Path, description = "Id of the agentable.")

@@ -1,5 +1,5 @@
-//! `GET /v1/{kinds}/{id}/results/{result_id}?offset=&limit=`: reads a large tool result in parts. Offsets are bytes, as in
-//! the history and in `read_result`; a part begins and ends between two characters. A result can be read through its
+//! `GET /v1/{kinds}/{id}/results/{result_id}?offset=&limit=`: reads a large tool result in parts. Offsets are bytes, as
+//! in the history and in `read_result`; a part begins and ends between two characters. A result can be read through its
 //! own agentable, its parent and its tasks.
 
 use std::sync::Arc;

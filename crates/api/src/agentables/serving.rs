@@ -1,4 +1,5 @@
-//! Checks of `agent_id` and `team_id`: who answers for an agentable. Without either, the default agent of the kind does.
+//! Checks of `agent_id` and `team_id`: who answers for an agentable. Without either, the default agent of the kind
+//! does.
 
 use houston_domain::id::{AgentId, TeamId};
 use houston_store::serving::ServedBy;

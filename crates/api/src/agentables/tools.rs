@@ -12,8 +12,8 @@ pub(crate) fn check(app: &App, kind: &str, at: &str, tools: &[String]) -> Result
     check_of_kind(tools, kind, &app.state.agents.tools, at)
 }
 
-/// Checks that `tools` is a subset of the tools of `kind`, without duplicates. `all` are the tools of every kind; `at` is
-/// the JSON Pointer of `tools` in the body.
+/// Checks that `tools` is a subset of the tools of `kind`, without duplicates. `all` are the tools of every kind; `at`
+/// is the JSON Pointer of `tools` in the body.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] for the first tool that is listed twice or is not a tool of the kind, with the allowed

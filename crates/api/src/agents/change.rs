@@ -23,7 +23,7 @@ use crate::state::App;
     path = "/v1/agents/{id}",
     tag = "agents",
     operation_id = "update_agent",
-    summary = "Change an agent; fields that are not given stay as they are.",
+    summary = "Change an agent; fields not given stay as they are.",
     params(
         ("id" = schema::AgentId, Path, description = "Id of the agent.")
     ),

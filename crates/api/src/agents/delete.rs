@@ -1,5 +1,5 @@
-//! `DELETE /v1/agents/{id}`. An agent in use cannot be deleted, because its agentables would be answered by an agent their
-//! users did not choose. A default agent cannot be deleted either; it can be disabled or reset.
+//! `DELETE /v1/agents/{id}`. An agent in use cannot be deleted, because its agentables would be answered by an agent
+//! their users did not choose. A default agent cannot be deleted either; it can be disabled or reset.
 
 use std::sync::Arc;
 

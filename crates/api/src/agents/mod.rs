@@ -99,8 +99,8 @@ const MAX_ATTEMPTS: u32 = 10;
 /// Runs a read-modify-write `change` and repeats it after a conflict, unless the client gave a `version`.
 ///
 /// # Errors
-/// [`ApiError::StaleVersion`] when the version differs from the client's, or after [`MAX_ATTEMPTS`] conflicts; the errors
-/// of `change`.
+/// [`ApiError::StaleVersion`] when the version differs from the client's, or after [`MAX_ATTEMPTS`] conflicts; the
+/// errors of `change`.
 pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>, ApiError>>>(
     version: Option<i64>,
     mut change: impl FnMut() -> F,

@@ -1,5 +1,5 @@
-//! `POST /v1/agents/resync`: reads `jobs/agents` again and updates the tenant's default agents from the files, except those
-//! that were changed. Workers need not be restarted.
+//! `POST /v1/agents/resync`: reads `jobs/agents` again and updates the tenant's default agents from the files, except
+//! those that were changed. Workers need not be restarted.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What the settings of agents may refer to: tools, use cases, providers, limits, and the files of the kinds. The process
-//! that starts the server provides it.
+//! What the settings of agents may refer to: tools, use cases, providers, limits, and the files of the kinds. The
+//! process that starts the server provides it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,8 +34,8 @@ pub struct AgentSources {
     pub use_cases: Vec<String>,
     /// Providers that agents may name.
     pub providers: Vec<ProviderName>,
-    /// Called with a provider and a model: the most similar listed model if the given one is not listed; `None` if it is
-    /// listed, or the provider has no list.
+    /// Called with a provider and a model: the most similar listed model if the given one is not listed; `None` if it
+    /// is listed, or the provider has no list.
     pub nearest_model: fn(&str, &str) -> Option<&'static str>,
     /// The limits of a run, before the kind overrides them.
     pub limits: Limits,

@@ -7,7 +7,7 @@ use axum::response::Response;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::conversation::ForkConversation;
 use houston_protocol::schema;
-use houston_store::conversation::{Origin, ExportOptions};
+use houston_store::conversation::{ExportOptions, Origin};
 use serde::Deserialize;
 
 use super::{check_kind, make};

@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
 use crate::explain::ExplainError;
-use crate::problem::Refused;
+use crate::problem::ResponseError;
 
 impl From<houston_store::Error> for ApiError {
     fn from(error: houston_store::Error) -> Self {
@@ -40,7 +40,7 @@ impl IntoResponse for ApiError {
     /// Sets only the status; `envelope` writes the body, because it knows the request id.
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
-        response.extensions_mut().insert(Refused::from(self));
+        response.extensions_mut().insert(ResponseError::from(self));
         response
     }
 }

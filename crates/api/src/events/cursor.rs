@@ -1,10 +1,12 @@
 //! The position of one client and the frames it must be sent next: a state machine without I/O.
 //!
-//! Durable events are passed in order, each once; deltas as they arrive, and some are lost. Whatever was lost, and wherever
-//! the client was disconnected, the frames it has received in total are a valid AG-UI stream with the texts of Postgres:
+//! Durable events are passed in order, each once; deltas as they arrive, and some are lost. Whatever was lost, and
+//! wherever the client was disconnected, the frames it has received in total are a valid AG-UI stream with the texts of
+//! Postgres:
 //! - A delta is sent only if it continues, character by character, the text this client has.
 //! - The durable event that ends a text brings the missing rest of it.
-//! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes it.
+//! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes
+//!   it.
 
 use houston_domain::event::{Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
@@ -58,8 +60,8 @@ enum Effect {
 const ASK_EVERY: u32 = 64;
 
 impl Cursor {
-    /// A client of `thread` at the position `at`, where `iteration` was open. The open text of `at` comes from the client
-    /// and is used only if it is possible in that iteration.
+    /// A client of `thread` at the position `at`, where `iteration` was open. The open text of `at` comes from the
+    /// client and is used only if it is possible in that iteration.
     pub(crate) fn new(thread: &str, at: Position, iteration: Option<OpenIteration>) -> Self {
         let plausible = iteration.is_some_and(|iteration| match at.open {
             Open::Nothing => true,

@@ -1,9 +1,9 @@
 //! `GET /v1/{kinds}/{id}/events`: the live event stream of an agentable, without gaps.
 //!
 //! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; [`stream`] is the
-//! body of the response and feeds the cursor from Postgres and the bus; [`streams`] is the registry of all open streams.
-//! The position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client
-//! between connections.
+//! body of the response and feeds the cursor from Postgres and the bus; [`streams`] is the registry of all open
+//! streams. The position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing
+//! about a client between connections.
 
 pub(crate) mod cursor;
 pub(crate) mod fact;

@@ -109,7 +109,8 @@ fn tool_returned(timestamp: Timestamp, cell: MessageId, content: &str, is_error:
     }
 }
 
-/// Wraps an event between two runs into a start and an end of the latest run, because AG-UI has events only within runs.
+/// Wraps an event between two runs into a start and an end of the latest run, because AG-UI has events only within
+/// runs.
 fn within_latest_run<'a>(
     timestamp: Timestamp,
     context: &Context<'a>,
@@ -233,8 +234,8 @@ fn task_frames(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
     }
 }
 
-/// The start and the end of a task in its parent's stream. The task has a run and a stream of its own, so the two events
-/// follow each other directly, and no run ends with an open subagent.
+/// The start and the end of a task in its parent's stream. The task has a run and a stream of its own, so the two
+/// events follow each other directly, and no run ends with an open subagent.
 fn task<'a>(
     timestamp: Timestamp,
     run: RunId,

@@ -1,5 +1,5 @@
-//! All open streams of the process: limits on their number, the poll that finds events the bus has lost, and the semaphore
-//! that bounds their concurrent reads, so that they leave database connections to other requests.
+//! All open streams of the process: limits on their number, the poll that finds events the bus has lost, and the
+//! semaphore that bounds their concurrent reads, so that they leave database connections to other requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

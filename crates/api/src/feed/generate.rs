@@ -1,6 +1,6 @@
 //! `POST /v1/users/{id}/feed/generate`: generates a feed now, independent of the schedule. 202 with the run that writes
-//! it, which may have been started before; 200 when nothing happened since the last feed, and none is written. A repeated
-//! `Idempotency-Key` gets the first response again, whatever has happened since.
+//! it, which may have been started before; 200 when nothing happened since the last feed, and none is written. A
+//! repeated `Idempotency-Key` gets the first response again, whatever has happened since.
 
 use std::sync::Arc;
 

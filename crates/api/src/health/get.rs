@@ -1,5 +1,5 @@
-//! `GET /v1/health`: the latest result of each check of the health monitor, in a worker or in `houston monitor`. Reads one
-//! small table and runs no checks itself.
+//! `GET /v1/health`: the latest result of each check of the health monitor, in a worker or in `houston monitor`. Reads
+//! one small table and runs no checks itself.
 //!
 //! A key belongs to one tenant, but the findings of a check are about all tenants: how many runs failed, how long work
 //! waits. So the response has only the checks, their status and since when; the findings are for the operator of the

@@ -70,7 +70,7 @@ pub(crate) fn item<N: KnowledgeResource>() -> UtoipaMethodRouter<Arc<App>> {
     let changed = operation::<N>(
         "update",
         N::NAME,
-        &format!("Change a {}; fields that are not given stay as they are.", N::NAME),
+        &format!("Change a {}; fields not given stay as they are.", N::NAME),
     )
     .parameter(id())
     .request_body(Some(body::<N::Change>()))

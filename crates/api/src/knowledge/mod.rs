@@ -3,8 +3,8 @@
 //! create, get, update, delete) are generic over [`KnowledgeResource`].
 //!
 //! # Add a resource
-//! A file here that implements [`KnowledgeResource`], its table and [`KnowledgeItem`] in the store, its cursor prefix in
-//! `page::List`, its two lines in `router`.
+//! A file here that implements [`KnowledgeResource`], its table and [`KnowledgeItem`] in the store, its cursor prefix
+//! in `page::List`, its two lines in `router`.
 
 pub(crate) mod change;
 pub(crate) mod create;

@@ -1,5 +1,5 @@
-//! `PATCH /v1/teams/{id}`: changes the given fields; with `version`, only if the team still has that version. The new agents
-//! must have the same kind, because agentables of that kind may use the team.
+//! `PATCH /v1/teams/{id}`: changes the given fields; with `version`, only if the team still has that version. The new
+//! agents must have the same kind, because agentables of that kind may use the team.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::state::App;
     path = "/v1/teams/{id}",
     tag = "teams",
     operation_id = "update_team",
-    summary = "Change a team; fields that are not given stay as they are.",
+    summary = "Change a team; fields not given stay as they are.",
     params(
         ("id" = schema::TeamId, Path, description = "Id of the team.")
     ),

@@ -22,7 +22,7 @@ use crate::users::{check_external_id, check_name, check_time_zone, external_id_t
     path = "/v1/users/{id}",
     tag = "users",
     operation_id = "update_user",
-    summary = "Change the name, time zone or external id of a user; fields that are not given stay as they are.",
+    summary = "Change the name, time zone or external id of a user; fields not given stay as they are.",
     params(("id" = schema::UserId, Path, description = "Id of the user.")),
     request_body = UpdateUser,
     responses(

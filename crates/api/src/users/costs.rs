@@ -14,7 +14,8 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Number of days in the response: a month and a day, so that a date can be compared with the same date a month earlier.
+/// Number of days in the response: a month and a day, so that a date can be compared with the same date a month
+/// earlier.
 const DAYS: i64 = 32;
 
 #[utoipa::path(

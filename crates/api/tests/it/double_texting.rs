@@ -95,7 +95,7 @@ async fn unknown_policy_lists_the_four_policies() {
 
 #[tokio::test]
 async fn agent_type_sets_the_default_policy() {
-    let api = TestApi::start_for(|kind| kind.double_texting = DoubleTexting::Reject).await;
+    let api = TestApi::start_with_types(|kind| kind.double_texting = DoubleTexting::Reject).await;
     api.post_message("one").await;
     let body = json!({"content": "two"});
     api.post(&api.path("/messages"), body).await.refused(409, "run_in_progress");

@@ -1,4 +1,5 @@
-//! The error message of a failing run as clients see it: while it is retried, once it is resolved, and when it is permanent.
+//! The error message of a failing run as clients see it: while it is retried, once it is resolved, and when it is
+//! permanent.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::agentable::DoubleTexting;
@@ -78,7 +79,7 @@ async fn error_message_is_updated_and_equal_after_every_resume() {
     all.extend(stream.until("STEP_STARTED").await);
     test_run.write(Part::Message, 0, 0, "I think");
     all.extend(stream.until("TEXT_MESSAGE_CONTENT").await);
-    test_run.wait(&waiting(run, 1)).await;
+    test_run.schedule_retry(&waiting(run, 1)).await;
     let broken = stream.until("houston.retry.scheduled").await;
     assert_eq!(
         kinds(&broken),
@@ -106,7 +107,7 @@ async fn error_message_is_updated_and_equal_after_every_resume() {
 
     // The second fails too: the same message is updated.
     test_run = worker.claim().await;
-    test_run.wait(&waiting(run, 2)).await;
+    test_run.schedule_retry(&waiting(run, 2)).await;
     all.extend(stream.until("houston.retry.scheduled").await);
     assert_eq!(activities(&all)[&id]["attempt"], 2);
     assert_eq!(listed(&api).await, activities(&all));
@@ -143,8 +144,12 @@ async fn permanent_failure_is_in_the_message_and_in_snapshots() {
     let worker = Worker::start(&api).await;
     let test_run = worker.claim().await;
     let run = test_run.run();
-    test_run.wait(&waiting(run, 1)).await;
-    worker.claim().await.give_up(&ErrorMessage::permanent(run, "RATE_LIMITED", "acme: slow down")).await;
+    test_run.schedule_retry(&waiting(run, 1)).await;
+    worker
+        .claim()
+        .await
+        .fail_permanently(&ErrorMessage::permanent(run, "RATE_LIMITED", "acme: slow down"))
+        .await;
     let (all, _) = api.stream("?after=0", None).await.rest().await;
     assert_eq!(kinds(&all)[kinds(&all).len() - 3..], ["ACTIVITY_SNAPSHOT", "STEP_FINISHED", "RUN_ERROR"]);
     let last = json!({"code": "RATE_LIMITED", "retryable": false, "failed_permanently": true,
@@ -204,7 +209,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
     for of in [id, api.agentable()] {
         let test_run = worker.claim_of(of).await;
         let error = waiting(test_run.run(), 1);
-        test_run.wait(&error).await;
+        test_run.schedule_retry(&error).await;
     }
     assert_eq!((status().await, goal().await), ("paused".into(), "working".into()));
     for of in [id, api.agentable()] {

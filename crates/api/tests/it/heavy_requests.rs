@@ -1,7 +1,8 @@
 //! The most expensive requests of one tenant must not block the server's threads for others.
 //!
-//! The server has one thread here, with a probe that wakes every millisecond: the CPU time between two wakes is how long a
-//! request of another tenant waits. CPU time is measured, not wall-clock time, so that other processes do not count.
+//! The server has one thread here, with a probe that wakes every millisecond: the CPU time between two wakes is how
+//! long a request of another tenant waits. CPU time is measured, not wall-clock time, so that other processes do not
+//! count.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

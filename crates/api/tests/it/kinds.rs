@@ -39,7 +39,7 @@ async fn only_user_creatable_kinds_are_created_all_are_listed() {
 
 #[tokio::test]
 async fn made_with_user_kinds_are_created_and_shown_with_users() {
-    let api = TestApi::start_for(|kind| kind.made_with_user |= kind.kind == "task").await;
+    let api = TestApi::start_with_types(|kind| kind.made_with_user |= kind.kind == "task").await;
     let user = api.post("/v1/users", json!({"name": "Grace"})).await.ok();
     for kind in ["task", "user_agent"] {
         let id = user[format!("{kind}_id")].as_str().unwrap_or_else(|| panic!("no {kind}: {user}"));
@@ -65,7 +65,7 @@ async fn title_is_optional_only_for_kinds_that_generate_titles() {
         assert_eq!(refused.refused(422, "invalid_request")["errors"][0]["pointer"], "/title", "{title}");
     }
 
-    let api = TestApi::start_for(|kind| kind.titles = false).await;
+    let api = TestApi::start_with_types(|kind| kind.titles = false).await;
     for body in [json!({"user_id": api.user}), json!({"user_id": api.user, "title": ""})] {
         let refused = api.post("/v1/goals", body).await;
         assert_eq!(refused.refused(422, "invalid_request")["errors"][0]["pointer"], "/title");

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::test_api::{TestApi, make_tenant};
 
-/// A resource: path of its collection, prefix of its items' paths, bodies of a POST and a PATCH, longest content in bytes.
+/// A resource: path of its collection, prefix of its items' paths, bodies of a POST and a PATCH, longest content in
+/// bytes.
 struct Resource {
     list: String,
     items: &'static str,

@@ -64,12 +64,12 @@ async fn events_lost_by_the_bus_are_read_from_postgres() {
     api.post_message("hello").await;
     let worker = Worker::start(&api).await;
     let mut run = worker.claim().await;
-    run.loud = false;
+    run.publishes = false;
     run.use_tool("hm").await;
     // Nothing was published: the poll finds the events.
     stream.until("TOOL_CALL_RESULT").await;
     // The next published event leaves a gap, which is filled first.
-    run.loud = true;
+    run.publishes = true;
     run.answer("done").await;
     let (rest, end) = stream.rest().await;
     assert_eq!(deltas(&rest, "TEXT_MESSAGE_CONTENT"), "done");

@@ -40,20 +40,23 @@ pub(crate) struct TestApi {
 }
 
 impl TestApi {
+    /// Starts a server with the default settings.
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
+    /// Starts a server whose settings are changed by `change`.
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::set_up(TestInstallation::start(migrate).unwrap(), change, |_| {}).await
     }
 
+    /// Starts a server with a Postgres of its own, which the test may kill.
     pub(crate) async fn start_with_own_postgres(change: impl FnOnce(&mut Config)) -> Self {
         Self::set_up(TestInstallation::start_with_own_postgres(migrate).unwrap(), change, |_| {}).await
     }
 
     /// Starts a server whose agent types are changed by `change`.
-    pub(crate) async fn start_for(change: impl FnMut(&mut AgentType)) -> Self {
+    pub(crate) async fn start_with_types(change: impl FnMut(&mut AgentType)) -> Self {
         Self::set_up(TestInstallation::start(migrate).unwrap(), |_| {}, change).await
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct TestRun<'a> {
     pub(crate) message: MessageId,
     iteration: u32,
     /// Whether commits are published on the bus.
-    pub(crate) loud: bool,
+    pub(crate) publishes: bool,
     /// Whether the cost of its model calls is unknown.
     pub(crate) unpriced: bool,
 }
@@ -61,7 +61,7 @@ impl<'a> Worker<'a> {
             .expect("something to claim");
         self.api.state.bus.publish(agentable, Live::Committed(vec![claimed.event.clone()]));
         let iteration = u32::try_from(claimed.iterations).unwrap() + 1;
-        TestRun { api: self.api, claimed, message, iteration, loud: true, unpriced: false }
+        TestRun { api: self.api, claimed, message, iteration, publishes: true, unpriced: false }
     }
 }
 
@@ -107,7 +107,7 @@ impl TestRun<'_> {
         };
         match self.api.state.store.commit(&self.claimed.fence, &step).await.unwrap() {
             Commit::Done(done) => {
-                if self.loud {
+                if self.publishes {
                     let committed = Live::Committed(done.events.clone());
                     self.api.state.bus.publish(self.claimed.fence.agentable, committed);
                 }
@@ -191,7 +191,7 @@ impl TestRun<'_> {
     }
 
     /// Fails and schedules a retry that is due at once.
-    pub(crate) async fn wait(self, error: &ErrorMessage) {
+    pub(crate) async fn schedule_retry(self, error: &ErrorMessage) {
         let field = |name: &str| error.metadata[name].as_i64().and_then(|n| i32::try_from(n).ok()).unwrap();
         let at = self.api.state.ids.clock().now();
         let event = Event::RetryScheduled {
@@ -227,7 +227,7 @@ impl TestRun<'_> {
     }
 
     /// Ends the run as failed, with a permanent error message.
-    pub(crate) async fn give_up(self, error: &ErrorMessage) {
+    pub(crate) async fn fail_permanently(self, error: &ErrorMessage) {
         let RunTransition::Complete { event, ending, .. } =
             self.finish(RunStatus::Failed, Some(("RATE_LIMITED", "no")))
         else {

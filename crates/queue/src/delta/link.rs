@@ -94,7 +94,8 @@ impl PubSubLink {
         let agentable = head.agentable;
         let is_control = message.get_channel_name() == control;
         let channel = if is_control { Channel::Control } else { Channel::Live(agentable) };
-        // Items of this process were delivered locally when they were published, and a channel may have lost its listeners.
+        // Items of this process were delivered locally when they were published, and a channel may have lost its
+        // listeners.
         if head.process == self.process || !self.topics.has_listeners(channel) {
             return;
         }

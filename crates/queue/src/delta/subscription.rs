@@ -43,8 +43,8 @@ impl Subscription {
         Self { channel, inbox, topics }
     }
 
-    /// Waits until Redis has confirmed the subscription, so that items of other processes arrive; at most 250 ms, and not
-    /// at all while Redis is unavailable.
+    /// Waits until Redis has confirmed the subscription, so that items of other processes arrive; at most 250 ms, and
+    /// not at all while Redis is unavailable.
     ///
     /// A listener that reads Postgres *after* this call misses no event. A listener that does not call it gets a
     /// [`Live::Nudge`] when the subscription is confirmed.
@@ -123,8 +123,8 @@ impl Inbox {
         !full
     }
 
-    /// Records that Redis confirmed the subscription. Earlier items may be missing, so a subscriber that does not wait for
-    /// this gets a nudge, unless `agentable` is `None`.
+    /// Records that Redis confirmed the subscription. Earlier items may be missing, so a subscriber that does not wait
+    /// for this gets a nudge, unless `agentable` is `None`.
     pub(super) fn established(&self, agentable: Option<AgentableId>) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.established, true) {
