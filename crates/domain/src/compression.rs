@@ -80,7 +80,7 @@ pub struct TailPolicy {
 /// The remaining tail begins with a message of the user if possible, otherwise within the last turn, with an answer of
 /// the model. If even the last exchange does not fit the budget, it alone is kept.
 #[must_use]
-pub fn cut(history: &[Entry], estimates: &[TokenEstimate], policy: &TailPolicy) -> Option<usize> {
+pub fn cut_position(history: &[Entry], estimates: &[TokenEstimate], policy: &TailPolicy) -> Option<usize> {
     let turns: Vec<usize> = (1..history.len()).filter(|at| begins_turn(&history[*at])).collect();
     let of_turns = &turns[turns.len().saturating_sub(policy.turns.max(1))..];
     let last_turn = turns.last().copied().unwrap_or(0);
@@ -113,12 +113,12 @@ summary; it was not written by the user, and nobody waits for an answer to it.\n
 /// The entry that replaces the entries which `summary` summarises. It depends only on summary and mark; the summary is
 /// escaped, so it cannot end the frame.
 #[must_use]
-pub fn entry(summary: &str, mark: &FrameMark) -> Entry {
+pub fn summary_entry(summary: &str, mark: &FrameMark) -> Entry {
     let content = format!("{ABOUT}{}", escape(mark.remove_mark(summary).trim()));
     Entry::user(vec![Block::text(mark.frame(FRAME, &content))])
 }
 
-/// The summary in an entry that [`entry`] created; `None` for any other entry.
+/// The summary in an entry that [`summary_entry`] created; `None` for any other entry.
 #[must_use]
 pub fn summary_of(entry: &Entry, mark: &FrameMark) -> Option<String> {
     if entry.role != Role::User {

@@ -30,7 +30,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::history::{Block, Entry, Role, Turn};
+use crate::history::{Block, Entry, EntryView, Role};
 use crate::message::{MessageType, Source};
 
 pub use self::check::Invalid;
@@ -118,7 +118,7 @@ pub struct HistoryEntry {
     pub created_at: DateTime<Utc>,
 }
 
-impl Turn for HistoryEntry {
+impl EntryView for HistoryEntry {
     fn role(&self) -> Role {
         self.role
     }
@@ -173,7 +173,7 @@ pub struct ExportedLearning {
 impl Conversation {
     /// This document with the digests of its entries filled in.
     #[must_use]
-    pub fn sealed(mut self) -> Self {
+    pub fn with_digests(mut self) -> Self {
         self.digests = Some(self.history.iter().map(digest).collect());
         self
     }
@@ -185,14 +185,14 @@ impl Conversation {
         self.version = Version::WRITTEN;
         let closed = self.closed_entries.take().unwrap_or(0).min(self.history.len());
         if self.sessions.is_empty() && closed > 0 {
-            self.sessions.push(ClosedSession::unsummarised(1, &self.history[..closed]));
+            self.sessions.push(ClosedSession::pending(1, &self.history[..closed]));
         }
         self
     }
 
     /// How many of the first entries belong to closed sessions: models no longer see them.
     #[must_use]
-    pub fn closed_until(&self) -> usize {
+    pub fn closed_entry_count(&self) -> usize {
         self.sessions.last().map_or(0, |session| session.last_position)
     }
 }

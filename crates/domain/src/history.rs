@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use raw::RawBlock;
-pub use validity::{Fault, Turn, complete, validate, validate_complete};
+pub use validity::{EntryView, Fault, complete, validate, validate_complete};
 
 /// The author of an entry, as providers name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for LocalTime {
 
 /// The time zone with this IANA name; UTC if the name is unknown.
 #[must_use]
-pub fn zone(name: &str) -> Tz {
+pub fn parse_zone(name: &str) -> Tz {
     name.parse().unwrap_or(Tz::UTC)
 }
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_times_move_after_the_gap_and_repeated_ones_occur_once() {
+    fn skipped_times_move_and_repeated_times_occur_once() {
         let next = |zone: Tz, time: &str, after: &str| next_after(zone, &times(&[time]), at(after)).unwrap();
         use chrono_tz::{America::New_York, Australia::Lord_Howe, Europe::Berlin, Pacific::Apia};
         // 29 March 2026: 02:00 becomes 03:00.

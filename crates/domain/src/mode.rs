@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What started a run instead of a message. Nobody waits for its answer: it ends when the model asks for no
-/// more tools, and text without `send_message` counts as thinking.
+/// What started a run instead of a message. Such a run expects no reply: it ends when the model asks for no more tools,
+/// and text without `send_message` counts as thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -14,7 +14,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 2] = [Self::FeedGeneration, Self::AgentCheckIn];
 
     /// The name in the database, in `jobs/agents/*.toml`, and of the XML element that the model reads.

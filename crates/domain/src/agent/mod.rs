@@ -27,7 +27,7 @@ use crate::model::{ModelTurn, StopReason};
 use crate::run::RunStatus;
 use crate::tool_call::{ToolCall, ToolResponse};
 use limits::Limits;
-use step::{EmptyAnswer, Next, Turn};
+use step::{EmptyAnswer, Next, TurnOutcome};
 use stop::Progress;
 
 /// The tool whose argument `content` is the agent's message to its user.
@@ -192,7 +192,7 @@ impl AgentRun {
     /// # Errors
     /// [`EmptyAnswer`] when the answer has neither text nor tool calls although a user is waiting; the state is
     /// unchanged.
-    pub fn on_model(&mut self, turn: ModelTurn) -> Result<Turn, EmptyAnswer> {
+    pub fn on_model(&mut self, turn: ModelTurn) -> Result<TurnOutcome, EmptyAnswer> {
         let ModelTurn { mut content, malformed, stop, .. } = turn;
         content.retain(|block| !matches!(block, Block::Text { text, .. } if text.trim().is_empty()));
         let calls = self.name_calls(&mut content, malformed);
@@ -205,7 +205,7 @@ impl AgentRun {
             self.was_declined = was_declined;
             self.progress.iterations += 1;
             self.phase = Phase::Ended(RunStatus::Completed);
-            return Ok(Turn { entry: None, calls, reply: None });
+            return Ok(TurnOutcome { entry: None, calls, reply: None });
         }
         self.was_declined = was_declined;
         let entry = Entry::assistant(content);
@@ -220,7 +220,7 @@ impl AgentRun {
         };
         self.push(entry.clone());
         let reply = self.reply(&entry, calls.is_empty());
-        Ok(Turn { entry: Some(entry), calls, reply })
+        Ok(TurnOutcome { entry: Some(entry), calls, reply })
     }
 
     /// Takes one response for each call of [`Next::CallTools`], in any order; a missing one becomes "outcome unknown".

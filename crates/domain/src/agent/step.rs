@@ -15,9 +15,9 @@ pub enum Next {
     Done(RunStatus),
 }
 
-/// One turn of the model, as the run interpreted it.
+/// What one turn of the model means for the run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
+pub struct TurnOutcome {
     /// The entry to commit; `None` when the model answered with neither text nor tool calls.
     pub entry: Option<Entry>,
     /// The tool calls the model asked for, in order.

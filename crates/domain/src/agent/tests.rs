@@ -264,7 +264,7 @@ fn run_keeps_its_counters_when_a_summary_replaces_entries() {
     assert_eq!((whole.len(), run.own_entries()), (7, 7));
     run.replace_prefix_with_summary(
         5,
-        crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()),
+        crate::compression::summary_entry("They looked.", &crate::frame::FrameMark::hidden()),
     );
     assert_eq!(validate(run.history()), Ok(()));
     assert_eq!(&run.history()[1..], &whole[5..]);
@@ -273,7 +273,7 @@ fn run_keeps_its_counters_when_a_summary_replaces_entries() {
     let mut again = AgentRun::resume(policy, whole, 7, DateTime::UNIX_EPOCH);
     again.replace_prefix_with_summary(
         5,
-        crate::compression::entry("They looked.", &crate::frame::FrameMark::hidden()),
+        crate::compression::summary_entry("They looked.", &crate::frame::FrameMark::hidden()),
     );
     assert_eq!((again.history(), again.iterations(), again.own_entries()), (run.history(), 3, 7));
     let said = again.on_model(turn(vec![call("1", "look")])).unwrap();

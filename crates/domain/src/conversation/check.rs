@@ -59,10 +59,10 @@ impl Conversation {
         self.check_knowledge()
     }
 
-    /// Whether the installation that imports it allows so many notes and learnings.
+    /// Checks that the importing installation allows this many notes and learnings.
     ///
     /// # Errors
-    /// [`Invalid`] at `/notes` or `/learnings`.
+    /// [`Invalid`] at `/notes` or `/learnings` when there are more than `limits` allows.
     pub fn check_counts(&self, limits: &KnowledgeLimits) -> Checked {
         check_count("/notes", self.notes.len(), limits.max_notes)?;
         check_count("/learnings", self.learnings.len(), limits.max_learnings)

@@ -71,7 +71,7 @@ impl SummarySource {
 impl ClosedSession {
     /// A session of `entries`, the first of which is at `first_position`, with its summary still pending.
     #[must_use]
-    pub fn unsummarised(first_position: usize, entries: &[HistoryEntry]) -> Self {
+    pub fn pending(first_position: usize, entries: &[HistoryEntry]) -> Self {
         let times = || entries.iter().map(|entry| entry.created_at);
         Self {
             first_position,

@@ -28,7 +28,7 @@ pub struct ExportedResult {
 impl Conversation {
     /// The ids of the large results that history, summaries and compressions refer to.
     #[must_use]
-    pub fn named_results(&self) -> BTreeSet<ResultId> {
+    pub fn referenced_results(&self) -> BTreeSet<ResultId> {
         let mut named = BTreeSet::new();
         for block in self.history.iter().flat_map(|entry| &entry.content) {
             match block {

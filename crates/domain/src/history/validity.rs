@@ -79,15 +79,15 @@ impl Fault {
     }
 }
 
-/// A role with blocks: an [`Entry`], alone or with what is stored beside it.
-pub trait Turn {
+/// The role and blocks of an entry: an [`Entry`], alone or with what is stored beside it.
+pub trait EntryView {
     /// The author.
     fn role(&self) -> Role;
     /// The blocks, in order.
     fn content(&self) -> &[Block];
 }
 
-impl Turn for Entry {
+impl EntryView for Entry {
     fn role(&self) -> Role {
         self.role
     }
@@ -101,7 +101,7 @@ impl Turn for Entry {
 ///
 /// # Errors
 /// The first [`Fault`] found.
-pub fn validate_complete<T: Turn>(entries: &[T]) -> Result<(), Fault> {
+pub fn validate_complete<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
     validate(entries)?;
     let complete = complete(entries);
     match entries.get(complete).and_then(|entry| open_call(entry, &entries[complete + 1..])) {
@@ -113,16 +113,16 @@ pub fn validate_complete<T: Turn>(entries: &[T]) -> Result<(), Fault> {
 /// How many of the first entries are complete: all of them, or those before the last turn of the model while one of its
 /// calls has no result.
 #[must_use]
-pub fn complete<T: Turn>(entries: &[T]) -> usize {
+pub fn complete<T: EntryView>(entries: &[T]) -> usize {
     let last = entries.iter().rposition(|entry| entry.role() == Role::Assistant);
     last.filter(|last| open_call(&entries[*last], &entries[last + 1..]).is_some()).unwrap_or(entries.len())
 }
 
 /// The first call of `asking` that no entry of `after` answers.
-fn open_call<'e, T: Turn>(asking: &'e T, after: &[T]) -> Option<&'e str> {
+fn open_call<'e, T: EntryView>(asking: &'e T, after: &[T]) -> Option<&'e str> {
     let answered: HashSet<&str> = after
         .iter()
-        .flat_map(Turn::content)
+        .flat_map(EntryView::content)
         .filter_map(|block| match block {
             Block::ToolResult { tool_use_id, .. } => Some(tool_use_id.as_str()),
             _ => None,
@@ -171,7 +171,7 @@ impl<'e> OpenCalls<'e> {
 ///
 /// # Errors
 /// The first [`Fault`] found.
-pub fn validate<T: Turn>(entries: &[T]) -> Result<(), Fault> {
+pub fn validate<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
     let mut open = OpenCalls::default();
     let mut previous = None;
     for (index, entry) in entries.iter().enumerate() {
@@ -198,7 +198,7 @@ pub fn validate<T: Turn>(entries: &[T]) -> Result<(), Fault> {
 }
 
 /// The calls that an assistant entry opens.
-fn assistant_calls<T: Turn>(index: usize, entry: &T) -> Result<OpenCalls<'_>, Fault> {
+fn assistant_calls<T: EntryView>(index: usize, entry: &T) -> Result<OpenCalls<'_>, Fault> {
     let mut seen = HashSet::new();
     for block in entry.content() {
         match block {
@@ -213,7 +213,7 @@ fn assistant_calls<T: Turn>(index: usize, entry: &T) -> Result<OpenCalls<'_>, Fa
 }
 
 /// Closes the open calls that a user entry answers.
-fn answer<T: Turn>(index: usize, entry: &T, open: &mut OpenCalls<'_>) -> Result<(), Fault> {
+fn answer<T: EntryView>(index: usize, entry: &T, open: &mut OpenCalls<'_>) -> Result<(), Fault> {
     let mut other_seen = false;
     for block in entry.content() {
         match block {

@@ -29,8 +29,8 @@ impl Default for CreateTask {
         Self(ToolDefinition {
             name: NAME.to_owned(),
             description: "Let a task carry something out on its own, in the background. It knows what you work for and \
-                          its instructions, nothing else: no notes, no messages. When it has ended you are told its \
-                          result, and its notes are yours. Do not wait for it."
+                          its instructions, nothing else: no notes, no messages. When it has ended you get its \
+                          result and its notes. Do not wait for it."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",

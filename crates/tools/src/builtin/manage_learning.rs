@@ -37,7 +37,7 @@ impl Default for ManageLearning {
         Self(ToolDefinition {
             name: NAME.to_owned(),
             description: "Remember something lasting about the user or the goal (a preference, a fact, a \
-                          constraint), correct it, or forget it. What you remember stands in <learnings>."
+                          constraint), correct it, or forget it. What you remember is listed in <learnings>."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",

@@ -31,8 +31,8 @@ impl Default for ReadResult {
     fn default() -> Self {
         Self(ToolDefinition {
             name: NAME.to_owned(),
-            description: "Read on in a long tool result that is shown to you only in part (it names its result_id): a \
-                          page from an offset in bytes or from a line, or the places where a text stands in it."
+            description: "Read more of a large tool result of which you see only the beginning (it names its result_id): \
+                          a page from an offset in bytes or from a line, or the occurrences of a text."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",

@@ -82,7 +82,7 @@ impl Conversation {
         if self.results.is_empty() {
             return Ok(());
         }
-        let (named, mut seen) = (self.named_results(), BTreeSet::new());
+        let (named, mut seen) = (self.referenced_results(), BTreeSet::new());
         for (index, result) in self.results.iter().enumerate() {
             let at = |field: &str| format!("/results/{index}/{field}");
             if !named.contains(&result.id) {

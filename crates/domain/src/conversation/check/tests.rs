@@ -32,7 +32,7 @@ pub(super) fn exported() -> Conversation {
         "notes": [{"title": "Hotel", "content": "near the station", "created_at": at, "updated_at": at}],
         "learnings": [{"content": "likes trains", "created_at": at, "updated_at": at}],
     });
-    serde_json::from_value::<Conversation>(document).unwrap().sealed()
+    serde_json::from_value::<Conversation>(document).unwrap().with_digests()
 }
 
 #[test]
@@ -54,7 +54,10 @@ fn closed_entries_of_version_1_become_a_session() {
     assert_eq!(upgraded.check(), Ok(()));
     let [session] = &upgraded.sessions[..] else { panic!("{upgraded:#?}") };
     assert_eq!((session.first_position, session.last_position, session.pending), (1, 4, true));
-    assert_eq!((upgraded.version, upgraded.closed_entries, upgraded.closed_until()), (Version::Two, None, 4));
+    assert_eq!(
+        (upgraded.version, upgraded.closed_entries, upgraded.closed_entry_count()),
+        (Version::Two, None, 4)
+    );
     document.closed_entries = Some(0);
     assert_eq!(document.clone().upgraded().sessions, []);
     document.sessions = upgraded.sessions;

@@ -54,7 +54,7 @@ fn archived() -> Conversation {
     let (call_id, tool, content) = ("a".to_owned(), "book".to_owned(), "all of it".to_owned());
     let created_at = document.history[0].created_at;
     document.results = vec![ExportedResult { id, call_id, tool, content, created_at }];
-    document.sealed()
+    document.with_digests()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn sessions_compressions_and_results_round_trip() {
     assert_eq!(document.check(), Ok(()));
     let text = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
-    assert_eq!(document.closed_until(), 6);
+    assert_eq!(document.closed_entry_count(), 6);
     let mut all_closed = document;
     all_closed.sessions = closed(&[(1, 4), (5, 6), (7, 8)]);
     assert_eq!(all_closed.check(), Ok(()), "all entries may belong to closed sessions");
@@ -121,7 +121,7 @@ fn errors_name_the_session_and_field() {
         assert!(invalid.detail.contains(words), "{nth}: {invalid}");
     }
     let mut pending = archived();
-    pending.sessions[0] = ClosedSession::unsummarised(1, &pending.history[..4]);
+    pending.sessions[0] = ClosedSession::pending(1, &pending.history[..4]);
     pending.sessions[0].completed_at = pending.sessions[0].started_at;
     pending.sessions.truncate(1);
     pending.compressions.clear();
