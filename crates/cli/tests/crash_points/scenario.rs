@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
 
 /// Runs a case and checks its guarantees; panics when one is violated.
 pub(crate) async fn run(case: Case, environment: CaseEnvironment) {
-    let mut server = CrashServer::build(case, environment);
+    let mut server = CrashServer::new(case, environment);
     let (_, client) = server.serve(false);
     let goal = client.goal().await;
     if matches!(case.point, CrashPoint::C17 | CrashPoint::C18 | CrashPoint::C19 | CrashPoint::C20) {

@@ -119,10 +119,10 @@ async fn fork_of_an_open_run_copies_complete_turns_and_reset_waits() {
     assert_eq!(refused.status.code(), Some(1));
     let state = people.of(&goal, "state").await;
     assert_eq!((&state["run"]["id"], &state["run"]["open"]), (&json!(run), &json!(true)), "{state}");
-    assert_eq!(state["diagnosis"], json!(["A worker drives it."]));
+    assert_eq!(state["diagnosis"], json!(["A worker is running it."]));
     assert_eq!(state["holder"]["name"], Value::Null, "the API does not name the machine");
     let (shown, _) = people.output(&["state", &goal]);
-    assert!(shown.contains("A worker drives it.") && shown.contains("alive"), "{shown}");
+    assert!(shown.contains("A worker is running it.") && shown.contains("alive"), "{shown}");
 
     let copy = people.made(&format!("/v1/goals/{goal}/fork"), &json!({})).await;
     people.talk(&copy, "hello").await;
