@@ -1,7 +1,7 @@
-"""Writes what models cost and can do as JSON: dump_prices.py LITELLM_WHEEL PRICES MODELS
+"""Writes prices, limits and capabilities of models as JSON: dump_prices.py LITELLM_WHEEL PRICES MODELS
 
-Prices come from the installed genai-prices, limits and capabilities from the table in litellm's wheel. Both are cut
-down to the providers Houston knows. One model per line, so that a change is one line of a diff.
+Prices come from the installed genai-prices, limits and capabilities from the table in litellm's wheel. Both are reduced
+to the providers Houston supports. One model per line, so that a change is one line of a diff.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from genai_prices import types
 from genai_prices.data import providers
 from genai_prices.data_units import unit_data
 
-# genai-prices' names. Azure and Google fall back to others: those are among them too.
+# Names in genai-prices, including the providers that Azure and Google fall back to.
 PROVIDERS = [
     "anthropic", "azure", "cerebras", "cohere", "deepseek", "fireworks", "github-copilot", "google", "groq", "mistral",
     "moonshotai", "openai", "openrouter", "perplexity", "together", "x-ai", "zai", "zhipuai",
 ]
-# litellm's name of a provider and how its models begin; and genai-prices' name of the same.
+# Name of a provider in litellm: the prefix of its models there, and its name in genai-prices.
 LIMITS = {
     "anthropic": ("", "anthropic"), "azure": ("azure/", "azure"), "azure_ai": ("azure_ai/", "azure"),
     "cerebras": ("cerebras/", "cerebras"), "cohere_chat": ("", "cohere"), "deepseek": ("deepseek/", "deepseek"),
@@ -42,11 +42,11 @@ LOOKAHEAD = re.compile(r"\^\(\?!")
 
 
 def regex(pattern):
-    """A pattern without look-ahead: `^(?!X)Y` is said as "not ^X, and ^Y"."""
+    """Converts a pattern to one without look-ahead: `^(?!X)Y` becomes "not ^X, and ^Y"."""
     if "(?" not in pattern.replace("(?:", ""):
         return {"regex": pattern}
     if not LOOKAHEAD.match(pattern):
-        raise SystemExit(f"the pattern {pattern} says something new: teach dump_prices.py to say it plainly")
+        raise SystemExit(f"dump_prices.py cannot convert the pattern {pattern}: extend regex()")
     depth, at = 1, 4
     while depth:
         depth += {"(": 1, ")": -1}.get(pattern[at], 0) if pattern[at - 1] != "\\" else 0
@@ -90,7 +90,7 @@ def condition(constraint):
 
 def model(info):
     conditional = info.prices if isinstance(info.prices, list) else [types.ConditionalPrice(prices=info.prices)]
-    said = {
+    entry_data = {
         "id": info.id, "match": clause(info.match), "context": info.context_window, "deprecated": info.deprecated,
         "prices": [{**condition(price.constraint), "prices": amounts(price.prices)} for price in conditional],
         "variants": [
@@ -98,7 +98,7 @@ def model(info):
             for variant in info.price_variants or []
         ],
     }
-    return {key: value for key, value in said.items() if value not in (None, [])}
+    return {key: value for key, value in entry_data.items() if value not in (None, [])}
 
 
 def path(steps):
@@ -121,7 +121,7 @@ def compact(value):
 
 
 def write(file, head, items):
-    """`head` without its last brace, then the items of each group, one a line."""
+    """Writes the fields of `head`, then the models of each provider, one per line."""
     with open(file, "w", encoding="utf-8") as out:
         out.write(compact(head)[:-1] + ',"providers":[\n')
         out.write(",\n".join(
@@ -143,7 +143,7 @@ def prices(file, date):
     found = {provider.id: provider for provider in providers}
     missing = [name for name in PROVIDERS if name not in found]
     if missing:
-        raise SystemExit(f"genai-prices no longer knows {', '.join(missing)}: mend PROVIDERS in dump_prices.py")
+        raise SystemExit(f"genai-prices has no provider {', '.join(missing)}: change PROVIDERS in dump_prices.py")
     items = []
     for name in PROVIDERS:
         provider = found[name]
@@ -166,18 +166,18 @@ def limits(file, wheel, date):
         if provider is None or entry.get("mode") not in ("chat", "responses"):
             continue
         whole = {key: entry.get(key) for key in ("max_input_tokens", "max_output_tokens")}
-        said = {
+        entry_data = {
             "id": name.removeprefix(start),
             "input": whole["max_input_tokens"] if isinstance(whole["max_input_tokens"], int) else None,
             "output": whole["max_output_tokens"] if isinstance(whole["max_output_tokens"], int) else None,
-            # What it does not mention is unknown; `false` is said.
+            # A missing flag means unknown; `false` means not supported.
             "supports": [key for key, flag in SUPPORTS.items() if entry.get(flag) is True],
             "lacks": [key for key, flag in SUPPORTS.items() if entry.get(flag) is False],
             "retires": entry.get("deprecation_date"),
         }
-        said = {key: value for key, value in said.items() if value not in (None, [], "")}
-        # Azure has two tables: the first one that names a model is right.
-        by_provider.setdefault(provider, {}).setdefault(said["id"], said)
+        entry_data = {key: value for key, value in entry_data.items() if value not in (None, [], "")}
+        # Azure has two tables: the first one that has a model is used.
+        by_provider.setdefault(provider, {}).setdefault(entry_data["id"], entry_data)
     items = [({"id": name}, sorted(by_provider[name].values(), key=lambda one: one["id"])) for name in sorted(by_provider)]
     write(file, {"source": source}, items)
 

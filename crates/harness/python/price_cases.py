@@ -1,8 +1,8 @@
-"""Writes calls and what genai-prices says they cost, one JSON object a line: price_cases.py FILE [--recordings FOLDER] [--dataset FILE]
+"""Writes calls with their costs by genai-prices, one JSON object per line: price_cases.py FILE [--recordings FOLDER] [--dataset FILE]
 
-The bodies are made up from the package's own description of each API flavour, the same ones at every run: every
-provider, flavour and model, with caches, tiers, prices that change on a day or by the hour, and terms of billing. With
-recordings, what the providers' recorded answers say is priced too; with a dataset in the form of genai-prices'
+The response bodies are generated from the package's description of each API flavour, the same ones in every run: every
+provider, flavour and model, with caches, tiers, prices that depend on the day or hour, and terms of billing. With
+recordings, the recorded responses of providers are priced as well; with a dataset in the format of genai-prices'
 `tests/dataset/usages.json`, the bodies in it.
 """
 
@@ -18,9 +18,9 @@ from genai_prices import calc_price, extract_usage, types
 from genai_prices.data import providers
 
 SEED = 20261122
-# Sizes of a call's main count: ordinary ones, and both sides of the tiers in use.
+# Token counts: ordinary ones, and values on both sides of tier limits.
 SIZES = [7, 1_234, 100_001, 128_001, 200_000, 200_001, 272_001, 900_000]
-# Before, on and after days on which prices change; and at night, when some are lower.
+# Before, on and after days of price changes, and at night, when some prices are lower.
 TIMES = ["2025-02-09T12:00:00Z", "2025-11-03T17:30:00Z", "2026-04-24T00:00:00Z", "2026-08-31T23:59:59Z",
          "2026-11-22T03:45:00Z", "2026-11-22T16:45:00Z"]
 FOLDERS = {"gemini": "google", "xai": "x-ai", "zhipu": "zai", "azure_openai": "azure", "azure_foundry": "azure"}
@@ -31,7 +31,7 @@ def steps(path):
 
 
 def put(body, path, value):
-    """Sets what stands at a path, and makes what leads there."""
+    """Sets the value at a path and creates the parents."""
     path = steps(path)
     for step, following in zip(path, path[1:] + [None]):
         last = following is None
@@ -53,7 +53,7 @@ def named(match):
 
 
 def counts(extractor, size, dice):
-    """A count for each path: wholes are as large as `size`, parts are small, now and then missing or fractions."""
+    """A count for each path: totals are about `size`, parts are small, and sometimes missing or fractions."""
     for mapping in extractor.mappings:
         whole = mapping.dest in ("input_tokens", "output_tokens")
         if not mapping.required and not whole and dice.random() < 0.4:
@@ -89,21 +89,21 @@ def terms_of(model, dice):
 
 
 def case(source, provider, flavour, body, model, at, terms):
-    """What genai-prices says; `cost` is null when it refuses."""
-    said = {"source": source, "provider": provider, "flavour": flavour, "body": body, "model": model, "at": at,
+    """A call with its cost by genai-prices; `cost` is null if genai-prices rejects it."""
+    row_data = {"source": source, "provider": provider, "flavour": flavour, "body": body, "model": model, "at": at,
             "terms": terms}
     moment = datetime.datetime.fromisoformat(at)
     try:
         usage = extract_usage(body, provider_id=provider, api_flavor=flavour).usage
         price = calc_price(usage, model, provider_id=provider, genai_request_timestamp=moment,
                            price_context=terms or None)
-        said["cost"] = format(price.total_price, "f")
+        row_data["cost"] = format(price.total_price, "f")
     except (ValueError, LookupError) as error:
-        said["cost"], said["refusal"] = None, str(error)
-    return said
+        row_data["cost"], row_data["refusal"] = None, str(error)
+    return row_data
 
 
-def made_up():
+def generated():
     dice, found = random.Random(SEED), {provider.id: provider for provider in providers}
     for provider in (found[name] for name in PROVIDERS):
         offered = [(model, True) for model in provider.models]
@@ -111,7 +111,7 @@ def made_up():
             offered += [(model, False) for model in found[name].models[:6]]
         for number, extractor in enumerate(provider.extractors or []):
             for nth, (model, own) in enumerate(offered):
-                # Of OpenRouter's many models, each with one flavour; of the others, each with all.
+                # Each of OpenRouter's many models with one flavour; other models with all flavours.
                 if len(offered) > 200 and (nth % len(provider.extractors) != number):
                     continue
                 size, at = SIZES[nth % len(SIZES)], TIMES[(nth + number) % len(TIMES)]
@@ -142,7 +142,7 @@ def recorded(folder):
                 event = json.loads(line)
             except ValueError:
                 continue
-            # A stream tells it inside an event that is called after what it holds.
+            # In a stream, usage is inside an event, under a field named after its content.
             for body in (event, event.get("response"), event.get("message")) if isinstance(event, dict) else []:
                 if not isinstance(body, dict) or not ("usage" in body or "usageMetadata" in body):
                     continue
@@ -169,5 +169,5 @@ if __name__ == "__main__":
     more = recorded(arguments.recordings) if arguments.recordings else []
     others = dataset(arguments.dataset) if arguments.dataset else []
     with open(arguments.file, "w", encoding="utf-8") as lines:
-        for said in itertools.chain(made_up(), more, others):
-            lines.write(json.dumps(said) + "\n")
+        for row_data in itertools.chain(generated(), more, others):
+            lines.write(json.dumps(row_data) + "\n")

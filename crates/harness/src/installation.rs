@@ -73,7 +73,7 @@ pub(crate) fn without_settings(command: &mut Command) {
 }
 
 impl Installation {
-    /// Starts `program` on `servers` with `variables`, and without the `HOUSTON_*` variables of the caller's environment.
+    /// Starts `program` on `servers` with `variables` and without the `HOUSTON_*` variables of the caller's environment.
     pub(crate) async fn start(
         program: &Path,
         servers: &TestServers,

@@ -36,7 +36,12 @@ struct Provider {
     models: Vec<Value>,
 }
 
-/// What a new file changes. Models are named `provider/model`.
+/// What a new file changes. Models are named `provider/model`. As JSON:
+///
+/// ```json
+/// {"package": "genai-prices", "version": "0.0.40", "date": "2026-11-22", "replaces": "0.0.39", "models": 1200,
+///  "added": ["openai/gpt-6"], "removed": [], "changed": [{"model": "groq/x", "before": […], "now": […]}]}
+/// ```
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Difference {
     #[serde(flatten)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Median and 99th percentile, in milliseconds.
+/// Median and 99th percentile, in milliseconds: `{"p50": 3.1, "p99": 6.0}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) p50: f64,

@@ -18,7 +18,7 @@ const MAX_EXAMPLES: usize = 10;
 /// How many workers a poison message may kill before it is given up.
 const POISON_LIMIT: usize = 3;
 
-/// The result for one rule.
+/// The result for one rule; as JSON: `{"rule": "R2", "what": "messages answered twice", "of": 4089, "found": 0, …}`.
 #[derive(Debug, Default)]
 pub(crate) struct Finding {
     pub(crate) rule: &'static str,

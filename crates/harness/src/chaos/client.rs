@@ -31,7 +31,7 @@ pub(crate) struct Post {
     pub(crate) tries: u32,
 }
 
-/// Everything the clients posted.
+/// All messages of the clients, and the number of cancels.
 #[derive(Debug, Default)]
 pub(crate) struct Posts {
     pub(crate) posts: Vec<Post>,

@@ -21,7 +21,7 @@
 //! # Recipe: add an invariant
 //!
 //! A function from [`evidence::Evidence`] to a [`checker::Finding`], called in `checker::all`, or in `safety` if no
-//! later event can mend a violation; a test with evidence that violates it.
+//! later event can repair a violation; a test with evidence that violates it.
 
 mod checker;
 mod client;

@@ -79,7 +79,7 @@ const WIRES: [Wire; 3] = [
     },
 ];
 
-/// A conversation over one wire.
+/// A conversation over one wire: `{"wire": "OpenAI Responses", "model": "openai/…", "turns": […], "checks": {…}}`.
 #[derive(Debug, Serialize)]
 struct Conversation {
     wire: &'static str,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-/// The result of one case with one provider.
+/// The result of one case with one provider: `{"judge": "llmock", "provider": "openai", "case": "500", "faults": []}`.
 #[derive(Debug, Serialize)]
 pub(crate) struct CaseResult {
     pub(crate) judge: &'static str,

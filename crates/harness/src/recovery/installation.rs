@@ -104,7 +104,7 @@ impl<'s> RecoveryInstallation<'s> {
         Ok(())
     }
 
-    /// Lets all runs end and starts new ones. A run that loses one worker after the other would be given up as the cause.
+    /// Lets all runs end and starts new ones: a run that loses one worker after the other would be given up.
     pub(crate) async fn restart_runs(&mut self) -> Result<()> {
         let next = Gate::new();
         std::mem::replace(&mut *self.gate.lock().unwrap_or_else(PoisonError::into_inner), next).open();

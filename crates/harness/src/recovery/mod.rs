@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often Postgres is queried. Times come from Postgres, so this costs no precision.
 const POLL: Duration = Duration::from_millis(250);
 
-/// The size of the measurement.
+/// The size of the measurement: how many kills (SIGKILL) and stops (SIGTERM), with how many workers and runs in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) kills: usize,

@@ -54,7 +54,13 @@ impl Figures {
     }
 }
 
-/// The report; also the JSON of `--json`.
+/// The report; as JSON:
+///
+/// ```json
+/// {"workers": 4, "runs_in_flight": 12,
+///  "recovery": {"count": 200, "runs": 610, "p50_s": 2.1, "p99_s": 6.3, "max_s": 7.0},
+///  "hand_over": {…}, "exit": {…}, "met": true}
+/// ```
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     workers: usize,

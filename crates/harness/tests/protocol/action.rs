@@ -1,12 +1,12 @@
-//! What may happen, and when.
+//! The possible actions in each state.
 
 use crate::database::Lease;
 use crate::protocol::Protocol;
 use crate::step::{Ending, Step};
-use crate::worker::{Calls, Drive, Duty};
+use crate::worker::{Calls, RunDriver, WorkerState};
 use crate::world::World;
 
-/// One thing that happens. The number is the worker's.
+/// An action. The first number is that of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Post,
@@ -20,62 +20,63 @@ pub(crate) enum Action {
     Reap(usize),
     Start(usize),
     Claim(usize),
-    /// A claim that is granted; the worker sees an error.
+    /// A claim that succeeds although the worker sees an error.
     ClaimUnanswered(usize),
     Abandon(usize),
     Load(usize),
-    /// The worker hears that its run was cancelled.
-    Hear(usize),
-    /// A call of the turn acts outside.
+    /// The worker notices that its run was cancelled.
+    NoticeCancel(usize),
+    /// A tool call of the turn (second number) is executed.
     Execute(usize, usize),
     Commit(usize, Step),
-    /// A commit that lands; the worker sees an error.
+    /// A commit that is applied although the worker sees an error.
     CommitUnanswered(usize, Step),
     SendAgain(usize),
-    /// Check-then-write: the write.
+    /// The write of [`Fence::CheckThenWrite`](crate::rules::Fence::CheckThenWrite).
     Write(usize),
     BreakDown(usize),
     Crash(usize),
 }
 
 impl Protocol {
-    /// What happens by itself if nothing goes wrong.
+    /// Adds the actions that happen without clients and faults.
     pub(crate) fn progress(&self, world: &World, actions: &mut Vec<Action>) {
         if world.database.lock.waiting {
             actions.push(Action::RetryIsDue);
         }
         for (nth, worker) in world.workers.iter().enumerate() {
-            match (worker.lease, &worker.duty) {
-                (Lease::Alive, Duty::Down) => actions.push(Action::Expire(nth)),
+            match (worker.lease, &worker.state) {
+                (Lease::Alive, WorkerState::Down) => actions.push(Action::Expire(nth)),
                 (Lease::Expired, _) => actions.push(Action::Reap(nth)),
-                (Lease::Reaped, Duty::Down) => actions.push(Action::Start(nth)),
+                (Lease::Reaped, WorkerState::Down) => actions.push(Action::Start(nth)),
                 _ => {}
             }
-            if worker.lease != Lease::Alive && worker.duty != Duty::Down {
+            if worker.lease != Lease::Alive && worker.state != WorkerState::Down {
                 actions.push(Action::Renew(nth));
             }
         }
         for (nth, worker) in world.workers.iter().enumerate() {
-            if let Some(drive) = worker.duty.drive() {
-                let cancelled = world.database.runs[usize::from(drive.run)].cancel.is_some();
-                if cancelled && !drive.cancelled {
-                    actions.push(Action::Hear(nth));
+            if let Some(driver) = worker.state.driver() {
+                let cancelled = world.database.runs[usize::from(driver.run)].cancel.is_some();
+                if cancelled && !driver.cancelled {
+                    actions.push(Action::NoticeCancel(nth));
                 }
             }
-            match worker.duty {
-                Duty::Down | Duty::Idle => {}
-                Duty::Abandoning { .. } => actions.push(Action::Abandon(nth)),
-                Duty::Loading(_) => actions.push(Action::Load(nth)),
-                Duty::Driving(drive) => {
-                    actions.extend(drive.steps(&self.scenario).iter().map(|step| Action::Commit(nth, *step)));
+            match worker.state {
+                WorkerState::Down | WorkerState::Idle => {}
+                WorkerState::Abandoning { .. } => actions.push(Action::Abandon(nth)),
+                WorkerState::Loading(_) => actions.push(Action::Load(nth)),
+                WorkerState::Driving(driver) => {
+                    actions
+                        .extend(driver.steps(&self.scenario).iter().map(|step| Action::Commit(nth, *step)));
                 }
-                Duty::Executing(drive, calls) => self.executing(nth, drive, calls, actions),
-                Duty::Unsure(..) => actions.push(Action::SendAgain(nth)),
-                Duty::Checked(..) => actions.push(Action::Write(nth)),
+                WorkerState::Executing(driver, calls) => self.executing(nth, driver, calls, actions),
+                WorkerState::Unconfirmed(..) => actions.push(Action::SendAgain(nth)),
+                WorkerState::Checked(..) => actions.push(Action::Write(nth)),
             }
         }
         for (nth, worker) in world.workers.iter().enumerate() {
-            if world.hints > 0 && worker.duty == Duty::Idle {
+            if world.hints > 0 && worker.state == WorkerState::Idle {
                 actions.push(Action::Claim(nth));
             }
         }
@@ -84,17 +85,17 @@ impl Protocol {
         }
     }
 
-    fn executing(&self, worker: usize, drive: Drive, calls: Calls, actions: &mut Vec<Action>) {
-        if !drive.cancelled {
+    fn executing(&self, worker: usize, driver: RunDriver, calls: Calls, actions: &mut Vec<Action>) {
+        if !driver.cancelled {
             let todo = (0..self.scenario.tools.len()).filter(|nth| calls.todo & (1 << nth) != 0);
             actions.extend(todo.map(|nth| Action::Execute(worker, nth)));
         }
-        let steps = drive.steps_with(calls, &self.scenario);
+        let steps = driver.steps_with(calls, &self.scenario);
         actions.extend(steps.iter().map(|step| Action::Commit(worker, *step)));
     }
 
-    /// What clients and faults add.
-    pub(crate) fn adversity(&self, world: &World, actions: &mut Vec<Action>) {
+    /// Adds the actions of clients, and faults.
+    pub(crate) fn client_and_fault_actions(&self, world: &World, actions: &mut Vec<Action>) {
         let (left, lock) = (&world.left, &world.database.lock);
         if left.posts > 0 {
             actions.push(Action::Post);
@@ -109,21 +110,21 @@ impl Protocol {
             actions.push(Action::Duplicate);
         }
         for (nth, worker) in world.workers.iter().enumerate() {
-            let busy = !matches!(worker.duty, Duty::Down | Duty::Idle);
-            if left.expiries > 0 && worker.lease == Lease::Alive && worker.duty != Duty::Down {
+            let busy = !matches!(worker.state, WorkerState::Down | WorkerState::Idle);
+            if left.expiries > 0 && worker.lease == Lease::Alive && worker.state != WorkerState::Down {
                 actions.push(Action::Expire(nth));
             }
             if left.crashes > 0 && busy {
                 actions.push(Action::Crash(nth));
             }
-            if left.breakdowns > 0 && worker.duty.drive().is_some() {
+            if left.breakdowns > 0 && worker.state.driver().is_some() {
                 actions.push(Action::BreakDown(nth));
             }
-            if left.lost_answers > 0 && world.hints > 0 && worker.duty == Duty::Idle {
+            if left.lost_answers > 0 && world.hints > 0 && worker.state == WorkerState::Idle {
                 actions.push(Action::ClaimUnanswered(nth));
             }
-            if let Duty::Driving(drive) = worker.duty {
-                self.model_steps(world, nth, drive, actions);
+            if let WorkerState::Driving(driver) = worker.state {
+                self.model_steps(world, nth, driver, actions);
             }
         }
         if left.lost_answers > 0 {
@@ -135,17 +136,17 @@ impl Protocol {
         }
     }
 
-    /// What may come instead of the model's turn.
-    fn model_steps(&self, world: &World, worker: usize, drive: Drive, actions: &mut Vec<Action>) {
+    /// Adds what may happen instead of the model's turn: a failure or a hand-over.
+    fn model_steps(&self, world: &World, worker: usize, driver: RunDriver, actions: &mut Vec<Action>) {
         let calls_model =
-            drive.steps(&self.scenario).iter().any(|step| matches!(step, Step::Calls(_) | Step::Answer));
+            driver.steps(&self.scenario).iter().any(|step| matches!(step, Step::Calls(_) | Step::Answer));
         if !calls_model {
             return;
         }
         if world.left.failures > 0 {
             let again = world.database.lock.failed_attempts < self.scenario.max_failures;
-            let for_good = Step::End { ending: Ending::Failed, open: 0 };
-            actions.push(Action::Commit(worker, if again { Step::Retry } else { for_good }));
+            let permanent = Step::End { ending: Ending::Failed, open: 0 };
+            actions.push(Action::Commit(worker, if again { Step::Retry } else { permanent }));
         }
         if world.left.drains > 0 {
             actions.push(Action::Commit(worker, Step::HandOver));

@@ -1,55 +1,55 @@
-//! Postgres: the rows that decide, and the transactions but one (`commit_step` has a file of its own, `step.rs`).
+//! Postgres: the rows that matter, and all transactions except `commit_step` (see `step.rs`).
 //!
-//! The position of a message is its number; a cancel remembers how many had been posted.
+//! The position of a message is its number; a cancel records how many messages had been posted before it.
 
 use crate::history::{Entry, Set};
 use crate::rules::Rules;
 
-/// Stands for a worker that was reaped, where it does not matter which.
-const NOBODY: u8 = u8::MAX;
+/// A reaped worker, where it does not matter which.
+const UNKNOWN_WORKER: u8 = u8::MAX;
 
-/// Who holds a lock or drives a run.
+/// The worker that holds a lock or drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
-    Nobody,
+    None,
     Worker(u8),
-    /// A worker whose row was reaped: it never comes back.
-    Gone(u8),
+    /// A worker whose row was reaped; that row never comes back.
+    Reaped(u8),
 }
 
-/// A worker's row.
+/// The state of a worker's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lease {
     Alive,
-    /// `alive_until` has passed, the row is there: a renewal brings it back.
+    /// `alive_until` has passed, but the row exists: a renewal makes it alive again.
     Expired,
     Reaped,
 }
 
-/// `run_locks`. The epoch stands for the token, too: a failover that loses a committed epoch is not modelled.
+/// A row of `run_locks`. The epoch also represents the token: a failover that loses a committed epoch is not modelled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lock {
     pub(crate) epoch: u8,
     pub(crate) holder: Holder,
     pub(crate) last_write: Option<(u8, u8)>,
-    /// Messages before this one have entered the history, or were taken along by a cancel.
+    /// Messages before this one are in the history, or were settled by a cancel.
     pub(crate) read: u8,
     pub(crate) wake: bool,
-    /// The next attempt is not due yet.
+    /// Whether the next attempt is not due yet.
     pub(crate) waiting: bool,
     pub(crate) failed_attempts: u8,
-    /// `died_with`, in order.
+    /// The column `died_with`, in order.
     pub(crate) died_with: Vec<Death>,
     pub(crate) run: u8,
     pub(crate) open: bool,
 }
 
-/// Something a run is held responsible for.
+/// A death that counts against a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Death {
-    /// Of a worker that may turn out to live.
+    /// The worker may turn out to be alive.
     Suspected(u8),
-    /// Of a process that has started again since, or a claim that broke down.
+    /// The process has restarted since, or the claim broke down.
     Certain,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Status {
     Failed,
 }
 
-/// A row of `runs` with its rows of `tool_calls`.
+/// A row of `runs`, with its rows of `tool_calls`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) status: Status,
@@ -73,11 +73,11 @@ pub(crate) struct Run {
     pub(crate) worker: Holder,
     pub(crate) intents: Set,
     pub(crate) responses: Set,
-    /// How often it ended: 2 stands for more.
+    /// How often the run ended; 2 means two or more.
     pub(crate) ends: u8,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
     Pending,
@@ -94,7 +94,7 @@ pub(crate) struct Database {
     pub(crate) history: Vec<Entry>,
 }
 
-/// What a claim returns.
+/// The result of `claim_run`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claimed {
     pub(crate) epoch: u8,
@@ -110,14 +110,14 @@ pub(crate) fn queued() -> Run {
         status: Status::Queued,
         attempted: false,
         cancel: None,
-        worker: Holder::Nobody,
+        worker: Holder::None,
         intents: 0,
         responses: 0,
         ends: 0,
     }
 }
 
-/// The messages `from..to`, if any.
+/// The messages `from..to`; `None` if the range is empty.
 pub(crate) fn messages(from: usize, to: usize) -> Option<Set> {
     (from < to).then(|| (from..to).fold(0, |set, nth| set | 1 << nth))
 }
@@ -126,7 +126,7 @@ impl Database {
     pub(crate) fn empty() -> Self {
         let lock = Lock {
             epoch: 0,
-            holder: Holder::Nobody,
+            holder: Holder::None,
             last_write: None,
             read: 0,
             wake: false,
@@ -156,13 +156,13 @@ impl Database {
             self.lock.waiting = false;
             self.open_run();
         }
-        if rules.wake || self.lock.holder == Holder::Nobody {
+        if rules.wake || self.lock.holder == Holder::None {
             self.lock.wake = true;
         }
         self.messages.push(Outcome::Pending);
     }
 
-    /// `cancel_run`, of the open run.
+    /// `cancel_run` for the open run.
     pub(crate) fn cancel(&mut self) {
         let posted = u8::try_from(self.messages.len()).unwrap();
         self.run().cancel.get_or_insert(posted);
@@ -173,7 +173,7 @@ impl Database {
     pub(crate) fn is_dead(&self, holder: Holder, leases: &[Lease]) -> bool {
         match holder {
             Holder::Worker(worker) => leases[usize::from(worker)] != Lease::Alive,
-            Holder::Gone(_) | Holder::Nobody => true,
+            Holder::Reaped(_) | Holder::None => true,
         }
     }
 
@@ -190,7 +190,7 @@ impl Database {
         run.attempted = true;
         run.worker = Holder::Worker(worker);
         let cancel = run.cancel;
-        // What was posted after the cancel is for the next run.
+        // Messages posted after the cancel are for the next run.
         let bound = cancel.filter(|_| rules.cancel_bounds);
         let posted = bound.map_or(self.messages.len(), usize::from);
         let wake = self.lock.wake && bound.is_some();
@@ -201,8 +201,8 @@ impl Database {
             self.lock.read = u8::try_from(posted).unwrap();
         }
         self.lock.epoch += 1;
-        // Who has not let go is dead, or so it seems.
-        if let Holder::Worker(dead) | Holder::Gone(dead) = self.lock.holder {
+        // A holder that has not released the lock is presumed dead.
+        if let Holder::Worker(dead) | Holder::Reaped(dead) = self.lock.holder {
             self.lock.died_with.push(Death::Suspected(dead));
         }
         self.lock.holder = Holder::Worker(worker);
@@ -218,10 +218,10 @@ impl Database {
         })
     }
 
-    /// `abandon`: by the token alone.
+    /// `abandon`: checks the token only.
     pub(crate) fn abandon(&mut self, epoch: u8, broke_down: bool) {
-        if self.lock.epoch == epoch && self.lock.holder != Holder::Nobody {
-            self.lock.holder = Holder::Nobody;
+        if self.lock.epoch == epoch && self.lock.holder != Holder::None {
+            self.lock.holder = Holder::None;
             self.lock.wake = true;
             if broke_down {
                 self.lock.died_with.push(Death::Certain);
@@ -229,10 +229,10 @@ impl Database {
         }
     }
 
-    /// `let_go`: a worker that was reaped lives. Returns whether a death was taken back.
-    pub(crate) fn let_go(&mut self, worker: u8) -> bool {
-        if self.lock.holder == Holder::Gone(worker) {
-            self.lock.holder = Holder::Nobody;
+    /// `release_locks`: a reaped worker is alive. Returns whether a suspected death was taken back.
+    pub(crate) fn release_locks(&mut self, worker: u8) -> bool {
+        if self.lock.holder == Holder::Reaped(worker) {
+            self.lock.holder = Holder::None;
             self.lock.wake = true;
         }
         let before = self.lock.died_with.len();
@@ -240,17 +240,17 @@ impl Database {
         self.lock.died_with.len() < before
     }
 
-    /// A process that died starts again, under another id.
-    pub(crate) fn is_dead_for_good(&mut self, worker: u8) {
+    /// A process that died restarts under another id.
+    pub(crate) fn confirm_death(&mut self, worker: u8) {
         for death in self.lock.died_with.iter_mut().filter(|death| **death == Death::Suspected(worker)) {
             *death = Death::Certain;
         }
-        if self.lock.holder == Holder::Gone(worker) {
-            self.lock.holder = Holder::Gone(NOBODY);
+        if self.lock.holder == Holder::Reaped(worker) {
+            self.lock.holder = Holder::Reaped(UNKNOWN_WORKER);
         }
     }
 
-    /// `sweep::due`: a reason to look that nobody alive knows of, or an orphaned run.
+    /// `sweep::due`: an agentable with a reason to run and no living holder, or a run without a living worker.
     pub(crate) fn is_due(&self, leases: &[Lease]) -> bool {
         let lock = &self.lock;
         let waits = lock.wake && lock.open && !lock.waiting && self.is_dead(lock.holder, leases);
@@ -259,19 +259,19 @@ impl Database {
         waits || orphaned
     }
 
-    /// `reap`: the row of `worker` goes.
+    /// `reap`: deletes the row of `worker`.
     pub(crate) fn reap(&mut self, worker: u8) {
         let row = Holder::Worker(worker);
         if self.lock.holder == row {
-            self.lock.holder = Holder::Gone(worker);
+            self.lock.holder = Holder::Reaped(worker);
         }
         for run in self.runs.iter_mut().filter(|run| run.worker == row) {
-            run.worker = Holder::Gone(NOBODY);
+            run.worker = Holder::Reaped(UNKNOWN_WORKER);
         }
     }
 
     /// Whether the lock is held under this epoch.
     pub(crate) fn is_held(&self, epoch: u8) -> bool {
-        self.lock.epoch == epoch && self.lock.holder != Holder::Nobody
+        self.lock.epoch == epoch && self.lock.holder != Holder::None
     }
 }

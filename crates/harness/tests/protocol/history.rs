@@ -1,28 +1,28 @@
-//! What the model of the protocol keeps of a history, and what a provider asks of it.
+//! The history in the model, and the rules of providers for it.
 
-/// A set of small numbers: messages, or the calls of a turn.
+/// A bit set of message numbers, or of the calls of a turn.
 pub(crate) type Set = u8;
 
-/// The first `count` numbers.
+/// The set `0..count`.
 pub(crate) fn first(count: usize) -> Set {
     (0..count).fold(0, |set, nth| set | 1 << nth)
 }
 
-/// One entry; as in the domain, consecutive user entries make one turn.
+/// A history entry. As in `domain`, consecutive user entries form one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Entry {
     /// Messages of the user.
     User { messages: Set },
-    /// The model asks for tools.
+    /// Tool calls of the model.
     Calls { run: u8, calls: Set },
-    /// The responses of a turn's calls.
+    /// The results of all calls of a turn.
     Results { calls: Set },
-    /// The model's last word.
+    /// The model's answer, which ends the run.
     Answer { run: u8 },
 }
 
-/// Whether a provider accepts it: begins with the user, no two assistant turns in a row, every call answered
-/// exactly once, in the next entry. Open calls at the end are a valid prefix. The same rules as
+/// Whether a provider accepts the history: it begins with the user, has no two assistant turns in a row, and every call
+/// has exactly one result, in the next entry. Open calls at the end are a valid prefix. These are the rules of
 /// `houston_domain::history::validate`.
 pub(crate) fn is_valid(history: &[Entry]) -> bool {
     let (mut open, mut user_spoke) = (0, false);
@@ -59,7 +59,7 @@ pub(crate) fn is_valid(history: &[Entry]) -> bool {
     true
 }
 
-/// Whether no message stands in it twice.
+/// Whether no message is in the history twice.
 pub(crate) fn reads_once(history: &[Entry]) -> bool {
     let mut read = 0;
     history.iter().all(|entry| match *entry {
@@ -72,7 +72,7 @@ pub(crate) fn reads_once(history: &[Entry]) -> bool {
     })
 }
 
-/// Whether every answer has a message it answers: none is answered twice.
+/// Whether every answer follows an unanswered message, so that none is answered twice.
 pub(crate) fn answers_once(history: &[Entry]) -> bool {
     let mut unanswered = 0;
     history.iter().all(|entry| match *entry {
@@ -85,7 +85,7 @@ pub(crate) fn answers_once(history: &[Entry]) -> bool {
     })
 }
 
-/// The calls that wait for their results: what the last entry asks for.
+/// The calls of the last entry, which have no results yet.
 pub(crate) fn open_calls(history: &[Entry]) -> Set {
     match history.last() {
         Some(Entry::Calls { calls, .. }) => *calls,
@@ -93,7 +93,7 @@ pub(crate) fn open_calls(history: &[Entry]) -> Set {
     }
 }
 
-/// Whether the run has had its turn of tools.
+/// Whether run `of` has had its turn with tools.
 pub(crate) fn has_called(history: &[Entry], of: u8) -> bool {
     history.iter().any(|entry| matches!(entry, Entry::Calls { run, .. } if *run == of))
 }

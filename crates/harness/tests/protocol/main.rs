@@ -1,50 +1,52 @@
-//! The protocol of one agentable, model-checked: every order of events, up to so many faults of each kind.
+//! A model of the run protocol of one agentable, checked exhaustively: every order of events, with a limited number of
+//! faults of each kind.
 //!
-//! `cargo nextest run -p houston-harness --test protocol --no-capture` prints what was visited and found.
+//! `cargo nextest run -p houston-harness --test protocol --no-capture` prints the visited states and violations.
 //!
 //! # What is modelled
 //!
-//! What the code does today, file by file; whoever changes one changes the other.
+//! The current code, file by file. A change on one side needs the same change on the other.
 //!
-//! | here | there |
+//! | model | code |
 //! |---|---|
 //! | `database.rs` | `migrations/*_post_message.sql`, `*_claim_run.sql`; `store/src/{run,sweep,lease,record}.rs` |
 //! | `step.rs` | `migrations/*_commit_step.sql`, `store/src/step.rs` |
-//! | `worker.rs` | `engine/src/{drive,turn,tool_call,release,commit}.rs`, `domain/src/agent/mod.rs` |
-//! | `action.rs`, `protocol.rs` | who may act when, and what it does: `worker/src/{worker,sweep,reaper,lease}.rs`, clients, time, faults |
+//! | `worker.rs` | `engine/src/{run_driver,drive,turn,tool_call,release,commit}.rs`, `domain/src/agent/mod.rs` |
+//! | `action.rs`, `protocol.rs` | which actions are possible and what they do: `worker/src/{worker,sweep,reaper,lease}.rs`, clients, time, faults |
 //!
-//! * Messages: posted at any moment; their hint is lost (flush), doubled, late, or finds the lock taken.
-//! * The lock: claim, epoch, holder; a lease that runs out under a living worker, comes back, or is reaped; a
-//!   worker that goes on as a zombie, reads what its successor wrote, and writes; a claim whose answer is lost.
-//! * Steps: each kind, with what each reads, ends and lets go; the instant of release; a commit that landed
-//!   although its sender saw an error, sent again under the same write id.
-//! * Tools: two of one turn side by side; effect, checkable, idempotent; responses one by one; what is done
-//!   stays done after a crash, what is missing goes by its class, all results in one entry.
-//! * Cancels at any moment, heard at any moment; the model's failure, now and for good; the wait for a retry;
-//!   messages given up after too many deaths, of which those of the living are taken back; hand-over; a crash or a breakdown at every point.
+//! * Messages: posted at any time; their hint is lost (flush), duplicated, late, or finds the lock taken.
+//! * The lock: claim, epoch, holder; a lease that expires while its worker lives, is renewed again, or is reaped; a zombie
+//!   worker that reads what its successor wrote, and tries to write; a claim whose response is lost.
+//! * Steps: each kind, with the messages it reads, the run it ends and the lock it releases; a message at the moment of
+//!   release; a commit that was applied although its sender saw an error, and is sent again with the same write id.
+//! * Tools: two of one turn in parallel; effect, checkable, idempotent; responses committed one by one; after a crash,
+//!   committed responses are kept and missing ones are handled by effect class; all results in one entry.
+//! * Cancels at any time, noticed at any time; temporary and permanent failures of the model; the wait for a retry;
+//!   messages given up after too many deaths, where deaths of workers that turn out to live do not count; hand-over; a
+//!   crash or breakdown at every point.
 //!
-//! # What is not
+//! # What is not modelled
 //!
-//! * More than one agentable (they share no row but a worker's), sessions, and the events' positions.
-//! * The random token beside the epoch: a failover that loses a committed epoch. Time: a lease may run out at
-//!   any moment, and a worker's own deadline (`trusted`) is never trusted to stop it.
-//! * A process that starts again before its old row was reaped: to the others it is one more worker.
-//! * Runs that are about to be given up and driven one at a time; their wait for a worker that may live; the last
-//!   net of too many claims.
-//! * Tools that are rows of Houston's: effect and results are one commit, like an answer. A `read` is repeated as
-//!   an `idempotent` call is. Of a `checkable` one, asking and executing are one moment: nothing here says that
-//!   a zombie and its successor could not both ask, then both execute.
-//! * Compression, archives, the watchdog and other limits: they end a run as a failure does.
+//! * More than one agentable (they share no rows except a worker's), sessions, and event positions.
+//! * The random token beside the epoch, which is for a failover that loses a committed epoch. Time: a lease may expire at
+//!   any moment, and a worker's own deadline (`trusted`) is not relied on to stop it.
+//! * A process that restarts before its old row was reaped: to the others it is one more worker.
+//! * Suspected runs being driven one at a time before they are given up; their wait for a worker that may live; the
+//!   limit on the number of claims.
+//! * Tools that write Houston's own rows: effect and results are one commit, like an answer. A `read` is repeated like an
+//!   `idempotent` call. For a `checkable` call, check and execution are one action: the model does not exclude that a
+//!   zombie and its successor both check, then both execute.
+//! * Compression, closing of sessions, the watchdog and other limits: they end a run like a failure.
 //!
-//! # How liveness is shown
+//! # How liveness is checked
 //!
-//! See `rest.rs`: as properties of states, since `eventually` misses circles.
+//! See `liveness.rs`: as properties of states, since stateright's `eventually` misses cycles.
 //!
 //! # Recipe: a new rule
 //!
-//! Model what the code does, add a property that says what a user would miss, add a scenario in which it could
-//! be missed with the witnesses that prove it was tried, and a field in `rules.rs` that takes the rule away: the
-//! variant without it must be found broken in `variant.rs`.
+//! Model what the code does; add a property for what a user would notice; add a scenario that could violate it, with the
+//! observations that prove it was tried; add a field in `rules.rs` that removes the rule: `variant.rs` must find that the
+//! protocol without it violates the property.
 
 #[cfg(test)]
 mod action;
@@ -53,11 +55,13 @@ mod database;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod liveness;
+#[cfg(test)]
+mod observation;
+#[cfg(test)]
 mod property;
 #[cfg(test)]
 mod protocol;
-#[cfg(test)]
-mod rest;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
@@ -68,8 +72,6 @@ mod step;
 mod table;
 #[cfg(test)]
 mod variant;
-#[cfg(test)]
-mod witness;
 #[cfg(test)]
 mod worker;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The properties that must hold in every state.
 
 use stateright::Property;
 
@@ -8,7 +8,7 @@ use crate::protocol::Protocol;
 use crate::scenario::Class;
 use crate::world::World;
 
-/// R3: no write is accepted of a worker that does not hold the lock.
+/// R3: a write of a worker that does not hold the lock is not accepted.
 pub(crate) const NO_STALE_WRITE: &str = "no stale write";
 /// R4: an `effect` executes at most once.
 pub(crate) const EFFECT_ONCE: &str = "an effect executes once";
@@ -20,15 +20,15 @@ pub(crate) const ANSWERED_ONCE: &str = "a message is answered once";
 pub(crate) const VALID_HISTORY: &str = "the history is valid";
 /// A run has one terminal event, and none after it.
 pub(crate) const ENDS_ONCE: &str = "a run ends once";
-/// Nobody has read it: its run is open, and the wake flag says so.
+/// While a message is unread, its run is open and the wake flag is set.
 pub(crate) const NOT_FORGOTTEN: &str = "an unread message is not forgotten";
-/// The end of a run settles what it has read.
+/// The end of a run settles the messages it has read.
 pub(crate) const END_SETTLES: &str = "the end of a run settles its messages";
-/// A cancel takes along what was posted before it, and nothing else.
+/// A cancel settles only messages posted before it.
 pub(crate) const CANCEL_TAKES_EARLIER: &str = "a cancel takes only earlier messages";
-/// R1, R9: whatever stops, stops with nothing pending and no lock held.
+/// R1, R9: a state without further progress has nothing pending and no lock held.
 pub(crate) const NOTHING_PENDING_AT_REST: &str = "at rest nothing is pending";
-/// R1: once faults stop, every message is answered, or visibly failed or cancelled.
+/// R1: once faults stop, every message is answered, visibly failed or cancelled.
 pub(crate) const SETTLES: &str = "everything settles";
 
 pub(crate) fn all() -> Vec<Property<Protocol>> {
@@ -67,7 +67,7 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
             })
         }),
         Property::always(NOTHING_PENDING_AT_REST, |protocol: &Protocol, world: &World| {
-            !protocol.rests(world) || protocol.is_settled(world)
+            !protocol.is_at_rest(world) || protocol.is_settled(world)
         }),
         Property::always(SETTLES, |protocol: &Protocol, world: &World| protocol.settles(world)),
     ]

@@ -1,4 +1,4 @@
-//! The protocol as a model: what each action does. Who may do what, and when, stands in `action.rs`.
+//! The effect of each action. `action.rs` decides which actions are possible.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -7,25 +7,25 @@ use stateright::{Model, Property};
 
 use crate::action::Action;
 use crate::database::{Holder, Lease};
+use crate::observation::{Observation, Observations};
 use crate::property;
 use crate::rules::{Fence, Intent};
 use crate::scenario::Scenario;
-use crate::step::{Done, Ending, Step};
-use crate::witness::{Witness, Witnesses};
-use crate::worker::{Calls, Drive, Duty};
+use crate::step::{CommitOutcome, Ending, Step};
+use crate::worker::{Calls, RunDriver, WorkerState};
 use crate::world::World;
 
 /// A scenario under check.
 pub(crate) struct Protocol {
     pub(crate) scenario: Scenario,
-    pub(crate) seen: Witnesses,
-    /// States from which everything is known to settle, see [`crate::rest`].
+    pub(crate) observed: Observations,
+    /// States from which everything settles, already checked; see [`crate::liveness`].
     pub(crate) settling: Mutex<HashSet<u64>>,
 }
 
 impl Protocol {
     pub(crate) fn new(scenario: Scenario) -> Self {
-        Self { scenario, seen: Witnesses::default(), settling: Mutex::default() }
+        Self { scenario, observed: Observations::default(), settling: Mutex::default() }
     }
 
     fn claim(&self, world: &mut World, worker: usize, answered: bool) {
@@ -34,134 +34,135 @@ impl Protocol {
         let waited = world.database.lock.failed_attempts > 0;
         let claimer = u8::try_from(worker).unwrap();
         let Some(claimed) = world.database.claim(&self.scenario.rules, claimer, &leases) else {
-            self.seen.see(Witness::LateHint);
+            self.observed.record(Observation::LateHint);
             return;
         };
         if claimed.takeover {
-            self.seen.see(Witness::Takeover);
+            self.observed.record(Observation::Takeover);
         }
         if claimed.cancelled && !claimed.again {
-            self.seen.see(Witness::CancelledQueued);
+            self.observed.record(Observation::CancelledQueued);
         }
         if waited && claimed.again && !claimed.takeover {
-            self.seen.see(Witness::Retried);
+            self.observed.record(Observation::Retried);
         }
-        world.workers[worker].duty = if answered {
-            Duty::Loading(Drive::begin(claimed, &self.scenario))
+        world.workers[worker].state = if answered {
+            WorkerState::Loading(RunDriver::begin(claimed, &self.scenario))
         } else {
-            Duty::Abandoning { epoch: claimed.epoch, broke_down: false }
+            WorkerState::Abandoning { epoch: claimed.epoch, broke_down: false }
         };
     }
 
-    /// A commit, through whatever fence there is.
+    /// A commit, checked by the scenario's fence.
     fn commit(&self, world: &mut World, worker: usize, step: Step, answered: bool) {
-        let Some(drive) = world.workers[worker].duty.drive() else { return };
+        let Some(driver) = world.workers[worker].state.driver() else { return };
         match step {
             Step::Retry => world.left.failures -= 1,
-            Step::End { ending: Ending::Failed, .. } if !drive.given_up => world.left.failures -= 1,
+            Step::End { ending: Ending::Failed, .. } if !driver.given_up => world.left.failures -= 1,
             Step::HandOver => world.left.drains -= 1,
             _ => {}
         }
-        let held = world.database.is_held(drive.epoch);
+        let held = world.database.is_held(driver.epoch);
         if !held && self.scenario.rules.fence != Fence::None {
-            self.seen.see(Witness::ZombieRefused);
-            world.workers[worker].duty = Duty::Idle;
+            self.observed.record(Observation::ZombieRefused);
+            world.workers[worker].state = WorkerState::Idle;
             return;
         }
-        // Without an intent nothing of the turn is committed before it acts.
+        // Without intents, nothing of the turn is committed before its tools are executed.
         if let (Step::Calls(open), Intent::Absent) = (step, self.scenario.rules.intent) {
             let calls = Calls { todo: open, back: 0 };
-            world.workers[worker].duty = Duty::Executing(Drive { open, ..drive }, calls);
+            world.workers[worker].state = WorkerState::Executing(RunDriver { open, ..driver }, calls);
             return;
         }
         if self.scenario.rules.fence == Fence::CheckThenWrite {
-            world.workers[worker].duty = Duty::Checked(drive, step);
+            world.workers[worker].state = WorkerState::Checked(driver, step);
             return;
         }
         self.write(world, worker, step, answered);
     }
 
     fn write(&self, world: &mut World, worker: usize, step: Step, answered: bool) {
-        let duty = world.workers[worker].duty;
-        let Some(drive) = duty.drive() else { return };
-        world.stale_write |= !world.database.is_held(drive.epoch);
+        let state = world.workers[worker].state;
+        let Some(driver) = state.driver() else { return };
+        world.stale_write |= !world.database.is_held(driver.epoch);
         let keeps_ids = self.scenario.budget.lost_answers > 0 && self.scenario.rules.write_id;
-        let write = keeps_ids.then_some((drive.epoch, drive.write));
-        let done = world.database.commit(&self.scenario.rules, step, write);
-        self.note(step, drive, done);
-        let calls = match duty {
-            Duty::Executing(_, calls) => calls,
-            _ => Calls { todo: 0, back: drive.open },
+        let write = keeps_ids.then_some((driver.epoch, driver.write));
+        let outcome = world.database.commit(&self.scenario.rules, step, write);
+        self.note(step, driver, outcome);
+        let calls = match state {
+            WorkerState::Executing(_, calls) => calls,
+            _ => Calls { todo: 0, back: driver.open },
         };
         if !answered {
-            world.workers[worker].duty = Duty::Unsure(drive, step);
+            world.workers[worker].state = WorkerState::Unconfirmed(driver, step);
             return;
         }
-        if done.opened || step == Step::HandOver {
-            world.ring();
+        if outcome.opened || step == Step::HandOver {
+            world.add_hint();
         }
-        world.workers[worker].duty = drive.after(step, done, calls);
+        world.workers[worker].state = driver.after(step, outcome, calls);
     }
 
-    fn note(&self, step: Step, drive: Drive, done: Done) {
-        let seen = match step {
-            Step::Answer if done.went_on => Witness::ReleaseRace,
-            Step::Results { .. } if done.read => Witness::ReadBetweenSteps,
-            Step::Read if done.read => Witness::ReadAtTakeover,
-            Step::Response(_) => Witness::SideBySide,
+    fn note(&self, step: Step, driver: RunDriver, outcome: CommitOutcome) {
+        let observed = match step {
+            Step::Answer if outcome.went_on => Observation::ReleaseRace,
+            Step::Results { .. } if outcome.read => Observation::ReadBetweenSteps,
+            Step::Read if outcome.read => Observation::ReadAtTakeover,
+            Step::Response(_) => Observation::ParallelResponses,
             Step::End { ending: Ending::Cancelled, open } => {
-                if done.opened {
-                    self.seen.see(Witness::NextRunAfterCancel);
+                if outcome.opened {
+                    self.observed.record(Observation::NextRunAfterCancel);
                 }
                 if open == 0 {
                     return;
                 }
-                Witness::CancelledMidTool
+                Observation::CancelledMidTool
             }
-            Step::End { ending: Ending::Failed, .. } if drive.given_up => Witness::DeadLettered,
-            Step::End { ending: Ending::Failed, .. } => Witness::GaveUp,
-            Step::HandOver => Witness::HandedOver,
+            Step::End { ending: Ending::Failed, .. } if driver.given_up => Observation::DeadLettered,
+            Step::End { ending: Ending::Failed, .. } => Observation::GaveUp,
+            Step::HandOver => Observation::HandedOver,
             _ => return,
         };
-        self.seen.see(seen);
+        self.observed.record(observed);
     }
 
-    /// The commit whose answer was lost is sent again.
+    /// Sends a commit again whose response was lost.
     fn send_again(&self, world: &mut World, worker: usize) {
-        let Duty::Unsure(drive, step) = world.workers[worker].duty else { return };
-        let landed = world.database.lock.last_write == Some((drive.epoch, drive.write))
-            && world.database.lock.epoch == drive.epoch;
+        let WorkerState::Unconfirmed(driver, step) = world.workers[worker].state else { return };
+        let landed = world.database.lock.last_write == Some((driver.epoch, driver.write))
+            && world.database.lock.epoch == driver.epoch;
         if !landed {
             return self.commit(world, worker, step, true);
         }
-        self.seen.see(Witness::Landed);
-        world.workers[worker].duty = if world.database.is_held(drive.epoch) {
-            Duty::Loading(Drive { write: drive.write + 1, unread: false, ..drive })
+        self.observed.record(Observation::ResentAfterApplied);
+        world.workers[worker].state = if world.database.is_held(driver.epoch) {
+            WorkerState::Loading(RunDriver { write: driver.write + 1, unread: false, ..driver })
         } else {
-            Duty::Idle
+            WorkerState::Idle
         };
     }
 
     fn load(&self, world: &mut World, worker: usize) {
-        let Some(drive) = world.workers[worker].duty.drive() else { return };
-        let (duty, seen) = drive.load(&world.database).go(&world.database, &world.executed, &self.scenario);
-        seen.into_iter().for_each(|witness| self.seen.see(witness));
-        world.workers[worker].duty = duty;
+        let Some(driver) = world.workers[worker].state.driver() else { return };
+        let (state, observed) =
+            driver.load(&world.database).go(&world.database, &world.executed, &self.scenario);
+        observed.into_iter().for_each(|observation| self.observed.record(observation));
+        world.workers[worker].state = state;
     }
 
     fn execute(&self, world: &mut World, worker: usize, nth: usize) {
-        let Duty::Executing(drive, mut calls) = world.workers[worker].duty else { return };
-        world.execute(drive.run, nth);
-        if world.repeated[usize::from(drive.run)] != 0 {
-            self.seen.see(Witness::ExecutedAgain);
+        let WorkerState::Executing(driver, mut calls) = world.workers[worker].state else { return };
+        world.execute(driver.run, nth);
+        if world.repeated[usize::from(driver.run)] != 0 {
+            self.observed.record(Observation::ExecutedAgain);
         }
         calls.todo &= !(1 << nth);
         calls.back |= 1 << nth;
-        world.workers[worker].duty = Duty::Executing(drive, calls);
+        world.workers[worker].state = WorkerState::Executing(driver, calls);
     }
 
-    /// What clients, and whoever cares for the queue, do.
-    fn ring(&self, world: &mut World, action: Action) {
+    /// Actions of clients, of the queue and of the sweep.
+    fn client_or_queue_action(&self, world: &mut World, action: Action) {
         match action {
             Action::Post => {
                 world.left.posts -= 1;
@@ -178,17 +179,17 @@ impl Protocol {
                 return;
             }
             Action::Duplicate => world.left.duplicates -= 1,
-            _ if world.flushed => self.seen.see(Witness::WokenAfterFlush),
+            _ if world.flushed => self.observed.record(Observation::WokenAfterFlush),
             _ => {}
         }
-        world.ring();
+        world.add_hint();
     }
 
-    /// What happens to a lease or a process.
-    fn fate(&self, world: &mut World, action: Action) {
+    /// Actions on leases and processes.
+    fn lease_or_process_action(&self, world: &mut World, action: Action) {
         match action {
             Action::Expire(nth) => {
-                if world.workers[nth].duty != Duty::Down {
+                if world.workers[nth].state != WorkerState::Down {
                     world.left.expiries -= 1;
                 }
                 world.workers[nth].lease = Lease::Expired;
@@ -199,26 +200,26 @@ impl Protocol {
             }
             Action::Renew(nth) if world.workers[nth].lease == Lease::Expired => {
                 if world.database.lock.holder == Holder::Worker(u8::try_from(nth).unwrap()) {
-                    self.seen.see(Witness::LeaseCameBack);
+                    self.observed.record(Observation::LeaseCameBack);
                 }
                 world.workers[nth].lease = Lease::Alive;
             }
             Action::Renew(nth) | Action::Start(nth) => {
                 let id = u8::try_from(nth).unwrap();
-                if world.workers[nth].duty == Duty::Down {
-                    world.database.is_dead_for_good(id);
+                if world.workers[nth].state == WorkerState::Down {
+                    world.database.confirm_death(id);
                 } else {
-                    self.seen.see(Witness::LivingReaped);
-                    if world.database.let_go(id) {
-                        self.seen.see(Witness::Acquitted);
+                    self.observed.record(Observation::LivingReaped);
+                    if world.database.release_locks(id) {
+                        self.observed.record(Observation::DeathTakenBack);
                     }
                 }
                 world.workers[nth].lease = Lease::Alive;
-                world.workers[nth].duty = Duty::Idle;
+                world.workers[nth].state = WorkerState::Idle;
             }
             Action::Crash(nth) => {
                 world.left.crashes -= 1;
-                world.workers[nth].duty = Duty::Down;
+                world.workers[nth].state = WorkerState::Down;
             }
             _ => {}
         }
@@ -235,14 +236,14 @@ impl Model for Protocol {
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         self.progress(world, actions);
-        self.adversity(world, actions);
+        self.client_and_fault_actions(world, actions);
     }
 
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
         let mut world = last.clone();
         match action {
             Action::Post | Action::Cancel | Action::Flush | Action::Duplicate | Action::Sweep => {
-                self.ring(&mut world, action);
+                self.client_or_queue_action(&mut world, action);
             }
             Action::RetryIsDue => world.database.lock.waiting = false,
             Action::Claim(nth) => self.claim(&mut world, nth, true),
@@ -251,14 +252,14 @@ impl Model for Protocol {
                 self.claim(&mut world, nth, false);
             }
             Action::Abandon(nth) => {
-                if let Duty::Abandoning { epoch, broke_down } = world.workers[nth].duty {
-                    self.seen.see(Witness::Abandoned);
+                if let WorkerState::Abandoning { epoch, broke_down } = world.workers[nth].state {
+                    self.observed.record(Observation::Abandoned);
                     world.database.abandon(epoch, broke_down);
                 }
-                world.workers[nth].duty = Duty::Idle;
+                world.workers[nth].state = WorkerState::Idle;
             }
             Action::Load(nth) => self.load(&mut world, nth),
-            Action::Hear(nth) => world.workers[nth].duty.hear(),
+            Action::NoticeCancel(nth) => world.workers[nth].state.notice_cancel(),
             Action::Execute(nth, call) => self.execute(&mut world, nth, call),
             Action::Commit(nth, step) => self.commit(&mut world, nth, step, true),
             Action::CommitUnanswered(nth, step) => {
@@ -267,18 +268,19 @@ impl Model for Protocol {
             }
             Action::SendAgain(nth) => self.send_again(&mut world, nth),
             Action::Write(nth) => {
-                if let Duty::Checked(_, step) = world.workers[nth].duty {
+                if let WorkerState::Checked(_, step) = world.workers[nth].state {
                     self.write(&mut world, nth, step, true);
                 }
             }
             Action::BreakDown(nth) => {
                 world.left.breakdowns -= 1;
-                if let Some(drive) = world.workers[nth].duty.drive() {
-                    world.workers[nth].duty = Duty::Abandoning { epoch: drive.epoch, broke_down: true };
+                if let Some(driver) = world.workers[nth].state.driver() {
+                    world.workers[nth].state =
+                        WorkerState::Abandoning { epoch: driver.epoch, broke_down: true };
                 }
             }
             Action::Expire(_) | Action::Renew(_) | Action::Reap(_) | Action::Start(_) | Action::Crash(_) => {
-                self.fate(&mut world, action);
+                self.lease_or_process_action(&mut world, action);
             }
         }
         Some(world)

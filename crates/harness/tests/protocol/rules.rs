@@ -1,41 +1,41 @@
-//! The protocol's rules, and what is left of them when one is taken away.
+//! The rules of the protocol. Weakened protocols lack one of them.
 
-/// How a write is kept from a worker whose lock another has taken.
+/// How writes of a worker are prevented once another worker has claimed the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// The write and the check are one: the check locks the row (`commit_step`).
+    /// Check and write are one statement that locks the row (`commit_step`).
     RowLock,
     /// The application checks, then writes.
     CheckThenWrite,
-    /// Nobody checks.
+    /// No check.
     None,
 }
 
-/// What is committed before a tool acts outside.
+/// What is committed before a tool is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// The call; of one whose response is missing after a crash, an `effect` is never repeated.
+    /// The call. After a crash, an `effect` without a committed response is not repeated.
     Committed,
     /// Nothing: the turn is committed together with its results.
     Absent,
-    /// The call; whatever is missing after a crash is executed again.
+    /// The call. After a crash, every call without a committed response is executed again.
     RunAgain,
 }
 
-/// Each field a rule; the weakened protocols differ from [`Rules::CHOSEN`] in one.
+/// Each field is a rule; weakened protocols differ from [`Rules::CHOSEN`] in one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) fence: Fence,
     pub(crate) intent: Intent,
-    /// What is due is looked for in the database.
+    /// The sweep queries the database for due agentables.
     pub(crate) sweep: bool,
-    /// A message for a run that somebody drives sets the wake flag.
+    /// A message for a held run sets the wake flag.
     pub(crate) wake: bool,
-    /// A run that finishes reads unread messages under the row lock first.
+    /// A finishing run first reads unread messages under the row lock.
     pub(crate) reread: bool,
-    /// A write that may have landed is sent again under the same id.
+    /// A write without a response is sent again with the same id.
     pub(crate) write_id: bool,
-    /// A run that somebody cancelled reads nothing that was posted later.
+    /// A cancelled run reads no messages posted after the cancel.
     pub(crate) cancel_bounds: bool,
 }
 

@@ -1,62 +1,69 @@
-//! The scenarios: what happens in each, how many faults of which kind, and what it must have seen.
+//! The scenarios: their tools, the number of faults of each kind, and what must be observed in each.
 //!
-//! Many small ones instead of a large one: faults of different kinds multiply the states, and most of their
-//! products show nothing that two of them do not show.
+//! There are many small ones, since faults of different kinds multiply the number of states, and combinations of more
+//! than two kinds rarely show anything new.
 
+use crate::observation::Observation;
 use crate::rules::Rules;
-use crate::witness::Witness;
 
-/// What a tool does outside, and what a crash allows. A `read` is repeated like an `idempotent` one.
+/// The effect class of a tool. `read` is modelled as `Idempotent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Effect,
-    /// The outside can be asked by key. Asking and executing are one here.
+    /// The effect can be looked up by key. Lookup and execution are one action here.
     Checkable,
     Idempotent,
 }
 
-/// What may still happen, each so many times.
+/// How many client actions and faults of each kind may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Budget {
     /// Messages.
     pub(crate) posts: u8,
-    /// Cancels, each of the run that is open then.
+    /// Cancels of the open run.
     pub(crate) cancels: u8,
-    /// Processes killed.
+    /// Killed processes.
     pub(crate) crashes: u8,
-    /// Leases of the living that run out: a pause, a partition, a wrong guess.
+    /// Expired leases of living workers: a pause, a partition, a wrong suspicion.
     pub(crate) expiries: u8,
-    /// The queue is emptied.
+    /// Flushes of the queue.
     pub(crate) flushes: u8,
-    /// A hint is delivered twice.
+    /// Duplicated hints.
     pub(crate) duplicates: u8,
-    /// A commit lands and its answer is lost.
+    /// Claims and commits that are applied but whose response is lost.
     pub(crate) lost_answers: u8,
-    /// The database refuses for good, and the drive breaks down in a worker that lives.
+    /// Permanent database errors: the run breaks down in a living worker.
     pub(crate) breakdowns: u8,
-    /// The model fails.
+    /// Failures of the model.
     pub(crate) failures: u8,
-    /// A worker drains.
+    /// Hand-overs of draining workers.
     pub(crate) drains: u8,
 }
 
+/// A scenario to check exhaustively.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) rules: Rules,
     pub(crate) workers: usize,
-    /// What the first turn of each run asks for; empty: it answers at once.
+    /// The tools called in the first turn of each run; empty: the model answers at once.
     pub(crate) tools: &'static [Class],
     pub(crate) budget: Budget,
-    /// Workers that die with a run in a row, without a committed step between, until its message is given up.
+    /// Consecutive deaths of workers with a run, without a committed step between them, before it is given up.
     pub(crate) max_crashes: u8,
-    /// Failures of the model after which there is no further attempt.
+    /// Failures of the model before the run fails.
     pub(crate) max_failures: u8,
-    pub(crate) reaches: &'static [Witness],
+    /// Observations without which the check proves nothing.
+    pub(crate) must_observe: &'static [Observation],
 }
 
 impl Scenario {
-    fn of(name: &'static str, tools: &'static [Class], budget: Budget, reaches: &'static [Witness]) -> Self {
+    fn of(
+        name: &'static str,
+        tools: &'static [Class],
+        budget: Budget,
+        must_observe: &'static [Observation],
+    ) -> Self {
         Self {
             name,
             rules: Rules::CHOSEN,
@@ -65,7 +72,7 @@ impl Scenario {
             budget,
             max_crashes: 3,
             max_failures: 1,
-            reaches,
+            must_observe,
         }
     }
 
@@ -89,102 +96,109 @@ const NONE: Budget = Budget {
 };
 
 use Class::{Checkable, Effect, Idempotent};
-use Witness as W;
+use Observation as O;
 
-/// Three workers fight for one run with an effect in it.
+/// Three workers compete for one run with an effect.
 pub(crate) fn takeover() -> Scenario {
     let budget = Budget { crashes: 1, expiries: 2, ..NONE };
-    let reaches = &[
-        W::Takeover,
-        W::ZombieRefused,
-        W::LeaseCameBack,
-        W::LivingReaped,
-        W::LateHint,
-        W::OutcomeUnknown,
-        W::Acquitted,
+    let must_observe = &[
+        O::Takeover,
+        O::ZombieRefused,
+        O::LeaseCameBack,
+        O::LivingReaped,
+        O::LateHint,
+        O::OutcomeUnknown,
+        O::DeathTakenBack,
     ];
-    Scenario { workers: 3, ..Scenario::of("takeover", &[Effect], budget, reaches) }
+    Scenario { workers: 3, ..Scenario::of("takeover", &[Effect], budget, must_observe) }
 }
 
-/// Messages come while a run is driven, while hints are lost.
+/// Messages arrive during a run while hints are lost.
 pub(crate) fn double_texting() -> Scenario {
     let budget = Budget { posts: 3, crashes: 1, expiries: 1, flushes: 1, duplicates: 1, ..NONE };
-    let reaches = &[W::ReleaseRace, W::WokenAfterFlush, W::ReadAtTakeover, W::ZombieRefused];
-    Scenario::of("double texting", &[], budget, reaches)
+    let must_observe = &[O::ReleaseRace, O::WokenAfterFlush, O::ReadAtTakeover, O::ZombieRefused];
+    Scenario::of("double texting", &[], budget, must_observe)
 }
 
-/// The same with a tool in each run.
+/// Double texting with a tool in each run.
 pub(crate) fn double_texting_with_tools() -> Scenario {
     let budget = Budget { posts: 2, crashes: 1, expiries: 1, flushes: 1, ..NONE };
-    let reaches = &[W::ReleaseRace, W::ReadBetweenSteps, W::WokenAfterFlush, W::OutcomeUnknown];
-    Scenario::of("double texting with a tool", &[Effect], budget, reaches)
+    let must_observe = &[O::ReleaseRace, O::ReadBetweenSteps, O::WokenAfterFlush, O::OutcomeUnknown];
+    Scenario::of("double texting with a tool", &[Effect], budget, must_observe)
 }
 
-/// Two tools of one turn side by side.
+/// Two tools of one turn in parallel.
 pub(crate) fn parallel_tools() -> Scenario {
     let budget = Budget { crashes: 2, expiries: 1, ..NONE };
-    let reaches =
-        &[W::SideBySide, W::KnownResponseKept, W::OutcomeUnknown, W::ExecutedAgain, W::ZombieRefused];
-    Scenario::of("parallel tools", &[Effect, Idempotent], budget, reaches)
+    let must_observe = &[
+        O::ParallelResponses,
+        O::CommittedResponseKept,
+        O::OutcomeUnknown,
+        O::ExecutedAgain,
+        O::ZombieRefused,
+    ];
+    Scenario::of("parallel tools", &[Effect, Idempotent], budget, must_observe)
 }
 
-/// Two tools, one of which can be asked about.
+/// Two tools, one of them checkable.
 pub(crate) fn checkable_tools() -> Scenario {
     let budget = Budget { crashes: 2, lost_answers: 1, ..NONE };
-    let reaches = &[W::SideBySide, W::KnownResponseKept, W::OutcomeUnknown, W::OutsideAsked];
-    Scenario::of("checkable tools", &[Effect, Checkable], budget, reaches)
+    let must_observe =
+        &[O::ParallelResponses, O::CommittedResponseKept, O::OutcomeUnknown, O::EffectLookedUp];
+    Scenario::of("checkable tools", &[Effect, Checkable], budget, must_observe)
 }
 
-/// A run is cancelled at every moment; messages come before and after.
+/// A run is cancelled at every moment, with messages before and after.
 pub(crate) fn cancel() -> Scenario {
     let budget = Budget { posts: 3, cancels: 1, crashes: 1, ..NONE };
-    let reaches = &[W::CancelledMidTool, W::CancelledQueued, W::NextRunAfterCancel, W::Takeover];
-    Scenario::of("cancel", &[Effect], budget, reaches)
+    let must_observe = &[O::CancelledMidTool, O::CancelledQueued, O::NextRunAfterCancel, O::Takeover];
+    Scenario::of("cancel", &[Effect], budget, must_observe)
 }
 
-/// Cancels under a false expiry and a lost hint.
+/// Cancels with a false expiry and a lost hint.
 pub(crate) fn cancel_twice() -> Scenario {
     let budget = Budget { posts: 2, cancels: 2, expiries: 1, flushes: 1, ..NONE };
-    let reaches = &[W::CancelledMidTool, W::CancelledQueued, W::NextRunAfterCancel, W::ZombieRefused];
-    Scenario::of("cancel twice", &[Effect], budget, reaches)
+    let must_observe = &[O::CancelledMidTool, O::CancelledQueued, O::NextRunAfterCancel, O::ZombieRefused];
+    Scenario::of("cancel twice", &[Effect], budget, must_observe)
 }
 
-/// The model fails: the run waits, and is given up in the end.
+/// The model fails: the run waits for a retry and finally fails.
 pub(crate) fn retry_later() -> Scenario {
     let budget = Budget { posts: 2, cancels: 1, crashes: 1, flushes: 1, failures: 3, ..NONE };
-    let reaches = &[W::Retried, W::GaveUp, W::WokenAfterFlush];
-    Scenario::of("retry later", &[], budget, reaches)
+    let must_observe = &[O::Retried, O::GaveUp, O::WokenAfterFlush];
+    Scenario::of("retry later", &[], budget, must_observe)
 }
 
-/// Commits and claims land and nobody hears of it.
+/// Commits and claims are applied but their responses are lost.
 pub(crate) fn lost_answers() -> Scenario {
     let budget = Budget { posts: 2, lost_answers: 2, expiries: 1, ..NONE };
-    let reaches = &[W::Landed, W::Abandoned, W::ZombieRefused, W::OutcomeUnknown];
-    Scenario::of("lost answers", &[Effect], budget, reaches)
+    let must_observe = &[O::ResentAfterApplied, O::Abandoned, O::ZombieRefused, O::OutcomeUnknown];
+    Scenario::of("lost answers", &[Effect], budget, must_observe)
 }
 
-/// Lost answers of calls that run side by side, and a crash.
+/// Lost responses with parallel calls, and a crash.
 pub(crate) fn lost_answers_of_tools() -> Scenario {
     let budget = Budget { lost_answers: 2, breakdowns: 1, crashes: 1, cancels: 1, ..NONE };
-    let reaches = &[W::Landed, W::KnownResponseKept, W::ExecutedAgain, W::CancelledMidTool];
-    Scenario::of("lost answers of tools", &[Effect, Idempotent], budget, reaches)
+    let must_observe =
+        &[O::ResentAfterApplied, O::CommittedResponseKept, O::ExecutedAgain, O::CancelledMidTool];
+    Scenario::of("lost answers of tools", &[Effect, Idempotent], budget, must_observe)
 }
 
-/// A message takes down whoever touches it.
+/// A poison message kills every worker that reads it.
 pub(crate) fn poison() -> Scenario {
     let budget = Budget { posts: 2, crashes: 3, ..NONE };
-    let scenario = Scenario::of("poison message", &[Effect], budget, &[W::DeadLettered, W::Takeover]);
+    let scenario = Scenario::of("poison message", &[Effect], budget, &[O::DeadLettered, O::Takeover]);
     Scenario { max_crashes: 1, ..scenario }
 }
 
-/// Workers are told to stop.
+/// Workers drain.
 pub(crate) fn drain() -> Scenario {
     let budget = Budget { posts: 2, drains: 2, crashes: 1, flushes: 1, ..NONE };
-    let reaches = &[W::HandedOver, W::ReadAtTakeover, W::WokenAfterFlush];
-    Scenario::of("drain", &[Idempotent], budget, reaches)
+    let must_observe = &[O::HandedOver, O::ReadAtTakeover, O::WokenAfterFlush];
+    Scenario::of("drain", &[Idempotent], budget, must_observe)
 }
 
-/// All of them.
+/// All scenarios.
 pub(crate) fn all() -> Vec<Scenario> {
     vec![
         takeover(),

@@ -1,33 +1,33 @@
-//! The steps a worker commits, and `commit_step`.
+//! The steps of a run, and `commit_step`.
 
 use crate::database::{Database, Holder, Outcome, Status, messages};
 use crate::history::{Entry, Set};
 use crate::rules::Rules;
 
-/// How a run is ended from outside.
+/// How a run ends without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ending {
     Cancelled,
-    /// The model failed for good, or the message took its worker down too often.
+    /// The model failed permanently, or workers died with the run too often.
     Failed,
 }
 
-/// A step, as the engine builds it.
+/// A step as the engine builds it, with its transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    /// Messages that came while nobody drove the run: `go_on`, read.
+    /// Reads messages that arrived between two attempts: `go_on`.
     Read,
-    /// A turn that asks for tools, with its intents: `go_on`.
+    /// A turn with tool calls, with its intents: `go_on`.
     Calls(Set),
     /// One response of several: `go_on`.
     Response(u8),
-    /// The last response, if one is new, and the results of the turn: `go_on`, read.
+    /// The results of the turn, with the last response if it is new; reads messages: `go_on`.
     Results { last: Option<u8>, calls: Set },
-    /// A turn and its results at once: what remains when no intent is committed.
+    /// A turn together with its results: without intents.
     Whole(Set),
     /// The answer: `finish`.
     Answer,
-    /// Open calls get results, the run ends: `end`.
+    /// Results for open calls and the end of the run: `end`.
     End { ending: Ending, open: Set },
     /// The next attempt is due later: `retry`.
     Retry,
@@ -35,14 +35,14 @@ pub(crate) enum Step {
     HandOver,
 }
 
-/// What a commit returns.
+/// The result of a commit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
+pub(crate) struct CommitOutcome {
     pub(crate) went_on: bool,
     pub(crate) opened: bool,
     pub(crate) cancelled: bool,
     pub(crate) read: bool,
-    /// The lock was let go.
+    /// Whether the lock was released.
     pub(crate) released: bool,
 }
 
@@ -79,18 +79,18 @@ impl Step {
 }
 
 impl Database {
-    /// `commit_step`, behind whatever fence there is: what it does once it may write.
-    pub(crate) fn commit(&mut self, rules: &Rules, step: Step, write: Option<(u8, u8)>) -> Done {
+    /// `commit_step`, after the fence has been checked.
+    pub(crate) fn commit(&mut self, rules: &Rules, step: Step, write: Option<(u8, u8)>) -> CommitOutcome {
         let cancel = self.run().cancel;
-        // A cancelled run takes along what was posted before somebody asked to cancel it.
+        // A cancelled run settles all messages posted before the cancel.
         let taken = match step {
             Step::End { ending: Ending::Cancelled, .. } => cancel.unwrap_or(0),
             _ => 0,
         };
-        let seen = self.lock.read;
-        let from = seen.max(taken);
+        let read = self.lock.read;
+        let from = read.max(taken);
         let looks = self.lock.wake && (step.reads() || step.ends()) && (rules.reread || step != Step::Answer);
-        // What was posted after the cancel is for the next run.
+        // Messages posted after the cancel are for the next run.
         let bound = cancel.filter(|_| rules.cancel_bounds);
         let ending = matches!(step, Step::End { .. });
         let posted = self.messages.len();
@@ -116,7 +116,7 @@ impl Database {
         }
         let opened = over && unread.is_some();
         let lock = &mut self.lock;
-        // Neither looking for messages nor handing over is progress.
+        // Reading messages and handing over do not count as progress.
         if !matches!(step, Step::Read | Step::HandOver) {
             lock.died_with.clear();
         }
@@ -128,7 +128,7 @@ impl Database {
             _ => opened,
         };
         if released {
-            lock.holder = Holder::Nobody;
+            lock.holder = Holder::None;
         }
         lock.waiting = step == Step::Retry;
         match step {
@@ -142,10 +142,10 @@ impl Database {
             self.open_run();
         }
         let read = unread.is_some() && !released;
-        Done { went_on, opened, cancelled: cancel.is_some(), read, released }
+        CommitOutcome { went_on, opened, cancelled: cancel.is_some(), read, released }
     }
 
-    /// What the step means for the messages that were read before it.
+    /// Sets the outcome of the messages that were read before this step.
     fn settle(&mut self, step: Step, read: u8) {
         let run = self.lock.run;
         let outcome = match step {

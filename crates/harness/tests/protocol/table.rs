@@ -1,44 +1,44 @@
-//! Checking a scenario, and the table of what was found.
+//! Checks a scenario, and formats the results as a table.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use crate::observation::Observation;
 use crate::protocol::Protocol;
 use crate::scenario::Scenario;
-use crate::witness::Witness;
 
-/// What a check found.
-pub(crate) struct Found {
+/// The result of checking a scenario.
+pub(crate) struct CheckResult {
     pub(crate) variant: &'static str,
     pub(crate) scenario: &'static str,
     pub(crate) states: usize,
     pub(crate) took: Duration,
-    /// The properties violated, in alphabetical order.
+    /// The violated properties, in alphabetical order.
     pub(crate) violated: Vec<&'static str>,
     pub(crate) depth: usize,
-    pub(crate) seen: Vec<Witness>,
+    pub(crate) observed: Vec<Observation>,
 }
 
 /// Visits every state of the scenario.
-pub(crate) fn check(variant: &'static str, scenario: &Scenario) -> Found {
+pub(crate) fn check(variant: &'static str, scenario: &Scenario) -> CheckResult {
     let began = Instant::now();
     let checker = Protocol::new(scenario.clone()).checker().spawn_bfs().join();
     let mut violated: Vec<&'static str> = checker.discoveries().into_keys().collect();
     violated.sort_unstable();
-    Found {
+    CheckResult {
         variant,
         scenario: scenario.name,
         states: checker.unique_state_count(),
         took: began.elapsed(),
         violated,
         depth: checker.max_depth(),
-        seen: checker.model().seen.all(),
+        observed: checker.model().observed.all(),
     }
 }
 
-/// A short way to the first violation, an action a line.
+/// A short path to the first violation, one action per line.
 pub(crate) fn shortest(scenario: &Scenario) -> String {
     let checker = Protocol::new(scenario.clone()).checker().finish_when(HasDiscoveries::AnyFailures);
     let discoveries = checker.spawn_bfs().join().discoveries();
@@ -49,8 +49,8 @@ pub(crate) fn shortest(scenario: &Scenario) -> String {
     paths.collect::<Vec<_>>().join("\n")
 }
 
-/// All that was found, a line each.
-pub(crate) fn table(found: &[Found]) -> String {
+/// The results as a table, one line each.
+pub(crate) fn table(found: &[CheckResult]) -> String {
     let mut text =
         format!("\n{:<22}{:<28}{:>9}{:>7}{:>8}  violated\n", "variant", "scenario", "states", "depth", "s");
     for one in found {

@@ -1,7 +1,8 @@
-//! The chosen protocol holds; without one of its rules it does not.
+//! The protocol satisfies all properties; without any one of its rules it does not.
 
 use std::collections::BTreeSet;
 
+use crate::observation::Observation;
 use crate::property::{
     ANSWERED_ONCE, CANCEL_TAKES_EARLIER, EFFECT_ONCE, ENDS_ONCE, NO_STALE_WRITE, NOT_FORGOTTEN,
     NOTHING_PENDING_AT_REST, SETTLES, VALID_HISTORY,
@@ -9,9 +10,8 @@ use crate::property::{
 use crate::rules::{Fence, Intent, Rules};
 use crate::scenario::{self, Scenario};
 use crate::table::{check, shortest, table};
-use crate::witness::Witness;
 
-/// A protocol with a rule less, where that shows, and everything that breaks there.
+/// A protocol without one rule, a scenario that shows the difference, and the properties that are violated.
 struct Weakened {
     name: &'static str,
     rules: Rules,
@@ -19,7 +19,7 @@ struct Weakened {
     breaks: &'static [&'static str],
 }
 
-/// Two who write for one agentable break whatever there is to break.
+/// What two concurrent writers of one agentable violate.
 const TWO_WRITERS: &[&str] =
     &[NO_STALE_WRITE, EFFECT_ONCE, ANSWERED_ONCE, VALID_HISTORY, ENDS_ONCE, NOTHING_PENDING_AT_REST, SETTLES];
 const FORGOTTEN: &[&str] = &[NOT_FORGOTTEN, NOTHING_PENDING_AT_REST, SETTLES];
@@ -51,7 +51,7 @@ fn weakened() -> Vec<Weakened> {
             "no sweep",
             Rules { sweep: false, ..chosen },
             scenario::double_texting(),
-            // Nothing is forgotten, and nobody ever looks.
+            // The wake flag is set, but nothing queries it.
             &[NOTHING_PENDING_AT_REST, SETTLES],
         ),
         weak("no wake flag", Rules { wake: false, ..chosen }, scenario::double_texting(), FORGOTTEN),
@@ -60,7 +60,7 @@ fn weakened() -> Vec<Weakened> {
             "no write id",
             Rules { write_id: false, ..chosen },
             scenario::lost_answers(),
-            // A step that lets go cannot land twice: its lock is gone.
+            // A step that releases the lock cannot be applied twice.
             &[VALID_HISTORY],
         ),
         weak(
@@ -73,24 +73,33 @@ fn weakened() -> Vec<Weakened> {
 }
 
 #[test]
-fn the_chosen_protocol_holds() {
+fn protocol_satisfies_all_properties() {
     let found: Vec<_> = scenario::all().iter().map(|scenario| check("chosen", scenario)).collect();
     println!("{}", table(&found));
     for (scenario, found) in scenario::all().iter().zip(&found) {
         if let Some(property) = found.violated.first() {
             panic!("{}: violated: {property}\n{}", scenario.name, shortest(scenario));
         }
-        let missed: Vec<&Witness> =
-            scenario.reaches.iter().filter(|witness| !found.seen.contains(witness)).collect();
-        assert!(missed.is_empty(), "{} never came to {missed:?}: it proves nothing", scenario.name);
+        let missed: Vec<&Observation> = scenario
+            .must_observe
+            .iter()
+            .filter(|observation| !found.observed.contains(observation))
+            .collect();
+        assert!(
+            missed.is_empty(),
+            "{} did not observe {missed:?}, so its check proves nothing",
+            scenario.name
+        );
     }
-    let seen: Vec<&Witness> =
-        Witness::ALL.iter().filter(|witness| found.iter().any(|one| one.seen.contains(witness))).collect();
-    assert_eq!(seen.len(), Witness::ALL.len(), "seen were {seen:?} alone");
+    let observed: Vec<&Observation> = Observation::ALL
+        .iter()
+        .filter(|observation| found.iter().any(|one| one.observed.contains(observation)))
+        .collect();
+    assert_eq!(observed.len(), Observation::ALL.len(), "observed only: {observed:?}");
 }
 
 #[test]
-fn without_one_of_its_rules_the_protocol_is_found_broken() {
+fn protocol_without_a_rule_violates_properties() {
     let mut found = Vec::new();
     for weak in weakened() {
         let scenario = weak.scenario.under(weak.rules);

@@ -1,93 +1,93 @@
-//! A worker process and the one run it may drive.
+//! A worker process and the run it drives.
 
 use crate::database::{Claimed, Database, Lease};
 use crate::history::{Set, first, has_called, open_calls};
+use crate::observation::Observation;
 use crate::rules::Intent;
 use crate::scenario::{Class, Scenario};
-use crate::step::{Done, Ending, Step};
-use crate::witness::Witness;
+use crate::step::{CommitOutcome, Ending, Step};
 
-/// What a drive knows.
+/// What a worker knows about the run it drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Drive {
+pub(crate) struct RunDriver {
     pub(crate) epoch: u8,
     pub(crate) run: u8,
-    /// Numbers its writes.
+    /// Number of its next write.
     pub(crate) write: u8,
-    /// It has heard that somebody cancelled the run.
+    /// Whether it has noticed a cancel.
     pub(crate) cancelled: bool,
-    /// Messages that came between two attempts are still to be read.
+    /// Whether messages that arrived between two attempts are still unread.
     pub(crate) unread: bool,
-    /// It took its workers down too often.
+    /// Whether too many workers have died with the run.
     pub(crate) given_up: bool,
-    /// The run has had its turn of tools, as far as it knows.
+    /// Whether, as far as it knows, the run has had its turn with tools.
     pub(crate) called: bool,
-    /// Calls that wait for results, as far as it knows.
+    /// Calls without results, as far as it knows.
     pub(crate) open: Set,
 }
 
-/// The open calls of a turn in the hands of a worker.
+/// The open calls of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Calls {
-    /// To be executed outside.
+    /// Calls to execute.
     pub(crate) todo: Set,
-    /// Back; the response is to be committed.
+    /// Calls whose response is to be committed.
     pub(crate) back: Set,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Duty {
+pub(crate) enum WorkerState {
     /// The process is dead.
     Down,
     Idle,
-    /// A claim was granted, or a run broke down here, and the lock is to be let go.
+    /// A claim without a response, or a run that broke down: the lock is to be released.
     Abandoning {
         epoch: u8,
         broke_down: bool,
     },
-    /// Claimed; the history is yet to be read.
-    Loading(Drive),
-    Driving(Drive),
-    /// The intents are in; calls act outside side by side.
-    Executing(Drive, Calls),
-    /// A commit may have landed: it will be sent again.
-    Unsure(Drive, Step),
-    /// Check-then-write: the check has passed.
-    Checked(Drive, Step),
+    /// Claimed; the history is not loaded yet.
+    Loading(RunDriver),
+    Driving(RunDriver),
+    /// The intents are committed; calls are executed in parallel.
+    Executing(RunDriver, Calls),
+    /// A commit without a response: it will be sent again.
+    Unconfirmed(RunDriver, Step),
+    /// With check-then-write: the check has passed.
+    Checked(RunDriver, Step),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Worker {
     pub(crate) lease: Lease,
-    pub(crate) duty: Duty,
+    pub(crate) state: WorkerState,
 }
 
-impl Duty {
-    /// The drive, while there is one.
-    pub(crate) fn drive(&self) -> Option<Drive> {
+impl WorkerState {
+    /// The driver, if a run is being driven.
+    pub(crate) fn driver(&self) -> Option<RunDriver> {
         match *self {
-            Self::Loading(drive)
-            | Self::Driving(drive)
-            | Self::Executing(drive, _)
-            | Self::Unsure(drive, _)
-            | Self::Checked(drive, _) => Some(drive),
+            Self::Loading(driver)
+            | Self::Driving(driver)
+            | Self::Executing(driver, _)
+            | Self::Unconfirmed(driver, _)
+            | Self::Checked(driver, _) => Some(driver),
             Self::Down | Self::Idle | Self::Abandoning { .. } => None,
         }
     }
 
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn notice_cancel(&mut self) {
         match self {
-            Self::Loading(drive)
-            | Self::Driving(drive)
-            | Self::Executing(drive, _)
-            | Self::Unsure(drive, _)
-            | Self::Checked(drive, _) => drive.cancelled = true,
+            Self::Loading(driver)
+            | Self::Driving(driver)
+            | Self::Executing(driver, _)
+            | Self::Unconfirmed(driver, _)
+            | Self::Checked(driver, _) => driver.cancelled = true,
             Self::Down | Self::Idle | Self::Abandoning { .. } => {}
         }
     }
 }
 
-impl Drive {
+impl RunDriver {
     pub(crate) fn begin(claimed: Claimed, scenario: &Scenario) -> Self {
         Self {
             epoch: claimed.epoch,
@@ -101,53 +101,53 @@ impl Drive {
         }
     }
 
-    /// Reads the history: where the run stands.
+    /// Loads the history: the progress of the run.
     pub(crate) fn load(mut self, database: &Database) -> Self {
         self.called = has_called(&database.history, self.run);
         self.open = open_calls(&database.history);
         self
     }
 
-    /// Goes on as `drive.rs` does once the history is read, or a step is in.
+    /// Continues as `drive.rs` does once the history is loaded.
     pub(crate) fn go(
         mut self,
         database: &Database,
         outside: &[Set],
         scenario: &Scenario,
-    ) -> (Duty, Vec<Witness>) {
+    ) -> (WorkerState, Vec<Observation>) {
         if self.open == 0 || self.given_up || self.cancelled {
-            return (Duty::Driving(self), Vec::new());
+            return (WorkerState::Driving(self), Vec::new());
         }
-        // `go` reads late messages only when no tools are open; here they are.
+        // The code reads late messages only if no calls are open; here calls are open.
         self.unread = false;
-        let known = database.runs[usize::from(self.run)].responses & self.open;
+        let answered = database.runs[usize::from(self.run)].responses & self.open;
         let mut calls = Calls { todo: 0, back: 0 };
-        let mut seen = Vec::new();
-        if known != 0 {
-            seen.push(Witness::KnownResponseKept);
+        let mut observed = Vec::new();
+        if answered != 0 {
+            observed.push(Observation::CommittedResponseKept);
         }
         for (nth, class) in scenario.tools.iter().enumerate() {
             let bit = 1 << nth;
-            if self.open & !known & bit == 0 {
+            if self.open & !answered & bit == 0 {
                 continue;
             }
             let happened = outside.get(usize::from(self.run)).is_some_and(|executed| executed & bit != 0);
             match class {
                 Class::Effect if scenario.rules.intent != Intent::RunAgain => {
                     calls.back |= bit;
-                    seen.push(Witness::OutcomeUnknown);
+                    observed.push(Observation::OutcomeUnknown);
                 }
                 Class::Checkable if happened => {
                     calls.back |= bit;
-                    seen.push(Witness::OutsideAsked);
+                    observed.push(Observation::EffectLookedUp);
                 }
                 Class::Effect | Class::Checkable | Class::Idempotent => calls.todo |= bit,
             }
         }
-        (Duty::Executing(self, calls), seen)
+        (WorkerState::Executing(self, calls), observed)
     }
 
-    /// The steps it may commit next while no tool is open. The first is what happens without a fault.
+    /// The steps it may commit next while no call is open. The first one is that without a fault.
     pub(crate) fn steps(&self, scenario: &Scenario) -> Vec<Step> {
         if self.given_up {
             return vec![Step::End { ending: Ending::Failed, open: self.open }];
@@ -165,36 +165,38 @@ impl Drive {
         }
     }
 
-    /// What it does after `step` was committed.
-    pub(crate) fn after(mut self, step: Step, done: Done, calls: Calls) -> Duty {
-        if done.released {
-            return Duty::Idle;
+    /// The worker's state after `step` was committed.
+    pub(crate) fn after(mut self, step: Step, outcome: CommitOutcome, calls: Calls) -> WorkerState {
+        if outcome.released {
+            return WorkerState::Idle;
         }
         self.write += 1;
         self.unread = false;
-        self.cancelled |= done.cancelled;
+        self.cancelled |= outcome.cancelled;
         match step {
             Step::Calls(open) => {
                 self.called = true;
                 self.open = open;
                 if self.cancelled {
-                    // `execute` looks for a cancel before anything else.
-                    Duty::Driving(self)
+                    // The code checks for a cancel before it executes tools.
+                    WorkerState::Driving(self)
                 } else {
-                    Duty::Executing(self, Calls { todo: open, back: 0 })
+                    WorkerState::Executing(self, Calls { todo: open, back: 0 })
                 }
             }
-            Step::Response(nth) => Duty::Executing(self, Calls { back: calls.back & !(1 << nth), ..calls }),
+            Step::Response(nth) => {
+                WorkerState::Executing(self, Calls { back: calls.back & !(1 << nth), ..calls })
+            }
             Step::Results { .. } | Step::Whole(_) => {
                 self.called = true;
                 self.open = 0;
-                Duty::Driving(self)
+                WorkerState::Driving(self)
             }
-            _ => Duty::Driving(self),
+            _ => WorkerState::Driving(self),
         }
     }
 
-    /// What it may commit while tools are open.
+    /// The steps it may commit while calls are open.
     pub(crate) fn steps_with(&self, calls: Calls, scenario: &Scenario) -> Vec<Step> {
         let committed = scenario.rules.intent != Intent::Absent;
         if self.cancelled {

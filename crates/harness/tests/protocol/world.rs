@@ -1,12 +1,12 @@
-//! Everything there is at one moment: the database, the queue, the workers, the outside, and the faults to come.
+//! The state of the model: database, queue, workers, executed effects, and remaining faults.
 
 use crate::database::{Database, Lease};
 use crate::history::Set;
 use crate::scenario::{Budget, Scenario};
-use crate::worker::{Duty, Worker};
+use crate::worker::{Worker, WorkerState};
 
-/// Hints that can wait at most; more would be the same.
-pub(crate) const MOST_HINTS: u8 = 2;
+/// Maximum number of queued hints; more make no difference.
+pub(crate) const MAX_HINTS: u8 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
@@ -14,18 +14,18 @@ pub(crate) struct World {
     pub(crate) hints: u8,
     pub(crate) flushed: bool,
     pub(crate) workers: Vec<Worker>,
-    /// Calls that were executed outside, by run.
+    /// Executed calls, by run.
     pub(crate) executed: Vec<Set>,
-    /// Those that were executed more than once.
+    /// Calls executed more than once, by run.
     pub(crate) repeated: Vec<Set>,
-    /// A write was accepted of a worker that did not hold the lock.
+    /// Whether a write of a worker without the lock was accepted.
     pub(crate) stale_write: bool,
     pub(crate) left: Budget,
 }
 
 impl World {
     pub(crate) fn begin(scenario: &Scenario) -> Self {
-        let worker = Worker { lease: Lease::Alive, duty: Duty::Idle };
+        let worker = Worker { lease: Lease::Alive, state: WorkerState::Idle };
         Self {
             database: Database::empty(),
             hints: 0,
@@ -42,11 +42,11 @@ impl World {
         self.workers.iter().map(|worker| worker.lease).collect()
     }
 
-    pub(crate) fn ring(&mut self) {
-        self.hints = (self.hints + 1).min(MOST_HINTS);
+    pub(crate) fn add_hint(&mut self) {
+        self.hints = (self.hints + 1).min(MAX_HINTS);
     }
 
-    /// The outside executes a call.
+    /// Executes a call.
     pub(crate) fn execute(&mut self, run: u8, nth: usize) {
         let run = usize::from(run);
         self.executed.resize(self.executed.len().max(run + 1), 0);
