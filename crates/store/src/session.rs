@@ -32,7 +32,7 @@ pub enum CloseOutcome {
     Closed(SessionId),
     /// A run is open: the session is closed when it has ended, before the next one begins.
     Deferred,
-    /// All entries belong to closed sessions, or sessions of this kind are not closed.
+    /// All entries belong to closed sessions, sessions of this kind are not closed, or there is no such agentable.
     Nothing,
 }
 
@@ -93,8 +93,8 @@ impl Store {
     /// whose sessions are not closed, only the reason `reset` does so.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
+    /// [`Error::NotFound`] when the agentable has no row in `run_locks`, [`Error::Database`] when Postgres cannot be
+    /// reached or refuses the statement.
     pub async fn close_session(
         &self,
         agentable: AgentableId,
