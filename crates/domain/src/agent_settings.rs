@@ -16,8 +16,8 @@ pub const DEFAULT: &str = "default";
 pub const MAX_AGENT_NAME_CHARS: usize = 100;
 /// Maximum length of its description, in bytes: a router reads those of a whole team.
 pub const MAX_AGENT_DESCRIPTION_BYTES: usize = 2_000;
-/// Maximum length of its role and of its guidelines, each, in characters: both are part of every prompt, beside what the
-/// agent knows.
+/// Maximum length of its role and of its guidelines, each, in characters: both are part of every prompt, beside
+/// what the agent knows.
 pub const MAX_INSTRUCTIONS_CHARS: usize = 6_000;
 /// Maximum length of a model's name, in characters.
 pub const MAX_MODEL_CHARS: usize = 200;
@@ -67,8 +67,9 @@ impl AgentSettings {
         }
     }
 
-    /// The agent type that these settings make of `kind`. With `bounds`, tools and limits are reduced to what the file of the
-    /// kind allows: the operator may have removed a tool, or lowered a limit, since the agent was created.
+    /// The agent type that these settings make of `kind`. With `bounds`, tools and limits are reduced to what the
+    /// file of the kind allows: the operator may have removed a tool, or lowered a limit, since the agent was
+    /// created.
     #[must_use]
     pub fn applied_to(&self, kind: &AgentType, bounds: Option<Limits>) -> AgentType {
         let allowed = |tool: &&String| bounds.is_none() || kind.tools.contains(*tool);

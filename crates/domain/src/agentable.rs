@@ -1,9 +1,9 @@
-//! Agent types: the settings of a kind of agentable, read from `jobs/agents/<kind>.toml`. Code asks for a property of the
-//! type (`conversational`), never for its name.
+//! Agent types: the settings of a kind of agentable, read from `jobs/agents/<kind>.toml`. Code asks for a property
+//! of the type (`conversational`), never for its name.
 //!
 //! # Status
-//! Only decisions are stored (`archived`, a task that was closed). Whether an agentable is at work follows from its run,
-//! and is computed each time by [`AgentType::status`].
+//! Only decisions are stored (`archived`, a task that was closed). Whether an agentable is at work follows from its
+//! run, and is computed each time by [`AgentType::status`].
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -176,8 +176,9 @@ impl AgentType {
     /// | failed permanently | `waiting` | `failed` |
     /// | was cancelled | `waiting` | `cancelled` |
     ///
-    /// A stored status other than the first was decided by a person or an agent. If no run can lead to it (`archived`), it
-    /// applies whatever the run does; otherwise (`completed` for a stale task) it applies until a run is open again.
+    /// A stored status other than the first was decided by a person or an agent. If no run can lead to it
+    /// (`archived`), it applies whatever the run does; otherwise (`completed` for a stale task) it applies until a
+    /// run is open again.
     #[must_use]
     pub fn status(&self, stored: Option<&str>, run: Option<RunStatus>) -> Option<String> {
         let named = |names: &[&'static str]| {

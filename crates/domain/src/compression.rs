@@ -1,7 +1,7 @@
 //! Compression: replacing the beginning of a history that has become too long by a summary.
 //!
-//! The model is then sent `[summary] + tail`. The tail is the unchanged end of the history: no call is separated from its
-//! results, so a provider accepts it as it accepted the whole ([`crate::history::validate`]).
+//! The model is then sent `[summary] + tail`. The tail is the unchanged end of the history: no call is separated
+//! from its results, so a provider accepts it as it accepted the whole ([`crate::history::validate`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,8 @@ pub struct TokenEstimate {
 impl TokenEstimate {
     /// The sum over several entries.
     #[must_use]
-    pub fn sum(weights: &[Self]) -> Self {
-        weights.iter().fold(Self::default(), |sum, one| Self {
+    pub fn sum(estimates: &[Self]) -> Self {
+        estimates.iter().fold(Self::default(), |sum, one| Self {
             tokens: sum.tokens.saturating_add(one.tokens),
             tool_results: sum.tool_results.saturating_add(one.tool_results),
         })
@@ -65,8 +65,8 @@ impl TokenEstimate {
 /// Which end of a history stays verbatim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailPolicy {
-    /// Number of turns to keep, the last ones; fewer if they do not fit into `budget`. A turn is a message of the user and
-    /// all entries up to the next one.
+    /// Number of turns to keep, the last ones; fewer if they do not fit into `budget`. A turn is a message of the
+    /// user and all entries up to the next one.
     pub turns: usize,
     /// Maximum size of the tail, beside the summary.
     pub budget: HistoryBudget,
@@ -74,8 +74,8 @@ pub struct TailPolicy {
     pub min_gain: u64,
 }
 
-/// The number of entries, from the first, that the summary replaces; `None` when no cut gains enough. `estimates` has one
-/// item for each entry of `history`.
+/// The number of entries, from the first, that the summary replaces; `None` when no cut gains enough. `estimates`
+/// has one item for each entry of `history`.
 ///
 /// The remaining tail begins with a message of the user if possible, otherwise within the last turn, with an answer of
 /// the model. If even the last exchange does not fit the budget, it alone is kept.

@@ -1,6 +1,6 @@
-//! A conversation as a JSON document, for export, fork and import: one agentable with its thread, its history including
-//! closed sessions, its notes and learnings. The only ids in it are those of large results, because texts refer to them;
-//! so an imported document is exported again unchanged.
+//! A conversation as a JSON document, for export, fork and import: one agentable with its thread, its history
+//! including closed sessions, its notes and learnings. The only ids in it are those of large results, because texts
+//! refer to them; so an imported document is exported again unchanged.
 //!
 //! ```json
 //! {"format": "houston.conversation", "version": 2, "kind": "goal", "title": "Tokyo",
@@ -10,14 +10,14 @@
 //! ```
 //!
 //! # Invariants
-//! - A document that passes [`Conversation::check`] can be stored and continued: no tool call of its history is open, and
-//!   no session ends between a call and its result.
+//! - A document that passes [`Conversation::check`] can be stored and continued: no tool call of its history is
+//!   open, and no session ends between a call and its result.
 //! - Blocks that only a provider understands are stored as text, byte for byte as the provider sent them.
 //! - With `digests`, every entry that was changed, removed, added or moved is detected and named.
 //!
 //! # Change the format
-//! A field with a default may be added. Any other change needs a new [`Version`], and older versions must stay readable:
-//! see [`Conversation::upgraded`].
+//! A field with a default may be added. Any other change needs a new [`Version`], and older versions must stay
+//! readable: see [`Conversation::upgraded`].
 
 mod check;
 mod closed_session;
@@ -67,8 +67,8 @@ pub struct Conversation {
     /// Only in [`Version::One`], which has no sessions: how many of the first entries models no longer see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_entries: Option<usize>,
-    /// The [`digest`] of each history entry, in the same order. Documents written by hand leave them out; digests that are
-    /// present are checked.
+    /// The [`digest`] of each history entry, in the same order. Documents written by hand leave them out; digests
+    /// that are present are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digests: Option<Vec<String>>,
     /// Notes, oldest first.
@@ -178,8 +178,8 @@ impl Conversation {
         self
     }
 
-    /// This document in the version that is written. Entries that version 1 only counts as closed become one session, whose
-    /// summary is written after the import.
+    /// This document in the version that is written. Entries that version 1 only counts as closed become one
+    /// session, whose summary is written after the import.
     #[must_use]
     pub fn upgraded(mut self) -> Self {
         self.version = Version::WRITTEN;

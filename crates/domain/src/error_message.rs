@@ -95,8 +95,8 @@ impl ErrorMessage {
         Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
     }
 
-    /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text written
-    /// until then stays in the thread.
+    /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text
+    /// written until then stays in the thread.
     #[must_use]
     pub fn stopped(run: RunId, code: &str) -> Self {
         Self {

@@ -26,7 +26,7 @@ use crate::team::RoutedBy;
 pub enum Event {
     /// A run was accepted and waits for a worker: the first event of each run.
     RunQueued {},
-    /// A message of a user was stored.
+    /// A message of a user, or a system message, was stored.
     MessagePosted {
         /// The message.
         message_id: MessageId,
@@ -97,8 +97,8 @@ pub enum Event {
         /// The iteration that was interrupted.
         iteration: u32,
     },
-    /// A model failed before any of its answer was streamed, and another model answered instead. If several models failed,
-    /// there is one event for each.
+    /// A model failed before any of its answer was streamed, and another model answered instead. If several models
+    /// failed, there is one event for each.
     ModelFallback {
         /// The model that failed, as `provider/model`.
         from: String,

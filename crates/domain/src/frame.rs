@@ -2,11 +2,11 @@
 //! an element.
 //!
 //! A model receives `<task_ended …>`, `<agent_check_in …>`, `<feed_generation …>`, `<tasks_cancelled>`,
-//! `<earlier_conversation>` and `<system_context>` from Houston, in the same messages in which it reads the text of users
-//! and tools. Users and tools can write such elements too. So each frame carries a [`FrameMark`]: a secret that only the
-//! system prompt contains. Other text is sent unchanged, so that people can discuss XML, with one exception: the mark
-//! itself, which a model may have given away, is removed from it. Text of others within a frame is escaped, so it cannot
-//! end the frame.
+//! `<earlier_conversation>` and `<system_context>` from Houston, in the same messages in which it reads the text of
+//! users and tools. Users and tools can write such elements too. So each frame carries a [`FrameMark`]: a secret
+//! that only the system prompt contains. Other text is sent unchanged, so that people can discuss XML, with one
+//! exception: the mark itself, which a model may have given away, is removed from it. Text of others within a frame
+//! is escaped, so it cannot end the frame.
 //!
 //! ```text
 //! <task_ended mark="0123456789abcdef" id="task_…">
@@ -57,8 +57,8 @@ impl FrameMark {
         format!("<{name} mark=\"{}\">\n", self.0)
     }
 
-    /// Adds the mark to the start tag of a stored frame. Text that does not begin with an element is escaped and framed as
-    /// `<houston>`: everything that Houston writes is signed.
+    /// Adds the mark to the start tag of a stored frame. Text that does not begin with an element is escaped and
+    /// framed as `<houston>`: everything that Houston writes is signed.
     #[must_use]
     pub fn sign(&self, frame: &str) -> String {
         let name = frame.strip_prefix('<').map_or("", |rest| {

@@ -1,5 +1,5 @@
-//! Interventions: why the health monitor ends a run. It only requests the end: the worker that claims the run next ends it
-//! through the engine, so that the history stays valid and the user is notified.
+//! Interventions: why the health monitor ends a run. It only requests the end: the worker that claims the run next
+//! ends it through the engine, so that the history stays valid and the user is notified.
 
 /// A reason of the health monitor to end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -21,8 +21,8 @@ pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
 /// Maximum length of a search query, in characters.
 pub const MAX_QUERY_CHARS: usize = 500;
 
-/// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list contains. All processes should have
-/// the same file.
+/// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list contains. All processes
+/// should have the same file.
 ///
 /// ```toml
 /// max_notes = 1_000
@@ -66,8 +66,8 @@ impl Default for KnowledgeLimits {
     }
 }
 
-/// `[context.prompt]` of `jobs/orchestrator.toml`: what every prompt of a user's agents contains, that is, how many items of
-/// each type, and how many characters of each item. Tools fetch the rest.
+/// `[context.prompt]` of `jobs/orchestrator.toml`: what every prompt of a user's agents contains, that is, how many
+/// items of each type, and how many characters of each item. Tools fetch the rest.
 ///
 /// ```toml
 /// [context.prompt]

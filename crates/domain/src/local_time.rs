@@ -2,8 +2,8 @@
 //!
 //! # Daylight saving
 //! A time of day that the clocks skip means the first minute after the gap; one that occurs twice means its first
-//! occurrence. So every time of day occurs exactly once a day. A date that a country skipped (30 December 2011 in Samoa)
-//! has no times.
+//! occurrence. So every time of day occurs exactly once a day. A date that a country skipped (30 December 2011 in
+//! Samoa) has no times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,8 +56,8 @@ pub fn parse_zone(name: &str) -> Tz {
     name.parse().unwrap_or(Tz::UTC)
 }
 
-/// The first instant at which the clocks of `zone` are at `local`, or the end of the gap if they skip it. `None` if they
-/// skip the whole day.
+/// The first instant at which the clocks of `zone` are at `local`, or the end of the gap if they skip it. `None` if
+/// they skip the whole day.
 #[must_use]
 pub fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
     let mut candidate = local;

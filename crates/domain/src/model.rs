@@ -28,8 +28,8 @@ pub struct Usage {
     /// Output tokens that were spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
-    /// Cost in US dollars: as the provider reported it, otherwise computed from its price list. `None` if it is unknown; in a
-    /// sum, the total of the known costs.
+    /// Cost in US dollars: as the provider reported it, otherwise computed from its price list. `None` if it is
+    /// unknown; in a sum, the total of the known costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
     /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.
@@ -50,8 +50,8 @@ pub struct BilledTokens {
 const LARGEST_COST: Decimal = Decimal::from_parts(100_000, 0, 0, false, 0);
 
 impl Usage {
-    /// Whether a reported cost can be that of one call: 0 to 100,000 US dollars. Any other value is an error, which would lower
-    /// a sum or exhaust a budget.
+    /// Whether a reported cost can be that of one call: 0 to 100,000 US dollars. Any other value is an error, which
+    /// would lower a sum or exhaust a budget.
     #[must_use]
     pub fn is_plausible_cost(cost: &Decimal) -> bool {
         (Decimal::ZERO..=LARGEST_COST).contains(cost)
@@ -178,8 +178,8 @@ pub struct ModelError {
     pub request_id: Option<String>,
     /// The provider's own error text, shortened and without keys. For the log; never sent to users.
     pub cause: Option<Box<str>>,
-    /// Whether the call was not made at all: this process has stopped calling the provider for a while, and `retry_after` is
-    /// the rest of that time.
+    /// Whether the call was not made at all: this process has stopped calling the provider for a while, and
+    /// `retry_after` is the rest of that time.
     pub breaker_open: bool,
 }
 
@@ -198,8 +198,8 @@ impl ModelError {
         }
     }
 
-    /// Whether the provider refused the request itself, so that a retry would fail too: a 4xx status without an error code of
-    /// its own.
+    /// Whether the provider refused the request itself, so that a retry would fail too: a 4xx status without an
+    /// error code of its own.
     #[must_use]
     pub fn refuses_the_request(&self) -> bool {
         let unnamed = matches!(self.code, ModelErrorCode::InvalidResponse | ModelErrorCode::Unknown);

@@ -67,13 +67,13 @@ impl DelayedRetry {
         }
     }
 
-    /// The next attempt of a run that failed with `error`; `None` if there is none. `chance` in 0..1 is the jitter: full
-    /// jitter, so that many failed runs do not retry at the same time. It is added to the wait that the provider asked for,
-    /// which is always respected, however long it is.
+    /// The next attempt of a run that failed with `error`; `None` if there is none. `chance` in 0..1 is the jitter:
+    /// full jitter, so that many failed runs do not retry at the same time. It is added to the wait that the
+    /// provider asked for, which is always respected, however long it is.
     ///
-    /// An attempt that met an open circuit breaker is postponed until the breaker lets a call through, spread over the first
-    /// delay, and does not count as failed, because no provider was called. After `patience_s` it counts like any other, so
-    /// that no run waits forever.
+    /// An attempt that met an open circuit breaker is postponed until the breaker lets a call through, spread over
+    /// the first delay, and does not count as failed, because no provider was called. After `patience_s` it counts
+    /// like any other, so that no run waits forever.
     #[must_use]
     pub fn next_attempt(&self, error: &ModelError, run: &FailedRun, chance: f64) -> Option<PlannedRetry> {
         let attempts = self.attempts(error);

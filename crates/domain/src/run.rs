@@ -99,8 +99,9 @@ impl RunStatus {
         )
     }
 
-    /// Why a run that ended with this status was cut off; `code` is its error code (for a cancelled run: who requested it).
-    /// `None` for an open run, or one whose agent had finished. Must match the SQL function `houston.stop_reason`.
+    /// Why a run that ended with this status was cut off; `code` is its error code (for a cancelled run: who
+    /// requested it). `None` for an open run, or one whose agent had finished. Must match the SQL function
+    /// `houston.stop_reason`.
     #[must_use]
     pub fn stop_reason(self, code: Option<&str>) -> Option<String> {
         match (self, code) {

@@ -120,9 +120,9 @@ pub struct Failure {
 /// The open session of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Session {
-    /// Entries of the history that are sent to the model, including those of rolled-back runs.
+    /// Positions of the history in the open session, including those of rolled-back runs.
     pub entries: i64,
-    /// Entries that belong to closed sessions.
+    /// Positions of the history that belong to closed sessions.
     pub closed_entries: i64,
 }
 
@@ -158,7 +158,7 @@ impl RuntimeState {
         };
         if run.cancel_requested {
             diagnosis.push(
-                "Its run was asked to cancel; the worker that holds it, or claims it next, ends it."
+                "The run is to be cancelled: the worker that holds it, or claims it next, ends it."
                     .to_owned(),
             );
         }

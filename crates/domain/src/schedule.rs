@@ -105,8 +105,8 @@ fn local(zone: Tz, at: DateTime<Utc>) -> String {
     at.with_timezone(&zone).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// The frame that the agent of a feed reads: its instructions and the activity from `from` to `to`, grouped by agentable.
-/// `activities` must be sorted by agentable.
+/// The frame that the agent of a feed reads: its instructions and the activity from `from` to `to`, grouped by
+/// agentable. `activities` must be sorted by agentable.
 #[must_use]
 pub fn feed_message(
     prompt: &str,

@@ -12,8 +12,8 @@ use crate::id::SessionId;
 
 pub use self::search_text::SearchText;
 
-/// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have the same
-/// file.
+/// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
+/// the same file.
 ///
 /// ```toml
 /// quiet_ms = 1_800_000

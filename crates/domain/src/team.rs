@@ -254,8 +254,9 @@ impl Rules {
         Ok(Self { rules: compiled.collect::<Result<_, _>>()?, regex_chars: limits.regex_chars })
     }
 
-    /// The first rule that matches `message` and whose agent is `available`: its index from 0, and the agent. `is_spent` is
-    /// called before each rule but the first: one rule cannot be interrupted, and [`RuleLimits`] limits its time.
+    /// The first rule that matches `message` and whose agent is `available`: its index from 0, and the agent.
+    /// `is_spent` is called before each rule but the first: one rule cannot be interrupted, and [`RuleLimits`]
+    /// limits its time.
     ///
     /// # Errors
     /// [`BudgetSpent`] when `is_spent` returns true before a rule matched.

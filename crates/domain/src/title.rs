@@ -3,8 +3,8 @@
 /// Characters that models often put around a title.
 const DECORATION: [char; 9] = ['"', '\'', '`', '*', '#', '“', '”', '„', '«'];
 
-/// A title from a model's answer: its first line that is not blank, without decoration, cut between two words. `None` if
-/// there is no such line.
+/// A title from a model's answer: its first line that is not blank, without decoration, cut between two words.
+/// `None` if there is no such line.
 #[must_use]
 pub fn from_answer(answer: &str, max_chars: usize) -> Option<String> {
     let line = answer.lines().map(bare).find(|line| !line.is_empty())?;

@@ -172,8 +172,8 @@ impl ToolResponse {
         )
     }
 
-    /// This response without U+0000 (see [`storable`]) and cut to `max_bytes` bytes, with a note about the cut. A longer one
-    /// would fill the history, the events and the next request to the model.
+    /// This response without U+0000 (see [`storable`]) and cut to `max_bytes` bytes, with a note about the cut. A
+    /// longer one would fill the history, the events and the next request to the model.
     #[must_use]
     pub fn cut(mut self, max_bytes: usize) -> Self {
         let text = self.text_mut();

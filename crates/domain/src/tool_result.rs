@@ -1,4 +1,5 @@
-//! Large results of tools: the history has a preview, the whole is stored beside it, and `read_result` reads more of it.
+//! Large results of tools: the history has a preview, the whole is stored beside it, and `read_result` reads more
+//! of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +79,8 @@ pub fn read(content: &str, query: &ResultQuery, max_bytes: usize) -> String {
     }
 }
 
-/// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`. Returns the start of the
-/// part, the part, and the start of the next part; `None` at the end.
+/// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`. Returns the start
+/// of the part, the part, and the start of the next part; `None` at the end.
 #[must_use]
 pub fn part(content: &str, offset: usize, max_bytes: usize) -> (usize, &str, Option<usize>) {
     let start = boundary(content, offset);

@@ -10,8 +10,8 @@
 //! # Invariants
 //!
 //! - Crash points exist only with the feature `armed` and debug assertions. Tests enable the feature through a
-//!   dev-dependency, so everything that is built together with tests has them. A release build has none: there [`fault!`] is
-//!   `Ok(())`, and [`mutation::is`] is `false`.
+//!   dev-dependency, so everything that is built together with tests has them. A release build has none: there
+//!   [`fault!`] is `Ok(())`, and [`mutation::is`] is `false`.
 //! - Nothing happens unless the environment of the process asks for it.
 //!
 //! # Deliberately absent

@@ -1,5 +1,5 @@
-//! Mutations: weakened versions of the run protocol. What goes wrong without a part of the protocol proves that the part is
-//! needed, and that a test notices its absence.
+//! Mutations: weakened versions of the run protocol. What goes wrong without a part of the protocol proves that the
+//! part is needed, and that a test notices its absence.
 
 use std::fmt;
 use std::str::FromStr;
@@ -69,8 +69,8 @@ pub fn is(mutation: Mutation) -> bool {
     chosen() == Some(mutation)
 }
 
-/// The SQL that applies the mutation of this process, if it needs any: the latest statement of `migrations` (their texts,
-/// oldest first) that creates `commit_step`, weakened.
+/// The SQL that applies the mutation of this process, if it needs any: the latest statement of `migrations` (their
+/// texts, oldest first) that creates `commit_step`, weakened.
 ///
 /// # Errors
 /// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces.
@@ -85,7 +85,8 @@ pub fn weakened<'m>(migrations: impl Iterator<Item = &'m str>) -> Result<Option<
 /// The SQL that applies `mutation`, for tests of the SQL.
 ///
 /// # Errors
-/// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces, or `mutation` changes no function.
+/// [`Outdated`] if `commit_step` does not contain the text that the mutation replaces, or `mutation` changes no
+/// function.
 pub fn weakened_by<'m>(
     mutation: Mutation,
     migrations: impl Iterator<Item = &'m str>,

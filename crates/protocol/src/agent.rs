@@ -46,8 +46,8 @@ pub struct AgentResponse {
     pub updated_at: Time,
 }
 
-/// Creates or changes an agent: given fields are set. Other fields stay, or for a new agent are those of the file of its
-/// kind.
+/// Creates or changes an agent: given fields are set. Other fields stay, or for a new agent are those of the file
+/// of its kind.
 ///
 /// ```json
 /// {"name": "Travel", "kind": "goal", "role": "You plan trips.", "limits": {"max_iterations": 10}}

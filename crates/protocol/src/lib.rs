@@ -15,18 +15,19 @@
 //!
 //! # Deliberately absent
 //! - Decisions: which event is rendered as which frame, and which key may access what, is decided by the API.
-//! - The decoder of providers' streams: the one in `houston_llm` lends events out of its buffer, never resumes, has other
-//!   limits, and ignores ids and `retry`.
+//! - The decoder of providers' streams: the one in `houston_llm` lends events out of its buffer, never resumes, has
+//!   other limits, and ignores ids and `retry`.
 //! - A client: the command line has one, and the harness another that counts bytes.
 //!
 //! # Add an event
-//! 1. Add a variant to [`agui::Event`], or to [`agui::Fact`] for a `CUSTOM` event of Houston, with an example in its docs.
+//! 1. Add a variant to [`agui::Event`], or to [`agui::Fact`] for a `CUSTOM` event of Houston, with an example in
+//!    its docs.
 //! 2. Add a line to the test that reads back what is written.
 //! 3. Render it in `api::events::render`.
 //!
 //! # Add a request or a response
-//! 1. Add a type to the file of its noun. `CreateX` and `UpdateX` refuse unknown fields, `XResponse` does not. Each derives
-//!    `ToSchema`, with a `value_type` from [`schema`] for types of the domain.
+//! 1. Add a type to the file of its noun. `CreateX` and `UpdateX` refuse unknown fields, `XResponse` does not. Each
+//!    derives `ToSchema`, with a `value_type` from [`schema`] for types of the domain.
 //! 2. Name it in the `#[utoipa::path]` of its handler.
 //! 3. Run `cargo test -p houston-api`: it rewrites the OpenAPI document, and fails if the document has changed.
 //!

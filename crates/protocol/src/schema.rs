@@ -1,5 +1,5 @@
-//! Schemas of the domain's types for the OpenAPI document. The domain does not depend on utoipa, so its types are described
-//! here, and named with `value_type` where they are used.
+//! Schemas of the domain's types for the OpenAPI document. The domain does not depend on utoipa, so its types are
+//! described here, and named with `value_type` where they are used.
 
 use std::borrow::Cow;
 

@@ -12,7 +12,8 @@
 //! - A tool without a declared effect class is `effect`: executed at most once.
 //!
 //! # Deliberately absent
-//! SQL (a tool returns a `Record`, which the store writes), permissions, the order of execution (decided by the engine).
+//! SQL (a tool returns a `Record`, which the store writes), permissions, the order of execution (decided by the
+//! engine).
 //!
 //! # Add a tool
 //! 1. A file `builtin/<tool>.rs` with a struct that implements [`tool::Tool`]: its definition (name, description

@@ -130,8 +130,8 @@ impl Offer {
         self.list.tools.iter().find(|tool| tool.definition().name == name)
     }
 
-    /// The plan of a call. A call of an unknown tool, or with malformed arguments, is answered with an error that tells the
-    /// model how to correct it.
+    /// The plan of a call. A call of an unknown tool, or with malformed arguments, is answered with an error that
+    /// tells the model how to correct it.
     #[must_use]
     pub fn plan(&self, call: &ToolCall, context: &CallContext) -> Plan {
         let Some(tool) = self.get(&call.name) else {

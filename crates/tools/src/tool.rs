@@ -105,8 +105,8 @@ pub trait Tool: Send + Sync + 'static {
     /// [`InvalidInput`]: what is wrong, and what is allowed.
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput>;
 
-    /// How long a call may continue after its run was cancelled (`CallContext::stop`), to stop gracefully and report what it
-    /// has done; then it is dropped. Default: zero, dropped at once.
+    /// How long a call may continue after its run was cancelled (`CallContext::stop`), to stop gracefully and
+    /// report what it has done; then it is dropped. Default: zero, dropped at once.
     fn stop_within(&self) -> Duration {
         Duration::ZERO
     }

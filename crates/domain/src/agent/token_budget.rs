@@ -78,8 +78,8 @@ impl TokenBudget {
         }
     }
 
-    /// What is left for the history beside a prompt and tools of `preamble` tokens and an answer of `answer` tokens, for a
-    /// model with a context window of `window` tokens, if that is known.
+    /// What is left for the history beside a prompt and tools of `preamble` tokens and an answer of `answer`
+    /// tokens, for a model with a context window of `window` tokens, if that is known.
     #[must_use]
     pub fn history_budget(&self, preamble: u64, answer: u64, window: Option<u64>) -> HistoryBudget {
         let usable = window.map_or(u64::MAX, |window| window - window / 100 * RESERVE_PERCENT);

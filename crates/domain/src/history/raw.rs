@@ -33,8 +33,9 @@ impl RawBlock {
         (is_own && self.check().is_ok()).then_some(&*self.json)
     }
 
-    /// Checks that it may be sent back: its type is one that providers write themselves on this wire, and it has no role and
-    /// nothing that the provider would fetch. Blocks of wires that Houston does not support are never sent.
+    /// Checks that it may be sent back: its type is one that providers write themselves on this wire, and it has no
+    /// role and nothing that the provider would fetch. Blocks of wires that Houston does not support are never
+    /// sent.
     ///
     /// # Errors
     /// What is not allowed in it, and what is, as a text for the person who imported it.

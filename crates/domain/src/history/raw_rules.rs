@@ -1,8 +1,8 @@
 //! Which raw blocks may be sent to a provider.
 //!
-//! A raw block is sent unchanged, so one that a user imported could be anything: a system message, or an address for the
-//! provider to fetch. For each wire there is a list of what its providers write themselves and need back. Everything else
-//! is refused on import, and left out when a request is encoded.
+//! A raw block is sent unchanged, so one that a user imported could be anything: a system message, or an address
+//! for the provider to fetch. For each wire there is a list of what its providers write themselves and need back.
+//! Everything else is refused on import, and left out when a request is encoded.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -166,8 +166,8 @@ impl<'e> OpenCalls<'e> {
     }
 }
 
-/// Checks that a provider accepts `entries`. Consecutive user entries count as one turn, because each wire joins them. A
-/// history that ends in open tool calls is a valid *prefix*: their results must come next.
+/// Checks that a provider accepts `entries`. Consecutive user entries count as one turn, because each wire joins
+/// them. A history that ends in open tool calls is a valid *prefix*: their results must come next.
 ///
 /// # Errors
 /// The first [`Fault`] found.

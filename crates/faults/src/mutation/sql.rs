@@ -15,8 +15,8 @@ const WITHOUT_FENCE: &str = "select k.* into l from houston.run_locks k
        for no key update;
     if not found then";
 
-/// The guard that checks before it locks: both in one transaction, but no fence. The sleep simulates a commit that waits for
-/// its disk, so that a takeover can happen in between.
+/// The guard that checks before it locks: both in one transaction, but no fence. The sleep simulates a commit that
+/// waits for its disk, so that a takeover can happen in between.
 const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
      where k.agentable_id = p_agentable and k.epoch = p_epoch and k.run_token = p_token
        and k.holder is not null and k.last_write_id is distinct from p_write;
@@ -29,8 +29,8 @@ const WITHOUT_ROW_LOCK: &str = "perform 1 from houston.run_locks k
 /// The epoch in the migration, and its replacement: a zombie that can write would write its own epoch.
 const EPOCH: (&str, &str) = ("l.run_id, l.epoch,", "l.run_id, p_epoch,");
 
-/// The latest statement of `migrations` that creates `commit_step`, changed as `mutation` requires; `None` if it does not
-/// contain the text to replace.
+/// The latest statement of `migrations` that creates `commit_step`, changed as `mutation` requires; `None` if it
+/// does not contain the text to replace.
 pub(crate) fn weakened<'m>(mutation: Mutation, migrations: impl Iterator<Item = &'m str>) -> Option<String> {
     const HEAD: &str = "create or replace function houston.commit_step(";
     let sql = migrations.filter(|sql| sql.contains(HEAD)).last()?;

@@ -27,7 +27,7 @@ pub enum Event<'a> {
     /// A run starts.
     ///
     /// ```json
-    /// {"type": "RUN_STARTED", "timestamp": 1763802000000, "threadId": "goal_0190…", "runId": "run_0190…", "protocolVersion": "1.0"}
+    /// {"type": "RUN_STARTED", "timestamp": 1795338000000, "threadId": "goal_0190…", "runId": "run_0190…", "protocolVersion": "1.0"}
     /// ```
     #[serde(rename_all = "camelCase")]
     RunStarted {
@@ -46,7 +46,7 @@ pub enum Event<'a> {
     /// A run ended without an error.
     ///
     /// ```json
-    /// {"type": "RUN_FINISHED", "timestamp": 1763802007120, "threadId": "goal_0190…", "runId": "run_0190…",
+    /// {"type": "RUN_FINISHED", "timestamp": 1795338007120, "threadId": "goal_0190…", "runId": "run_0190…",
     ///  "result": {"status": "message_sent", "cost": "0.0012"}, "outcome": {"type": "success"},
     ///  "usage": [{"inputTokens": 900, "outputTokens": 40, "totalTokens": 940}]}
     /// ```
@@ -67,7 +67,7 @@ pub enum Event<'a> {
     /// A run failed.
     ///
     /// ```json
-    /// {"type": "RUN_ERROR", "timestamp": 1763802007120, "message": "The AI model is busy right now.", "code": "RATE_LIMITED"}
+    /// {"type": "RUN_ERROR", "timestamp": 1795338007120, "message": "The AI model is busy right now.", "code": "RATE_LIMITED"}
     /// ```
     #[serde(rename_all = "camelCase")]
     RunError {
@@ -86,7 +86,7 @@ pub enum Event<'a> {
     /// An iteration starts: a model call with the tool calls it asks for.
     ///
     /// ```json
-    /// {"type": "STEP_STARTED", "timestamp": 1763802000010, "stepName": "iteration 1"}
+    /// {"type": "STEP_STARTED", "timestamp": 1795338000010, "stepName": "iteration 1"}
     /// ```
     #[serde(rename_all = "camelCase")]
     StepStarted {
@@ -99,7 +99,7 @@ pub enum Event<'a> {
     /// An iteration ended.
     ///
     /// ```json
-    /// {"type": "STEP_FINISHED", "timestamp": 1763802007100, "stepName": "iteration 1"}
+    /// {"type": "STEP_FINISHED", "timestamp": 1795338007100, "stepName": "iteration 1"}
     /// ```
     #[serde(rename_all = "camelCase")]
     StepFinished {
@@ -141,7 +141,7 @@ pub enum Event<'a> {
     /// The message is complete.
     ///
     /// ```json
-    /// {"type": "TEXT_MESSAGE_END", "timestamp": 1763802007100, "messageId": "msg_0190…"}
+    /// {"type": "TEXT_MESSAGE_END", "timestamp": 1795338007100, "messageId": "msg_0190…"}
     /// ```
     #[serde(rename_all = "camelCase")]
     TextMessageEnd {
@@ -198,7 +198,7 @@ pub enum Event<'a> {
     /// The model calls a tool.
     ///
     /// ```json
-    /// {"type": "TOOL_CALL_START", "timestamp": 1763802003000, "toolCallId": "msg_0190…", "toolCallName": "create_note",
+    /// {"type": "TOOL_CALL_START", "timestamp": 1795338003000, "toolCallId": "msg_0190…", "toolCallName": "create_note",
     ///  "metadata": {"houston": {"call_id": "call_1"}}}
     /// ```
     #[serde(rename_all = "camelCase")]
@@ -244,7 +244,7 @@ pub enum Event<'a> {
     /// The result of the call.
     ///
     /// ```json
-    /// {"type": "TOOL_CALL_RESULT", "timestamp": 1763802003100, "messageId": "result_0190…", "toolCallId": "msg_0190…",
+    /// {"type": "TOOL_CALL_RESULT", "timestamp": 1795338003100, "messageId": "result_0190…", "toolCallId": "msg_0190…",
     ///  "content": "saved", "role": "tool"}
     /// ```
     #[serde(rename_all = "camelCase")]
