@@ -1,5 +1,5 @@
-//! The session archive: closes sessions that are over, and writes the summaries of those that are closed. One worker of
-//! all closes, whoever claims the tick; all of them write. Broken off anywhere, the next look goes on.
+//! The session archive: closes sessions after a pause, and writes the summaries of closed sessions. The worker that claims
+//! the tick closes sessions; all workers write summaries. After an interruption the next tick continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 /// The job's name in Postgres.
 const SESSION_ARCHIVE: &str = "session_archive";
 
-/// Starts both, unless no kind archives.
+/// Starts both jobs, unless no kind has `archives = true`.
 pub(crate) fn start(store: &Store, engine: &Arc<Engine>, tracker: &TaskTracker, stop: &CancellationToken) {
     if store.archiving().kinds.is_empty() {
         return;
@@ -32,16 +32,16 @@ struct Archive {
 }
 
 impl Archive {
-    /// Closes until stopped.
+    /// Closes sessions until stopped.
     async fn close(self) {
         let every = self.every();
         loop {
             match self.store.claim_tick(SESSION_ARCHIVE, every, Tick::Latest).await {
                 Ok(true) => match self.engine.close_quiet_sessions().await {
                     Ok(0) => {}
-                    Ok(closed) => tracing::debug!(closed, "closed sessions that were over"),
+                    Ok(closed) => tracing::debug!(closed, "closed sessions"),
                     Err(error) => {
-                        tracing::warn!(%error, "could not close the sessions that are over, trying again")
+                        tracing::warn!(%error, "could not close sessions; trying again")
                     }
                 },
                 Ok(false) => {}
@@ -53,7 +53,7 @@ impl Archive {
         }
     }
 
-    /// Writes summaries until stopped; without a pause while there are more than are written at once.
+    /// Writes summaries until stopped, without a pause while more are waiting.
     async fn summarise(self) {
         let at_once =
             usize::try_from(self.store.archiving().settings.summaries_at_once).unwrap_or(usize::MAX);
@@ -61,7 +61,7 @@ impl Archive {
             match self.engine.write_summaries(&self.stop).await {
                 Ok(taken) if taken >= at_once && !self.stop.is_cancelled() => continue,
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "could not summarise closed sessions, trying again"),
+                Err(error) => tracing::warn!(%error, "could not summarise closed sessions; trying again"),
             }
             if self.pause(self.every()).await {
                 return;
@@ -73,7 +73,7 @@ impl Archive {
         Duration::from_millis(self.store.archiving().settings.every_ms)
     }
 
-    /// Waits, up to a fifth less than that, so that the workers do not look in step. Returns whether it was stopped.
+    /// Waits for `every` or up to a fifth less, so that workers do not search at the same time. Returns whether it was stopped.
     async fn pause(&self, every: Duration) -> bool {
         let pause = every.mul_f64(1.0 - rand::rng().random_range(0.0..=0.2));
         tokio::select! {

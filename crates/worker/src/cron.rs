@@ -1,5 +1,5 @@
-//! Periodic jobs, by `tokio-cron-scheduler`, in every worker. It elects no leader, and needs none: the worker that
-//! claims a tick in Postgres does the job, and a job done twice or interrupted does no harm.
+//! Periodic jobs, scheduled by `tokio-cron-scheduler` in every worker. There is no leader: the worker that claims a tick in
+//! Postgres runs the job. Jobs are idempotent, so a job that runs twice or is interrupted does no harm.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::lease::Current;
 /// The job's name in Postgres.
 const HEALTH_MONITOR: &str = "health_monitor";
 
-/// Why nothing is scheduled.
+/// Why the job cannot be scheduled.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("every_s {0}")]
@@ -26,7 +26,7 @@ enum Error {
 /// Runs the health monitor on its schedule until stopped; immediately when a tick was missed while no worker ran.
 pub(crate) async fn run(monitor: Arc<Monitor>, mut current: Current, stop: CancellationToken) {
     let missed = async {
-        // Once it is a worker itself: before, there may be none.
+        // After registering: before that, there may be no worker alive.
         let _ = current.wait_for(Option::is_some).await;
         tick(&monitor, Tick::Latest).await;
     };
@@ -40,12 +40,12 @@ pub(crate) async fn run(monitor: Arc<Monitor>, mut current: Current, stop: Cance
             let _ = scheduler.shutdown().await;
         }
         Err(error) => {
-            tracing::error!(%error, "the health monitor cannot be scheduled, `houston monitor` works")
+            tracing::error!(%error, "the health monitor cannot be scheduled; run `houston monitor` from a cron job instead")
         }
     }
 }
 
-/// The schedule's times are UTC, by this machine's clock; which tick that is, the database's clock says.
+/// Schedules the job at times in UTC, by this machine's clock. The database's clock decides which tick that is.
 async fn schedule(monitor: Arc<Monitor>, stop: &CancellationToken) -> Result<JobScheduler, Error> {
     let times = monitor.config.tick.schedule()?;
     let scheduler = JobScheduler::new().await?;
@@ -64,15 +64,15 @@ async fn schedule(monitor: Arc<Monitor>, stop: &CancellationToken) -> Result<Job
     Ok(scheduler)
 }
 
-/// Looks, if this tick is ours.
+/// Runs all checks if this worker claims the tick.
 async fn tick(monitor: &Monitor, which: Tick) {
     match monitor.store.claim_tick(HEALTH_MONITOR, monitor.config.tick.every(), which).await {
         Ok(true) => {}
         Ok(false) => return,
         Err(error) => return tracing::warn!(%error, "could not claim a tick of the health monitor"),
     }
-    match monitor.look().await {
-        Ok(checks) => tracing::debug!(checks = checks.len(), "the health monitor has looked"),
-        Err(error) => tracing::warn!(%error, "the health monitor could not keep what it found"),
+    match monitor.run_checks().await {
+        Ok(checks) => tracing::debug!(checks = checks.len(), "the health monitor ran"),
+        Err(error) => tracing::warn!(%error, "the health monitor could not store its findings"),
     }
 }

@@ -1,5 +1,5 @@
-//! Deletes what was asked to be erased, batch by batch. Every worker looks; one that dies loses a batch, which the next
-//! one does again.
+//! Deletes data that was requested to be erased, batch by batch. Every worker does it; the batch of a worker that dies is
+//! repeated by another.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::SweepConfig;
 
-/// The pause after a batch: whoever else uses Postgres comes in between.
+/// Pause after a batch, so that other work of Postgres comes between.
 const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 
-/// Looks again and again until stopped.
+/// Searches for erasures until stopped.
 pub(crate) async fn run(store: Store, config: SweepConfig, stop: CancellationToken) {
     loop {
-        // Up to a fifth shorter than set, so that the workers do not look in step.
+        // Up to a fifth shorter than configured, so that workers do not search at the same time.
         let early = rand::rng().random_range(0..=config.erase_every_ms / 5);
         let mut pause = Duration::from_millis(config.erase_every_ms.saturating_sub(early));
         match store.erase_some(config.erase_rows).await {
             Ok(Swept::Nothing) => {}
             Ok(Swept::More) => pause = BETWEEN_BATCHES,
             Ok(Swept::Done(erasure)) => {
-                tracing::info!(%erasure, "everything that was asked to be erased is deleted");
+                tracing::info!(%erasure, "erasure completed");
                 pause = BETWEEN_BATCHES;
             }
-            Err(error) => tracing::debug!(%error, "could not erase, trying again"),
+            Err(error) => tracing::debug!(%error, "could not erase; trying again"),
         }
         tokio::select! {
             () = stop.cancelled() => return,

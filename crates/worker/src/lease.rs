@@ -1,5 +1,5 @@
-//! Keeping the lease: an OS thread with a connection of its own, so that neither a blocked runtime nor a drained
-//! pool can lose it, and a clock that goes on while the machine sleeps.
+//! The worker's lease. It is renewed by an OS thread with its own connection, so that neither a blocked runtime nor an
+//! exhausted pool can lose it, and measured by a clock that includes the time the machine is suspended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,31 +16,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::LeaseConfig;
 
-/// How long Postgres may take to answer before the connection counts as broken.
-const WITHIN: Duration = Duration::from_secs(5);
+/// Time-out of Postgres, after which the connection counts as broken.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Milliseconds since the machine started, sleep included.
+/// Milliseconds since the machine started, including suspends.
 fn boot_millis() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// Who this process is just now: none between two incarnations.
+/// The current worker id of this process with its lease; `None` between two leases.
 pub(crate) type Current = watch::Receiver<Option<Holder>>;
 
-/// What the thread needs.
-pub(crate) struct Keeper {
+/// What the lease thread needs.
+pub(crate) struct LeaseKeeper {
     pub(crate) url: String,
     pub(crate) name: String,
     pub(crate) ids: Arc<Ids>,
     pub(crate) config: LeaseConfig,
-    /// The process is stopping: hand over.
+    /// Cancelled when the process is stopping: runs are handed over.
     pub(crate) drain: CancellationToken,
-    /// Every run has ended or was cut off: give the lease back.
+    /// Cancelled when every run has ended or was cut off: the lease is given back.
     pub(crate) done: CancellationToken,
-    /// See [`Holder::ring`].
-    pub(crate) ring: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
+    /// See [`Holder::send_hint`].
+    pub(crate) send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
 
 /// The lease thread could not be started.
@@ -48,8 +48,11 @@ pub(crate) struct Keeper {
 #[error("the lease thread could not be started")]
 pub struct LeaseThread(#[from] std::io::Error);
 
-impl Keeper {
-    /// Starts the thread. The receiver says who this process is; it closes when the lease was given back.
+impl LeaseKeeper {
+    /// Starts the thread. The receiver has the current lease, and closes when the lease was given back.
+    ///
+    /// # Errors
+    /// [`LeaseThread`] when the thread or its runtime cannot be started.
     pub(crate) fn start(self) -> Result<Current, LeaseThread> {
         let (sender, current) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -59,15 +62,15 @@ impl Keeper {
         Ok(current)
     }
 
-    /// One incarnation after the other, until the process is done.
+    /// Holds one lease after the other until the process is done.
     async fn keep(self, current: &watch::Sender<Option<Holder>>) {
         let mut former = Vec::new();
         while !self.done.is_cancelled() {
             let incarnation = Incarnation::new(&self);
-            match incarnation.live(current, &mut former).await {
-                End::Done(connection) => resign(connection).await,
-                End::Lost => former.push(incarnation.holder.worker),
-                End::Never => {}
+            match incarnation.hold(current, &mut former).await {
+                LeaseEnd::Done(connection) => resign(connection).await,
+                LeaseEnd::Lost => former.push(incarnation.holder.worker),
+                LeaseEnd::Never => {}
             }
             current.send_replace(None);
             incarnation.holder.lost.cancel();
@@ -75,11 +78,11 @@ impl Keeper {
     }
 }
 
-/// How a life ended.
-enum End {
+/// Why a lease ended.
+enum LeaseEnd {
     /// The process is done.
     Done(LeaseConnection),
-    /// The lease was lost while the process lives: only the process itself knows that it dropped its runs.
+    /// The lease was lost while the process is alive, and its runs were dropped.
     Lost,
     /// The process was done before it had a lease.
     Never,
@@ -87,36 +90,36 @@ enum End {
 
 async fn resign(connection: LeaseConnection) {
     if let Err(error) = connection.deregister().await {
-        tracing::warn!(%error, "could not give the lease back; it runs out by itself");
+        tracing::warn!(%error, "could not give the lease back; it expires by itself");
     }
 }
 
-/// Lets go of what this process held before it lost its lease; what does not work is tried again.
-async fn settle(connection: &mut LeaseConnection, former: &mut Vec<WorkerId>) {
+/// Releases the locks that this process held under earlier worker ids. Failures are retried at the next call.
+async fn release_former_locks(connection: &mut LeaseConnection, former: &mut Vec<WorkerId>) {
     while let Some(worker) = former.last() {
-        match tokio::time::timeout(WITHIN, connection.release_locks(*worker)).await {
+        match tokio::time::timeout(ANSWER_TIMEOUT, connection.release_locks(*worker)).await {
             Ok(Ok(())) => former.pop(),
-            Ok(Err(error)) => return tracing::debug!(%error, "could not let go of earlier runs yet"),
-            Err(_) => return tracing::debug!("no answer to letting go of earlier runs yet"),
+            Ok(Err(error)) => return tracing::debug!(%error, "could not release earlier runs yet"),
+            Err(_) => return tracing::debug!("no response to releasing earlier runs yet"),
         };
     }
 }
 
-/// Whether the connection works and the worker was not reaped. No answer counts as a broken connection.
+/// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection.
 async fn is_alive(connection: &mut LeaseConnection) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(1), connection.is_registered()).await, Ok(Ok(true)))
 }
 
-/// One life of the worker under one id.
+/// One worker id of this process, with its lease.
 struct Incarnation<'k> {
-    keeper: &'k Keeper,
+    keeper: &'k LeaseKeeper,
     holder: Holder,
-    /// When the last good renewal was sent, in boot milliseconds.
+    /// When the last successful renewal was sent, in milliseconds since boot.
     renewed: Arc<AtomicU64>,
 }
 
 impl<'k> Incarnation<'k> {
-    fn new(keeper: &'k Keeper) -> Self {
+    fn new(keeper: &'k LeaseKeeper) -> Self {
         let renewed = Arc::new(AtomicU64::new(0));
         let trust = keeper.config.trust_s * 1000;
         let seen = Arc::clone(&renewed);
@@ -126,7 +129,7 @@ impl<'k> Incarnation<'k> {
             lost: CancellationToken::new(),
             drain: keeper.drain.clone(),
             trusted: Arc::new(move || boot_millis().saturating_sub(seen.load(Ordering::Acquire)) < trust),
-            send_hint: Arc::clone(&keeper.ring),
+            send_hint: Arc::clone(&keeper.send_hint),
         };
         Self { keeper, holder, renewed }
     }
@@ -139,18 +142,17 @@ impl<'k> Incarnation<'k> {
         LeaseConnection::open(&self.keeper.url, self.holder.worker, self.ttl()).await
     }
 
-    /// Registers, lets go of what this process held under `former` ids, renews, and ends when the lease is lost or no
-    /// longer needed.
-    async fn live(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> End {
-        let Some(mut connection) = self.register().await else { return End::Never };
+    /// Registers the worker, releases the locks of its `former` ids, and renews the lease until it is lost or no longer needed.
+    async fn hold(&self, current: &watch::Sender<Option<Holder>>, former: &mut Vec<WorkerId>) -> LeaseEnd {
+        let Some(mut connection) = self.register().await else { return LeaseEnd::Never };
         tracing::info!(worker = %self.holder.worker, name = self.keeper.name, "worker registered");
         current.send_replace(Some(self.holder.clone()));
         let renew = Duration::from_secs(self.keeper.config.renew_s);
         let mut renewed = Instant::now();
         loop {
-            settle(&mut connection, former).await;
+            release_former_locks(&mut connection, former).await;
             tokio::select! {
-                () = self.keeper.done.cancelled() => return End::Done(connection),
+                () = self.keeper.done.cancelled() => return LeaseEnd::Done(connection),
                 () = tokio::time::sleep(Duration::from_millis(self.keeper.config.look_ms)) => {}
             }
             if renewed.elapsed() < renew && connection.is_locked() && is_alive(&mut connection).await {
@@ -159,20 +161,20 @@ impl<'k> Incarnation<'k> {
             match self.renew(&mut connection).await {
                 Some(true) => renewed = Instant::now(),
                 Some(false) => {
-                    tracing::error!(worker = %self.holder.worker, "the worker was taken for dead, beginning anew");
-                    return End::Lost;
+                    tracing::error!(worker = %self.holder.worker, "the worker was taken for dead; continuing under a new id");
+                    return LeaseEnd::Lost;
                 }
                 None => {
-                    tracing::error!(worker = %self.holder.worker, "the lease ran out, beginning anew");
-                    return End::Lost;
+                    tracing::error!(worker = %self.holder.worker, "the lease expired; continuing under a new id");
+                    return LeaseEnd::Lost;
                 }
             }
         }
     }
 
-    /// Connects and registers, trying until it works or the process is done.
+    /// Connects and registers, with retries until the process is done.
     async fn register(&self) -> Option<LeaseConnection> {
-        let mut is_told = false;
+        let mut has_warned = false;
         loop {
             let sent = boot_millis();
             let attempt = async {
@@ -185,10 +187,10 @@ impl<'k> Incarnation<'k> {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(connection);
                 }
-                Err(error) if std::mem::replace(&mut is_told, true) => {
+                Err(error) if std::mem::replace(&mut has_warned, true) => {
                     tracing::debug!(%error, "still could not register the worker");
                 }
-                Err(error) => tracing::warn!(%error, "could not register the worker, trying again"),
+                Err(error) => tracing::warn!(%error, "could not register the worker; trying again"),
             }
             tokio::select! {
                 () = self.keeper.done.cancelled() => return None,
@@ -197,21 +199,22 @@ impl<'k> Incarnation<'k> {
         }
     }
 
-    /// Renews, over a new connection if need be. `None`: it could not be renewed in time.
+    /// Renews the lease, over a new connection if necessary. `Some(false)`: the worker was reaped. `None`: the lease could not
+    /// be renewed in time.
     async fn renew(&self, connection: &mut LeaseConnection) -> Option<bool> {
         while (self.holder.trusted)() {
             let sent = boot_millis();
-            match tokio::time::timeout(WITHIN, connection.renew()).await {
+            match tokio::time::timeout(ANSWER_TIMEOUT, connection.renew()).await {
                 Ok(Ok(true)) => {
                     self.renewed.store(sent, Ordering::Release);
                     return Some(true);
                 }
                 Ok(Ok(false)) => return Some(false),
-                Ok(Err(error)) => tracing::debug!(%error, "lease renewal failed, connecting anew"),
-                Err(_) => tracing::debug!("lease renewal got no answer, connecting anew"),
+                Ok(Err(error)) => tracing::debug!(%error, "lease renewal failed; reconnecting"),
+                Err(_) => tracing::debug!("lease renewal timed out; reconnecting"),
             }
-            match tokio::time::timeout(WITHIN, self.connect()).await {
-                Ok(Ok(fresh)) => *connection = fresh,
+            match tokio::time::timeout(ANSWER_TIMEOUT, self.connect()).await {
+                Ok(Ok(new)) => *connection = new,
                 _ => tokio::time::sleep(Duration::from_millis(250)).await,
             }
         }

@@ -1,5 +1,5 @@
-//! Hearing from Postgres itself: of messages that other programs post, and of runs that are cancelled. It needs no
-//! Redis, and is lossy all the same: the sweep and the reaper find what was not heard.
+//! Listens to `NOTIFY` of Postgres, for messages that other programs post by SQL and for cancel requests. It needs no Redis.
+//! Notifications may be lost; the sweep and the reaper find what was missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use houston_store::Store;
 use houston_store::listen::Notification;
 use tokio_util::sync::CancellationToken;
 
-/// How long to wait before listening again after the connection broke.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause before listening again after the connection broke.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
-/// What a notification leads to.
+/// Turns notifications into hints and cancellations.
 pub(crate) struct Listener {
     pub(crate) store: Store,
     pub(crate) engine: Arc<Engine>,
@@ -33,24 +33,24 @@ impl Listener {
         loop {
             let failed: houston_store::Result<()> = tokio::select! {
                 () = self.stop.cancelled() => return,
-                failed = self.hear() => failed,
+                failed = self.receive() => failed,
             };
             if let Err(error) = failed {
-                tracing::debug!(%error, "not listening to postgres, the sweep goes on");
+                tracing::debug!(%error, "cannot listen to postgres; the sweep still finds the work");
             }
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RECONNECT_AFTER) => {}
             }
         }
     }
 
-    async fn hear(&self) -> houston_store::Result<()> {
+    async fn receive(&self) -> houston_store::Result<()> {
         let mut notifications = self.store.listen().await?;
         loop {
             match notifications.recv().await? {
-                // A person posted it and waits.
-                Some(Notification::Posted(agentable)) => self.ring(agentable),
+                // A user posted the message and waits for the answer.
+                Some(Notification::Posted(agentable)) => self.send_hint(agentable),
                 Some(Notification::Cancelled { agentable, run }) => self.cancel(agentable, run),
                 None => {}
             }
@@ -58,15 +58,14 @@ impl Listener {
     }
 
     fn cancel(&self, agentable: AgentableId, run: RunId) {
-        // If no worker drives the run, one has to end it; with Redis up, a hint has reached one worker,
-        // not to all.
+        // If no worker drives the run, one has to end it. With Redis up, one worker has received a hint already.
         if !self.engine.live().cancel(agentable, run) && !self.redis.is_up() {
-            self.ring(agentable);
+            self.send_hint(agentable);
         }
     }
 
-    /// Refused when too many hints wait or the worker is stopping: the sweep finds the agentable.
-    fn ring(&self, agentable: AgentableId) {
+    /// May fail when too many hints wait or the worker is stopping: the sweep finds the agentable.
+    fn send_hint(&self, agentable: AgentableId) {
         let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
     }
 }

@@ -1,4 +1,4 @@
-//! Finds dead workers early, and runs whose cancel request was carried by neither Redis nor `NOTIFY`.
+//! Finds dead workers before their lease expires, and runs whose cancel request arrived neither over Redis nor by `NOTIFY`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{LeaseConfig, SweepConfig};
 use crate::lease::Current;
 
-/// How long what takes.
+/// Periods of the reaper.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// Between two looks.
+    /// Between two searches.
     every: Duration,
-    /// So long after a restart of Postgres, the living have their advisory locks back.
+    /// Time after a restart of Postgres within which living workers have their advisory locks again.
     settled: Duration,
-    /// How long a worker must have looked dead.
+    /// How long a worker must have been suspected before it is reaped.
     suspected: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Times {
     }
 }
 
-/// Who looks dead, and since when.
+/// Suspected workers, and since when.
 type Suspects = HashMap<SuspectedWorker, Instant>;
 
 /// Reaps until stopped; notifies `sweep` when a worker was found dead.
@@ -67,8 +67,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Reaps those whose lease has run out, and those that have looked dead for so long and have not renewed since: a
-/// worker that lives and whose connection broke has connected anew, and renewed, before.
+/// Reaps workers whose lease expired, and those suspected for long enough without a renewal: a living worker whose connection
+/// broke has reconnected and renewed before. Returns whether there were any.
 async fn reap(store: &Store, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
     let (found, now) = (store.suspected_workers(times.settled).await?, Instant::now());
     *suspects = found.into_iter().map(|suspect| (suspect, *suspects.get(&suspect).unwrap_or(&now))).collect();
@@ -79,7 +79,7 @@ async fn reap(store: &Store, times: Times, suspects: &mut Suspects) -> houston_s
     }
     let reaped = store.reap(&confirmed).await?;
     for worker in &reaped {
-        tracing::warn!(%worker, "worker is dead, its runs go to others");
+        tracing::warn!(%worker, "worker is dead; other workers continue its runs");
     }
     Ok(!reaped.is_empty())
 }

@@ -1,6 +1,5 @@
-//! What begins at a time of its own: feeds and check-ins. Each worker looks for what is due; the transaction that begins
-//! one is the same that sets the next, so it begins once, whoever looks, and what was missed while nobody lived begins
-//! once too.
+//! Feeds and check-ins, which start runs at a certain time. Every worker searches for due ones. The transaction that starts
+//! one also sets the next time, so each starts once; one that was missed while no worker was alive starts once, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use houston_store::feed::{FeedIds, FeedOutcome};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
-/// Looks for what is due.
+/// Searches for due feeds and check-ins.
 pub(crate) struct Scheduler {
     pub(crate) store: Store,
     pub(crate) bus: DeltaBus,
@@ -27,7 +26,7 @@ pub(crate) struct Scheduler {
     pub(crate) stop: CancellationToken,
 }
 
-/// What each kind begins with besides messages: the names of those that have `mode`.
+/// The kinds whose runs may be started by `mode`.
 pub(crate) fn kinds_with<'t>(
     types: impl IntoIterator<Item = &'t houston_domain::agentable::AgentType>,
     mode: Mode,
@@ -36,7 +35,7 @@ pub(crate) fn kinds_with<'t>(
     has.map(|agent_type| agent_type.kind.clone()).collect()
 }
 
-/// What is looked for.
+/// What to search for.
 #[derive(Debug, Clone, Copy)]
 enum Due {
     Feeds,
@@ -44,19 +43,19 @@ enum Due {
 }
 
 impl Scheduler {
-    /// Looks again and again until stopped.
+    /// Searches until stopped.
     pub(crate) async fn run(self) {
         tokio::join!(self.poll(Due::Feeds), self.poll(Due::CheckIns));
     }
 
-    /// A full look is followed by the next soon.
+    /// Searches periodically; after a full batch the next search follows within 100 ms.
     async fn poll(&self, due: Due) {
         let looking = match due {
             Due::Feeds => self.schedules.feed.looking,
             Due::CheckIns => self.schedules.check_in.looking,
         };
         loop {
-            // Up to a fifth shorter than set, so that the workers do not look in step.
+            // Up to a fifth shorter than configured, so that workers do not search at the same time.
             let early = rand::rng().random_range(0..=looking.every_ms / 5);
             let mut pause = Duration::from_millis(looking.every_ms.saturating_sub(early));
             let looked = match due {
@@ -66,7 +65,9 @@ impl Scheduler {
             match looked {
                 Ok(true) => pause = pause.min(Duration::from_millis(100)),
                 Ok(false) => {}
-                Err(error) => tracing::debug!(%error, ?due, "could not look for what is due, trying again"),
+                Err(error) => {
+                    tracing::debug!(%error, ?due, "could not search for due feeds or check-ins; trying again")
+                }
             }
             tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -81,14 +82,14 @@ impl Scheduler {
             return Ok(false);
         }
         let due = self.store.due_feeds(config.looking.batch).await?;
-        for whose in &due {
+        for user in &due {
             if self.stop.is_cancelled() {
                 return Ok(false);
             }
             let ids = FeedIds { message: self.ids.next(), run: self.ids.next() };
-            let begun = self.store.begin_feed(*whose, &self.feed_kinds, config, ids).await?;
-            tracing::debug!(user = %whose.1, ?begun, "a feed was due");
-            if let FeedOutcome::Started { agentable, .. } = begun {
+            let outcome = self.store.begin_feed(*user, &self.feed_kinds, config, ids).await?;
+            tracing::debug!(user = %user.1, ?outcome, "a feed was due");
+            if let FeedOutcome::Started { agentable, .. } = outcome {
                 self.announce(agentable);
             }
         }
@@ -103,16 +104,16 @@ impl Scheduler {
                 return Ok(false);
             }
             let (message, run) = (self.ids.next(), self.ids.next());
-            let begun = self.store.begin_check_in(*id, config, message, run).await?;
-            tracing::debug!(check_in = %id, ?begun, "a check-in was due");
-            if let CheckInOutcome::Posted(agentable) = begun {
+            let outcome = self.store.begin_check_in(*id, config, message, run).await?;
+            tracing::debug!(check_in = %id, ?outcome, "a check-in was due");
+            if let CheckInOutcome::Posted(agentable) = outcome {
                 self.announce(agentable);
             }
         }
         Ok(i64::try_from(due.len()).is_ok_and(|count| count >= config.looking.batch))
     }
 
-    /// For those who watch; the run itself is heard of from Postgres.
+    /// Wakes open streams of the agentable. Workers learn of the run by `NOTIFY`.
     fn announce(&self, agentable: AgentableId) {
         self.bus.publish(agentable, Live::Nudge);
     }

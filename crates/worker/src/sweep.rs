@@ -1,4 +1,4 @@
-//! The sweep: finds agentables whose hint was lost in Postgres and sends another one.
+//! The sweep: searches Postgres for agentables whose hint was lost, and sends another one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::SweepConfig;
 
-/// Searches Postgres, again and again.
+/// Searches Postgres periodically.
 pub(crate) struct Sweeper {
     pub(crate) store: Store,
     pub(crate) hints: HintSender,
@@ -38,15 +38,15 @@ impl Sweeper {
                 Ok(last) => {
                     after = last;
                     if std::mem::take(&mut failing) {
-                        tracing::info!("postgres answers again, the sweep goes on");
+                        tracing::info!("postgres answers again; the sweep continues");
                     }
                 }
                 Err(error) => {
-                    // Once an outage.
+                    // One warning per outage.
                     if std::mem::replace(&mut failing, true) {
                         tracing::debug!(%error, "the sweep still fails");
                     } else {
-                        tracing::warn!(%error, "the sweep failed, trying again until it does not");
+                        tracing::warn!(%error, "the sweep failed; trying again");
                     }
                     after = None;
                 }
@@ -55,35 +55,36 @@ impl Sweeper {
             let pause = if after.is_some() { Duration::from_millis(100) } else { self.pause() };
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                // A worker has died: its agentables come first.
+                // A worker died: start again, with its agentables first.
                 () = now.notified() => after = None,
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// Up to a fifth shorter than set, so that the workers do not sweep in step.
+    /// The pause between two sweeps: up to a fifth shorter than configured, so that workers do not sweep at the same time.
     fn pause(&self) -> Duration {
         let every = if self.redis.is_up() { self.config.every_ms } else { self.config.without_redis_ms };
         Duration::from_millis(every.saturating_sub(rand::rng().random_range(0..=every / 5)))
     }
 
-    /// One page, before the first what the dead have left. Returns where the next one begins, if there is one.
+    /// Sends hints for one page of agentables; the first page begins with those of dead workers. Returns where the next page
+    /// begins, if there is one.
     async fn sweep(&self, after: Option<UserId>) -> houston_store::Result<Option<UserId>> {
         let limit = self.config.limit;
         let orphans = if after.is_none() { self.store.orphans(limit).await? } else { Vec::new() };
         let found = i64::try_from(orphans.len()).unwrap_or(limit);
         let page = self.store.due(after, (limit - found).max(1)).await?;
-        orphans.iter().chain(&page.due).for_each(|one| self.ring(one));
+        orphans.iter().chain(&page.due).for_each(|one| self.send_hint(one));
         Ok(page.next)
     }
 
-    fn ring(&self, due: &Due) {
+    fn send_hint(&self, due: &Due) {
         let hint = Hint::run(due.agentable);
         if self.redis.is_up() {
             self.hints.send(self.lane(&due.kind), hint);
         } else {
-            // Refused when it is full or shut: the next sweep finds it again.
+            // May fail when the queue is full or closed: the next sweep finds the agentable again.
             let _ = self.local.try_send(self.lane(&due.kind), hint);
         }
     }

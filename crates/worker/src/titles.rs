@@ -1,5 +1,5 @@
-//! Titles for agentables created without one: written after the run that asked for one, and periodically for those
-//! whose worker died. A few at a time, because nobody waits for them and other work must not.
+//! Titles for agentables created without one: written after the run that requested one, and periodically for those whose
+//! worker died. Only a few at a time, because no user waits for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use houston_engine::Engine;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-/// Finds titles until stopped.
+/// Writes titles until stopped.
 pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
     let config = engine.title_config();
     let mut sweep = tokio::time::interval(Duration::from_secs(config.sweep_s.max(1)));
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let at_once = usize::try_from(config.batch).unwrap_or(1).max(1);
     loop {
-        let wanted: Vec<Option<AgentableId>> = tokio::select! {
+        let requested: Vec<Option<AgentableId>> = tokio::select! {
             () = stop.cancelled() => return,
             _ = sweep.tick() => vec![None],
-            wanted = engine.titles().requested() => wanted.into_iter().map(Some).collect(),
+            requested = engine.titles().requested() => requested.into_iter().map(Some).collect(),
         };
-        let finding = futures_util::stream::iter(wanted)
+        let finding = futures_util::stream::iter(requested)
             .for_each_concurrent(at_once, |agentable| find(&engine, agentable));
         tokio::select! {
             () = stop.cancelled() => return,
@@ -33,6 +33,6 @@ pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
 
 async fn find(engine: &Engine, agentable: Option<AgentableId>) {
     if let Err(error) = engine.find_titles(agentable).await {
-        tracing::warn!(%error, "could not set a title, a later sweep does");
+        tracing::warn!(%error, "could not set a title; a later sweep does");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Worker`]: the process that takes hints and drives runs.
+//! [`Worker`]: takes hints, drives runs, and starts the periodic jobs beside them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,52 +18,52 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::health::{Kinds, Monitor, MonitorConfig};
-use crate::lease::{Current, Keeper, LeaseThread};
+use crate::lease::{Current, LeaseKeeper, LeaseThread};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
 
-/// Hints one round trip brings at most: idle workers share a burst.
+/// Hints that one round trip to Redis takes at most, so that idle workers share a burst.
 const MAX_BATCH: usize = 64;
 
-/// How long giving back the lease may take at the end; it runs out by itself.
-const RESIGN_WITHIN: Duration = Duration::from_secs(2);
+/// Time-out of giving back the lease at the end; after that it expires by itself.
+const RESIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a worker is built from.
+/// What [`Worker::start`] needs.
 pub struct Worker {
-    /// What drives runs.
+    /// Drives runs.
     pub engine: Arc<Engine>,
-    /// Postgres.
+    /// The handle to Postgres.
     pub store: Store,
-    /// Where Postgres is, for the connection of the lease.
+    /// Connection URL of Postgres, for the connection of the lease.
     pub database_url: String,
-    /// Where Redis is, if anywhere.
+    /// Redis, if there is one.
     pub redis: Option<Redis>,
-    /// Where hints go.
+    /// Sends hints to all workers.
     pub hints: HintSender,
-    /// Where transcripts and cancellations are asked for.
+    /// Receives requests for transcripts and cancellations.
     pub bus: DeltaBus,
-    /// Ids and the clock.
+    /// Generates ids, and has the clock.
     pub ids: Arc<Ids>,
     /// Host and process id, for operators.
     pub name: String,
-    /// The lease.
+    /// `[lease]` of `jobs/orchestrator.toml`.
     pub lease: LeaseConfig,
-    /// The sweep.
+    /// `[sweep]` of `jobs/orchestrator.toml`.
     pub sweep: SweepConfig,
-    /// Slots and drain.
+    /// `[worker]` of `jobs/orchestrator.toml`: slots and drain time.
     pub worker: WorkerConfig,
-    /// The health monitor.
+    /// `jobs/health_monitor.toml`.
     pub monitor: MonitorConfig,
-    /// Feeds and check-ins.
+    /// `jobs/feed_generation.toml` and `jobs/agent_check_in.toml`.
     pub schedules: Schedules,
 }
 
-/// Why a worker ended without having been stopped.
+/// Why a worker ended without being asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The lease thread could not be started.
     #[error(transparent)]
     Lease(#[from] LeaseThread),
-    /// The queue's worker ended.
+    /// The consumer of hints ended.
     #[error(transparent)]
     Queue(#[from] houston_queue::Error),
 }
@@ -76,7 +76,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Whether hints come from Redis; while not, Postgres is asked each second.
+    /// Whether hints come from Redis. While they do not, Postgres is polled every second.
     #[must_use]
     pub fn redis(&self) -> RedisHealth {
         self.health.clone()
@@ -87,10 +87,10 @@ impl Running {
         let _ = self.current.clone().wait_for(Option::is_some).await;
     }
 
-    /// Waits for its end.
+    /// Waits for the worker's end.
     ///
     /// # Errors
-    /// When the worker ended without having been stopped: the process must exit.
+    /// [`Error`] when the worker ended without being asked to stop: the process must exit.
     pub async fn ended(self) -> Result<(), Error> {
         match self.ended.await {
             Ok(ended) => ended,
@@ -100,11 +100,11 @@ impl Running {
 }
 
 impl Worker {
-    /// Starts taking hints. `stop` drains: no new hints, steps finish or are handed over within the drain time.
-    /// `kill` drops everything now.
+    /// Starts the worker. `stop` drains it: no new hints, and runs finish or are handed over within the drain time. `kill`
+    /// drops all runs at once.
     ///
     /// # Errors
-    /// When the lease thread cannot be started.
+    /// [`Error::Lease`] when the lease thread cannot be started.
     pub fn start(
         self,
         tracker: &TaskTracker,
@@ -114,23 +114,23 @@ impl Worker {
         let done = CancellationToken::new();
         let settings = self.worker.hints(MAX_BATCH);
         let backend = HintBackend::start(self.redis.clone(), settings, tracker);
-        let keeper = Keeper {
+        let keeper = LeaseKeeper {
             url: self.database_url.clone(),
             name: self.name.clone(),
             ids: Arc::clone(&self.ids),
             config: self.lease,
             drain: stop.clone(),
             done: done.clone(),
-            ring: ring(backend.local_hints(), self.hints.clone()),
+            send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
         };
         let current = keeper.start()?;
         let health = backend.health();
         self.start_watchers(&backend, &current, tracker, &done);
-        let ended = tracker.spawn(self.work(backend, current.clone(), stop, kill, done, tracker.clone()));
+        let ended = tracker.spawn(self.consume(backend, current.clone(), stop, kill, done, tracker.clone()));
         Ok(Running { ended, health, current })
     }
 
-    /// The tasks beside the consumer.
+    /// Starts the tasks beside the consumer: sweep, reaper, listener and periodic jobs.
     fn start_watchers(
         &self,
         backend: &HintBackend,
@@ -148,8 +148,8 @@ impl Worker {
             config: self.sweep,
             stop: done.clone(),
         };
-        let ring = Arc::clone(&now);
-        tracker.spawn(async move { sweeper.run(&ring).await });
+        let sweep_now = Arc::clone(&now);
+        tracker.spawn(async move { sweeper.run(&sweep_now).await });
         let listener = listen::Listener {
             store: self.store.clone(),
             engine: Arc::clone(&self.engine),
@@ -193,7 +193,7 @@ impl Worker {
     }
 
     /// Consumes hints until stopped and drained.
-    async fn work(
+    async fn consume(
         self,
         backend: HintBackend,
         current: Current,
@@ -203,10 +203,11 @@ impl Worker {
         tracker: TaskTracker,
     ) -> Result<(), Error> {
         let (engine, holder) = (Arc::clone(&self.engine), current.clone());
-        let bell = Bell { local: backend.local_hints(), tracker: tracker.clone(), stop: stop.clone() };
+        let retry_hints =
+            RetryHints { local: backend.local_hints(), tracker: tracker.clone(), stop: stop.clone() };
         let handler = move |hint: Hint| {
-            let (engine, holder, bell) = (Arc::clone(&engine), holder.clone(), bell.clone());
-            async move { take(&engine, &holder, &bell, hint).await }.boxed()
+            let (engine, holder, retry_hints) = (Arc::clone(&engine), holder.clone(), retry_hints.clone());
+            async move { handle_hint(&engine, &holder, &retry_hints, hint).await }.boxed()
         };
         let consuming = run_worker(&self.name, backend, handler, stop.clone());
         let drained = async {
@@ -216,24 +217,24 @@ impl Worker {
         let ended = tokio::select! {
             ended = consuming => ended.map_err(Error::from),
             () = drained => {
-                tracing::warn!(runs = self.engine.live().len(), "drain time is over, runs go to others");
+                tracing::warn!(runs = self.engine.live().len(), "drain time is over; other workers continue the runs");
                 Ok(())
             }
             () = kill.cancelled() => Ok(()),
         };
-        // Runs that are still driven stop here; once the lease is back, others take them.
+        // Stops the remaining runs. Other workers take them once the lease is given back.
         if let Some(holder) = current.borrow().as_ref() {
             holder.lost.cancel();
         }
         done.cancel();
         let mut gone = current;
-        let _ = tokio::time::timeout(RESIGN_WITHIN, gone.wait_for(Option::is_none)).await;
+        let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
         ended
     }
 }
 
-/// Sends a hint to this process, which has a free slot; to the others when it takes none any more.
-fn ring(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
+/// Sends a hint to this process if it takes hints, otherwise to all workers.
+fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
     Arc::new(move |lane, hint| {
         if local.try_send(lane, hint).is_err() {
             hints.send(lane, hint);
@@ -241,17 +242,17 @@ fn ring(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send +
     })
 }
 
-/// Sends a hint when a retry is due. The sweep would find it too, but later, and a person is watching the countdown.
+/// Sends a hint when a retry is due. The sweep would find the run as well, but later, and the user sees a countdown.
 #[derive(Clone)]
-struct Bell {
+struct RetryHints {
     local: LocalHints,
     tracker: TaskTracker,
     stop: CancellationToken,
 }
 
-impl Bell {
-    fn ring_after(&self, wait: Duration, lane: Lane, hint: Hint) {
-        // A moment late rather than early: the database's clock decides what is due.
+impl RetryHints {
+    fn send_after(&self, wait: Duration, lane: Lane, hint: Hint) {
+        // Slightly late rather than early: the database's clock decides what is due.
         let wait = wait + Duration::from_millis(5);
         let (local, stop) = (self.local.clone(), self.stop.clone());
         self.tracker.spawn(async move {
@@ -265,26 +266,26 @@ impl Bell {
     }
 }
 
-/// One hint: look at this agentable.
-async fn take(engine: &Engine, current: &Current, bell: &Bell, hint: Hint) {
+/// Handles one hint: claims and drives the agentable's run, if there is one.
+async fn handle_hint(engine: &Engine, current: &Current, retry_hints: &RetryHints, hint: Hint) {
     let holder = current.borrow().clone();
     let Some(holder) = holder else { return };
     if houston_faults::fault!("C5").is_err() {
         return;
     }
-    let driven = engine.drive(hint.agentable(), &holder).await;
+    let outcome = engine.drive(hint.agentable(), &holder).await;
     if houston_faults::fault!("C15").is_err() {
         return;
     }
-    match driven {
-        Ok(DriveOutcome::Retrying { after, lane }) => bell.ring_after(after, lane, hint),
+    match outcome {
+        Ok(DriveOutcome::Retrying { after, lane }) => retry_hints.send_after(after, lane, hint),
         Ok(DriveOutcome::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
-        Ok(driven) => tracing::debug!(agentable = %hint.agentable(), ?driven, "drive ended"),
+        Ok(outcome) => tracing::debug!(agentable = %hint.agentable(), ?outcome, "drive ended"),
         Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),
     }
 }
 
-/// Answers what streams and other processes ask of the runs driven here.
+/// Handles requests of streams and other processes for the runs driven here.
 async fn control(bus: DeltaBus, engine: Arc<Engine>, stop: CancellationToken) {
     let mut control = bus.subscribe_control();
     loop {

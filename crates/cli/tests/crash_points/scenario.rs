@@ -70,7 +70,7 @@ pub(crate) async fn wake(server: &mut CrashServer, name: &str, since: Instant) {
     tokio::time::sleep(left).await;
     server.process(name).resume().unwrap();
     if name.starts_with("work") && server.case.point != CrashPoint::C4 {
-        server.wait_for_line(name, |line| line.contains("beginning anew"));
+        server.wait_for_line(name, |line| line.contains("continuing under a new id"));
     }
 }
 

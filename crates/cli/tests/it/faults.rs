@@ -179,7 +179,7 @@ async fn worker_without_lease_writes_nothing_and_restarts() {
     let _successor = houston.worker_with(&short);
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     sleeper.resume().unwrap();
-    sleeper.wait_for_line(PATIENCE, |line| line.contains("beginning anew")).unwrap();
+    sleeper.wait_for_line(PATIENCE, |line| line.contains("continuing under a new id")).unwrap();
     let next = houston.post(&goal, "2", "hello").await;
     assert_eq!(houston.wait_until_answered(&next).await["status"], "answered");
     assert_eq!(houston.agent_texts(&goal).await.len(), 2);
@@ -209,8 +209,8 @@ async fn missing_key_fails_the_run_and_names_the_variable() {
     assert_eq!(received.types.last().map(String::as_str), Some("RUN_ERROR"));
 }
 
-/// A step is committed together with what its tools wrote. When the commit fails and the second attempt writes something
-/// else, the history must contain only the second result.
+/// A step is committed together with what its tools wrote. When the commit fails and the second attempt writes
+/// something else, the history must contain only the second result.
 #[tokio::test(flavor = "multi_thread")]
 async fn history_matches_what_was_written_after_failed_commits() {
     let houston = TestHouston::start();

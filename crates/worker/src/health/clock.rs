@@ -1,14 +1,14 @@
-//! Whether this machine's clock and the database's agree.
+//! Check: this machine's clock and the database's agree.
 
 use super::config::seconds;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let before = monitor.clock.now();
         let theirs = monitor.store.time().await?;
         let after = monitor.clock.now();
-        // It was read somewhere between the two; only what lies outside of them is a difference.
+        // The database's clock was read between the two readings; only a time outside of them is a difference.
         let skew = if theirs < before {
             before - theirs
         } else if theirs > after {

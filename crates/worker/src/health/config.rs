@@ -1,126 +1,126 @@
-//! `jobs/health_monitor.toml`.
+//! `jobs/health_monitor.toml`. Reasons for the values are in that file.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// When the monitor looks, and what it thinks of what it finds.
+/// Schedule and thresholds of the health monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorConfig {
-    /// When it looks, and how much it changes at once.
+    /// Schedule, and how many rows are changed at once.
     pub tick: TickConfig,
-    /// How long a run may do what.
+    /// Time limits of runs and tasks.
     pub runs: RunAges,
-    /// How long work may wait for a worker.
+    /// Time limits of waiting work.
     pub work: WorkAges,
-    /// How long a closed session may wait for its summary.
+    /// Time limits of session summaries.
     pub sessions: SessionAges,
-    /// How long a lease may have been over.
+    /// Time limits of expired leases.
     pub leases: LeaseAges,
-    /// What is remembered of requests.
+    /// How long idempotency keys are stored.
     pub requests: RequestConfig,
-    /// How many runs may fail.
+    /// Share of runs that may fail.
     pub outcomes: OutcomeConfig,
-    /// What the servers must have left.
+    /// Thresholds of the servers.
     pub servers: ServerConfig,
 }
 
-/// When the monitor looks, and how much it changes at once.
+/// `[tick]`: schedule, and how many rows are changed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TickConfig {
-    /// Seconds between two ticks; it divides a minute, an hour or a day.
+    /// Seconds between two ticks. Must divide a minute, an hour or a day.
     pub every_s: u64,
-    /// Rows one statement changes.
+    /// Rows one statement of a sweep changes.
     pub batch: i64,
-    /// Statements of one sweep in one tick.
+    /// Batches of one sweep in one tick.
     pub batches: u32,
 }
 
-/// How long a run may do what, in seconds.
+/// `[runs]`: time limits of runs and tasks, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunAges {
-    /// One attempt, under a living worker.
+    /// An attempt whose worker is alive.
     pub stuck_s: u64,
-    /// For a task without a worker: seconds without any change.
+    /// An open task without a worker and without any change.
     pub stale_task_s: u64,
-    /// The same of what people talk with.
+    /// The same for a goal or user agent.
     pub stale_goal_s: u64,
-    /// A task that waits for its next attempt.
+    /// A task that waits for a retry.
     pub paused_task_s: u64,
-    /// A task after its end.
+    /// A task after its end, until it is deleted.
     pub ended_task_s: u64,
 }
 
-/// How long work may wait for a worker, in seconds, and how much of it.
+/// `[work]`: time limits of waiting work in seconds, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkAges {
-    /// Until another hint is sent.
+    /// Seconds until another hint is sent.
     pub late_s: u64,
-    /// Until that is red.
+    /// Seconds until the check is red.
     pub red_s: u64,
-    /// Agentables in a long queue.
+    /// Waiting agentables from which the queue counts as long.
     pub long_queue: i64,
 }
 
-/// How long a closed session may wait for its summary, in seconds.
+/// `[sessions]`: how long a closed session may wait for its summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionAges {
-    /// Until that is a warning.
+    /// Seconds until the check warns.
     pub late_s: u64,
-    /// Until it is red.
+    /// Seconds until the check is red.
     pub red_s: u64,
-    /// How many attempts at a summary until its extract stays.
+    /// Attempts at a summary after which its extract stays.
     pub attempts: i32,
 }
 
-/// How long a lease may have been over, in seconds.
+/// `[leases]`: how long an expired lease may stay unreaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseAges {
-    /// Until an unreaped lease is red.
+    /// Seconds until the check is red.
     pub red_s: u64,
 }
 
-/// What is remembered of requests, in seconds.
+/// `[requests]`: how long idempotency keys are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestConfig {
-    /// An idempotency key, from its first use.
+    /// Seconds from the first use of a key.
     pub idempotency_key_s: u64,
 }
 
-/// How many runs may fail.
+/// `[outcomes]`: share of the latest runs that may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeConfig {
     /// Seconds to look back.
     pub window_s: u64,
-    /// The latest runs looked at.
+    /// Latest runs that are read.
     pub sample: i64,
-    /// Per cent of them that may have failed.
+    /// Percent of them that may have failed.
     pub failed_percent: i64,
-    /// How many there must be for that.
+    /// Runs there must be for the check to warn.
     pub least: i64,
 }
 
-/// What the servers must have left.
+/// `[servers]`: connections of Postgres, and clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Per cent of Postgres' connections taken.
+    /// Percent of connections in use from which the check warns.
     pub connections_warn_percent: i64,
-    /// The same, red.
+    /// The same from which the check is red.
     pub connections_red_percent: i64,
-    /// Seconds between the clocks.
+    /// Seconds by which this machine's clock may differ from the database's.
     pub clock_skew_s: u64,
 }
 
-/// A period that no cron schedule has.
+/// A period that cannot be a cron schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be seconds that divide a minute, minutes that divide an hour, or hours that divide a day: {0} does not"
@@ -128,22 +128,22 @@ pub struct ServerConfig {
 pub struct NoSchedule(pub u64);
 
 impl TickConfig {
-    /// The period.
+    /// The time between two ticks.
     #[must_use]
     pub fn every(&self) -> Duration {
         Duration::from_secs(self.every_s)
     }
 
-    /// How long a result counts: three periods.
+    /// How long a result is valid: three periods.
     #[must_use]
     pub fn lasting(&self) -> Duration {
         self.every() * 3
     }
 
-    /// The cron schedule of this period, with seconds, on round times.
+    /// The cron schedule of this period, with a field for seconds, such as `0 */5 * * * *`.
     ///
     /// # Errors
-    /// [`NoSchedule`] when the period does not divide the next larger unit.
+    /// [`NoSchedule`] when the period does not divide a minute, an hour or a day.
     pub fn schedule(&self) -> Result<String, NoSchedule> {
         let every = self.every_s;
         match every {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn periods_become_schedules_on_round_times() {
+    fn period_becomes_a_cron_schedule_at_round_times() {
         let schedule = |every_s| TickConfig { every_s, batch: 1, batches: 1 }.schedule();
         assert_eq!(schedule(300).unwrap(), "0 */5 * * * *");
         assert_eq!(schedule(1).unwrap(), "*/1 * * * * *");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_file_can_be_read() {
+    fn shipped_file_can_be_read() {
         let text = include_str!("../../../../jobs/health_monitor.toml");
         let config: MonitorConfig = toml::from_str(text).unwrap();
         assert_eq!(config.tick.schedule().unwrap(), "0 */5 * * * *");

@@ -1,10 +1,10 @@
-//! How many of the latest runs failed.
+//! Check: the share of the latest runs that failed.
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let config = monitor.config.outcomes;
         let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;

@@ -1,13 +1,13 @@
-//! Tasks that ended long ago are deleted.
+//! Repair: tasks that ended long ago are deleted.
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-/// Tasks one transaction deletes: each has rows in nine tables.
+/// Tasks one transaction deletes. Each has rows in nine tables.
 const BATCH: i64 = 100;
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after = seconds(monitor.config.runs.ended_task_s);
         let (tasks, batch) = (monitor.kinds.tasks(), monitor.config.tick.batch.min(BATCH));

@@ -1,25 +1,25 @@
-//! Expired idempotency keys: deleted.
+//! Repair: expired idempotency keys are deleted.
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-/// Batches of this check are so many times those of the others: its rows are small and have no others behind them,
-/// and a busy installation makes hundreds a second.
-const TIMES: i64 = 10;
+/// Batches of this check are larger than those of the others by this factor: rows are small, no other rows depend on them,
+/// and a busy installation creates hundreds a second.
+const BATCH_FACTOR: i64 = 10;
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.requests.idempotency_key_s;
-        let batch = monitor.config.tick.batch * TIMES;
-        let mut forgotten = 0;
+        let batch = monitor.config.tick.batch * BATCH_FACTOR;
+        let mut deleted = 0;
         for _ in 0..monitor.config.tick.batches {
-            let some = monitor.store.forget_keys(seconds(after_s), batch).await?;
-            forgotten += some;
+            let some = monitor.store.delete_idempotency_keys(seconds(after_s), batch).await?;
+            deleted += some;
             if i64::try_from(some).is_ok_and(|some| some < batch) {
                 break;
             }
         }
-        Ok(Finding::ok(format!("{forgotten} idempotency keys older than {} were forgotten", Span(after_s))))
+        Ok(Finding::ok(format!("{deleted} idempotency keys older than {} were deleted", Span(after_s))))
     })
 }

@@ -1,4 +1,4 @@
-//! What the monitor must know of the agent types.
+//! What the monitor needs of the agent types.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use houston_domain::agentable::{AgentType, Urgency};
 use houston_engine::Engine;
 use houston_queue::Lane;
 
-/// The agent types, as the monitor asks about them.
+/// Urgency and time limits of the agent types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kinds {
     urgencies: BTreeMap<String, Urgency>,
     /// Kinds that are not conversational.
     tasks: Vec<String>,
-    /// The longest time any of them gives an attempt, in seconds.
+    /// The longest time limit of an attempt, in seconds.
     longest_s: u64,
 }
 
 impl Kinds {
-    /// Of agent types and the seconds each gives an attempt (its limit and the watchdog's grace).
+    /// From agent types and the seconds an attempt may take (limit and the watchdog's grace).
     pub fn of<'t>(types: impl IntoIterator<Item = (&'t AgentType, u64)>) -> Self {
         let mut kinds = Self::default();
         for (agent_type, most_s) in types {
@@ -30,7 +30,7 @@ impl Kinds {
         kinds
     }
 
-    /// Of the agent types of an engine.
+    /// From the agent types of an engine.
     pub(crate) fn of_engine(engine: &Engine) -> Self {
         let setups: Vec<_> =
             engine.urgencies().keys().filter_map(|kind| engine.setup(kind).cloned()).collect();
@@ -46,7 +46,7 @@ impl Kinds {
         self.longest_s
     }
 
-    /// The lane for hints about such an agentable.
+    /// The lane for hints of an agentable of this kind.
     pub(crate) fn lane(&self, kind: &str) -> Lane {
         match self.urgencies.get(kind) {
             Some(Urgency::Background) => Lane::Background,

@@ -2,8 +2,8 @@
 //! reports the rest as data.
 //!
 //! # Add a check
-//! A file here with `look`, which checks and, where possible, repairs, by an idempotent sweep of
-//! [`houston_store::health`]; a line in `CHECKS`; its numbers in `jobs/health_monitor.toml`.
+//! Add a file with `check`, which checks and, where possible, repairs with an idempotent sweep of
+//! [`houston_store::health`]; a line in `CHECKS`; and its settings in `jobs/health_monitor.toml`.
 
 mod clock;
 pub mod config;
@@ -42,25 +42,25 @@ use houston_store::sweep::Due;
 pub use config::MonitorConfig;
 pub use kinds::Kinds;
 
-/// Looks at everything, from a worker or from outside of them.
+/// Runs the health checks, inside a worker or in `houston monitor`.
 pub struct Monitor {
-    /// Postgres.
+    /// The handle to Postgres.
     pub store: Store,
-    /// Where Redis is; `None`: it is not looked at.
+    /// Redis; `None`: it is not checked.
     pub redis: Option<Redis>,
-    /// Where hints go.
+    /// Sends hints for work that was found.
     pub hints: HintSender,
-    /// Over this bus the holders of stuck runs are asked to drop them.
+    /// Asks workers to drop stuck runs.
     pub bus: DeltaBus,
-    /// This machine's clock, to compare.
+    /// This machine's clock, compared with the database's.
     pub clock: Arc<dyn Clock>,
-    /// The agent types.
+    /// What the checks need of the agent types.
     pub kinds: Kinds,
     /// `jobs/health_monitor.toml`.
     pub config: MonitorConfig,
 }
 
-/// What one check has found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     status: HealthStatus,
@@ -80,47 +80,48 @@ impl Finding {
         Self { status: HealthStatus::Red, detail: detail.into() }
     }
 
-    /// Fine when there are none of what should not be; else a warning that says what was done.
+    /// Ok with the text `fine` when the count is 0, otherwise a warning with the text of `otherwise`.
     fn none_or(count: usize, fine: &str, otherwise: impl FnOnce(usize) -> String) -> Self {
         if count == 0 { Self::ok(fine) } else { Self::warn(otherwise(count)) }
     }
 }
 
-type Looked<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
-type Look = for<'m> fn(&'m Monitor) -> Looked<'m>;
+type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
+type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: [(&str, Look); 18] = [
-    ("schema", schema::look),
-    ("clock", clock::look),
-    ("connections", connections::look),
-    ("redis", redis::look),
-    ("workers", workers::look),
-    ("dead_leases", dead_leases::look),
-    ("zombie_runs", zombie_runs::look),
-    ("stuck_runs", stuck_runs::look),
-    ("paused_tasks", paused_tasks::look),
-    ("stale_tasks", stale_tasks::look),
-    ("stale_goals", stale_goals::look),
-    ("overdue_work", overdue_work::look),
-    ("session_summaries", session_summaries::look),
-    ("queue_depth", queue_depth::look),
-    ("dead_letters", dead_letters::look),
-    ("failed_runs", failed_runs::look),
-    ("finished_tasks", finished_tasks::look),
-    ("idempotency_keys", idempotency_keys::look),
+const CHECKS: [(&str, CheckFn); 18] = [
+    ("schema", schema::check),
+    ("clock", clock::check),
+    ("connections", connections::check),
+    ("redis", redis::check),
+    ("workers", workers::check),
+    ("dead_leases", dead_leases::check),
+    ("zombie_runs", zombie_runs::check),
+    ("stuck_runs", stuck_runs::check),
+    ("paused_tasks", paused_tasks::check),
+    ("stale_tasks", stale_tasks::check),
+    ("stale_goals", stale_goals::check),
+    ("overdue_work", overdue_work::check),
+    ("session_summaries", session_summaries::check),
+    ("queue_depth", queue_depth::check),
+    ("dead_letters", dead_letters::check),
+    ("failed_runs", failed_runs::check),
+    ("finished_tasks", finished_tasks::check),
+    ("idempotency_keys", idempotency_keys::check),
 ];
 
 impl Monitor {
-    /// Makes every check once, with its repairs, and stores the findings. A check that cannot be made is
-    /// red and stops no other.
+    /// Runs every check once, with its repairs, and stores the findings. A check that fails is red and does not stop the
+    /// others.
     ///
     /// # Errors
-    /// When the results cannot be kept: Postgres is away, or its schema is older than this binary.
-    pub async fn look(&self) -> houston_store::Result<Vec<Check>> {
+    /// [`houston_store::Error`] when the findings cannot be stored: Postgres is unreachable, or its schema is older than this
+    /// binary.
+    pub async fn run_checks(&self) -> houston_store::Result<Vec<Check>> {
         let mut found = Vec::with_capacity(CHECKS.len());
-        for (id, look) in CHECKS {
-            let finding = match look(self).await {
+        for (id, check) in CHECKS {
+            let finding = match check(self).await {
                 Ok(finding) => finding,
                 Err(error) => Finding::red(format!("could not be checked: {error}")),
             };
@@ -138,7 +139,7 @@ impl Monitor {
         self.store.record_checks(&found, self.config.tick.lasting()).await
     }
 
-    /// Makes a sweep batch by batch until it finds no more, or has had its share of this tick.
+    /// Runs a sweep batch by batch until it finds no more, or up to `tick.batches` batches.
     async fn sweep<T, F>(&self, batch: impl Fn(i64) -> F) -> houston_store::Result<Vec<T>>
     where
         F: Future<Output = houston_store::Result<Vec<T>>>,
@@ -155,8 +156,8 @@ impl Monitor {
         Ok(all)
     }
 
-    /// Sends hints for what a sweep has released or found. The workers' own sweep would find it too.
-    fn ring<'d>(&self, due: impl IntoIterator<Item = &'d Due>) {
+    /// Sends hints for agentables that a sweep has released or found. The workers' own sweep would find them as well.
+    fn send_hints<'d>(&self, due: impl IntoIterator<Item = &'d Due>) {
         for one in due {
             self.hints.send(self.kinds.lane(&one.kind), Hint::run(one.agentable));
         }

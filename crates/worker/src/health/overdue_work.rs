@@ -1,15 +1,15 @@
-//! Work that waits although a worker could take it: hinted again.
+//! Check and repair: work that waits although a worker could take it gets another hint.
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let config = monitor.config.work;
         let forgotten = monitor.sweep(|batch| monitor.store.wake_forgotten(batch)).await?;
         let late = monitor.store.late(seconds(config.late_s), monitor.config.tick.batch).await?;
-        monitor.ring(forgotten.iter().chain(late.iter().map(|late| &late.due)));
+        monitor.send_hints(forgotten.iter().chain(late.iter().map(|late| &late.due)));
         let longest_s = late.first().map_or(0, |late| late.waited_s);
         let summary = format!(
             "{} agentables have waited for a worker for more than {}, the longest for {}; hints were sent again",

@@ -1,16 +1,16 @@
-//! Tasks that wait for their next attempt: tried again when it is due, given up after a day.
+//! Check and repair: tasks that wait for a retry for more than a day are given up.
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.paused_task_s;
         let tasks = monitor.kinds.tasks();
         let expired =
             monitor.sweep(|batch| monitor.store.stop_expired(tasks, seconds(after_s), batch)).await?;
-        monitor.ring(&expired);
+        monitor.send_hints(&expired);
         let retries = monitor.store.retries().await?;
         let waiting =
             format!("{} runs wait for their next attempt, {} of them are due", retries.waiting, retries.due);

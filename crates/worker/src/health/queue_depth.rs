@@ -1,13 +1,13 @@
-//! How much waits.
+//! Check: the number of waiting agentables.
 
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let depth = monitor.store.depth().await?;
         let oldest = depth.oldest.map_or_else(String::new, |oldest| {
             let oldest = oldest.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
-            format!(", the oldest open run is of {oldest}")
+            format!(", the oldest open run is from {oldest}")
         });
         let summary = format!("{} agentables, {} unread messages{oldest}", depth.agentables, depth.messages);
         Ok(if depth.agentables > monitor.config.work.long_queue {

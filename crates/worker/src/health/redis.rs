@@ -1,22 +1,22 @@
-//! Whether Redis can be reached from here. Without it everything works, slower.
+//! Check: Redis is reachable. Without it Houston works, but slower.
 
 use houston_queue::depths;
 
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let Some(redis) = &monitor.redis else {
-            return Ok(Finding::ok("not looked at: HOUSTON_REDIS_URL is not set here"));
+            return Ok(Finding::ok("not checked: HOUSTON_REDIS_URL is not set here"));
         };
         Ok(match depths(redis).await {
             Ok(lanes) => {
                 let lanes: Vec<String> =
                     lanes.iter().map(|(lane, count)| format!("{} {}", count, lane.as_str())).collect();
-                Finding::ok(format!("hints that wait: {}", lanes.join(", ")))
+                Finding::ok(format!("waiting hints: {}", lanes.join(", ")))
             }
             Err(error) => Finding::warn(format!(
-                "{} cannot be reached: {error}; workers ask Postgres each second instead",
+                "{} cannot be reached: {error}; workers poll Postgres every second instead",
                 redis.address()
             )),
         })

@@ -1,14 +1,14 @@
-//! Whether binary and schema belong together.
+//! Check: the schema fits this binary.
 
 use houston_store::Error;
 
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         match monitor.store.check_schema().await {
-            Ok(()) => Ok(Finding::ok("as this binary knows it")),
-            // An upgrade is under way: what runs goes on, but this binary would not start any more.
+            Ok(()) => Ok(Finding::ok("the version this binary expects")),
+            // An upgrade is under way: running processes continue, but this binary would not start any more.
             Err(error @ Error::SchemaNewer { .. }) => Ok(Finding::warn(error.to_string())),
             Err(error @ Error::SchemaOlder { .. }) => Ok(Finding::red(error.to_string())),
             Err(error) => Err(error),

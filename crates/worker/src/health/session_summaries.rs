@@ -1,14 +1,14 @@
-//! Closed sessions without a summary: reported; those that could not be summarised keep their extract.
+//! Check and repair: closed sessions without a summary are reported; those with too many attempts keep their extract.
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let config = monitor.config.sessions;
-        let settled = monitor.sweep(|batch| monitor.store.settle_summaries(config.attempts, batch)).await?;
-        let late = monitor.store.unwritten_summaries(seconds(config.late_s)).await?;
+        let settled = monitor.sweep(|batch| monitor.store.accept_extracts(config.attempts, batch)).await?;
+        let late = monitor.store.late_summaries(seconds(config.late_s)).await?;
         let summary = format!(
             "{} closed sessions have waited for their summary for more than {}, the longest for {}",
             late.sessions,
@@ -25,7 +25,7 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             Finding::none_or(settled.len(), "no closed session waits for its summary", |count| {
                 let attempts = config.attempts;
                 format!(
-                    "{count} summaries were begun {attempts} times and never written: what their users wrote first stays"
+                    "{count} summaries were begun {attempts} times and never written: their extracts stay"
                 )
             })
         })

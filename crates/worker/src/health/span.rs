@@ -1,4 +1,4 @@
-//! A span of time for people.
+//! Time spans as text.
 
 use std::fmt;
 

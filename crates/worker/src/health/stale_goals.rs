@@ -1,20 +1,21 @@
-//! Open runs of conversational kinds that no worker takes although workers run: ended, with an error message.
+//! Check and repair: open runs of conversational kinds that no worker takes although workers run are ended with an error
+//! message.
 
 use houston_domain::intervention::Intervention;
 
 use super::config::seconds;
 use super::span::Span;
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.stale_goal_s;
         let (tasks, reason) = (monitor.kinds.tasks(), Intervention::Stale);
         let stale = monitor
             .sweep(|batch| monitor.store.stop_stale(tasks, true, seconds(after_s), reason, batch))
             .await?;
-        monitor.ring(&stale);
-        Ok(Finding::none_or(stale.len(), "no open run of a goal is forgotten", |count| {
+        monitor.send_hints(&stale);
+        Ok(Finding::none_or(stale.len(), "no open run of a goal is stale", |count| {
             format!(
                 "{count} goals did not change for more than {}: their runs are being ended",
                 Span(after_s)

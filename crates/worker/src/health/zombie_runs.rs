@@ -1,8 +1,8 @@
-//! Runs that are open although no lock refers to them.
+//! Check and repair: open runs to which no lock refers are cancelled.
 
-use super::{Finding, Looked, Monitor};
+use super::{CheckFuture, Finding, Monitor};
 
-pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
+pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let mut cancelled = 0;
         for _ in 0..monitor.config.tick.batches {
@@ -13,8 +13,8 @@ pub(super) fn look(monitor: &Monitor) -> Looked<'_> {
             }
         }
         let cancelled = usize::try_from(cancelled).unwrap_or(usize::MAX);
-        Ok(Finding::none_or(cancelled, "every open run is its lock's", |count| {
-            format!("{count} open runs that no lock knew of were cancelled")
+        Ok(Finding::none_or(cancelled, "every open run has a lock", |count| {
+            format!("{count} open runs without a lock were cancelled")
         }))
     })
 }

@@ -1,4 +1,4 @@
-//! Models that fail, behind a real HTTP client: how often they are asked, and what the user reads of it.
+//! Failing models behind a real HTTP client: how often they are called, and what the user reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use houston_testkit::model_server::script::{after_faults, always, in_turn};
 use houston_testkit::model_server::{Fault, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, assert_status, eventually};
+use crate::cluster::{TestCluster, assert_status, eventually};
 
-/// Two retries, as in `jobs/`, but at once.
+/// Two immediate retries as in `jobs/`, but without a delay.
 const AT_ONCE: RetryPolicy =
     RetryPolicy { retries: 2, delay: Duration::from_millis(5), longest_wait: Duration::from_secs(1) };
-/// So many retries that none of these tests runs out of them.
+/// A retry budget that no test uses up.
 const PLENTY: RetryBudgetPolicy = RetryBudgetPolicy { window_ms: 10_000, percent: 100, floor: 1000 };
 /// A breaker that never opens.
 const NEVER: BreakerPolicy = BreakerPolicy {
@@ -33,7 +33,7 @@ const NEVER: BreakerPolicy = BreakerPolicy {
     probe_every_ms: 1000,
 };
 
-/// The model of `server`, as the process wires it.
+/// A model of `server` with retries, budget and breaker, as a process builds it.
 fn model(server: &ModelServer, first_byte: Duration) -> Arc<dyn Model> {
     Guards::new(NEVER, PLENTY, Arc::new(SystemClock)).guard(direct(server, first_byte), AT_ONCE)
 }
@@ -53,7 +53,7 @@ pub(crate) fn patient(server: &ModelServer, timeouts: Timeouts) -> Arc<dyn Model
     connect(&choice, &http, &|_| None).unwrap()
 }
 
-/// What fails the call whose code the user reads: from a server, or before one is asked.
+/// How a call fails: by a server's reply, or before it is sent.
 enum Cause {
     Server(Reply, Duration),
     Nobody(Arc<dyn Model>),
@@ -74,7 +74,7 @@ fn unavailable(wanted: &str) -> Cause {
     Cause::Nobody(Arc::new(Unavailable::new(Choice::new(provider, name).description(), error)))
 }
 
-/// Code, cause, calls of one attempt (tier 1), attempts of the run (tier 2).
+/// (Error code, cause, calls of one attempt, attempts of the run).
 fn causes() -> Vec<(&'static str, Cause, usize, i32)> {
     let garbage = Reply::text("never read").fault(Fault::Garbage(0));
     vec![
@@ -87,31 +87,31 @@ fn causes() -> Vec<(&'static str, Cause, usize, i32)> {
         ("NETWORK_ERROR", Cause::Server(Reply::status(503), SLOW), 3, 4),
         ("TIMEOUT", Cause::Server(Reply::hang(), Duration::from_millis(200)), 3, 4),
         ("INVALID_RESPONSE", Cause::Server(garbage, SLOW), 1, 3),
-        // A request the provider refuses is no better later; what nobody understands may be.
+        // A refused request is not retried; an unknown error may pass.
         ("UNKNOWN", refused(400, "invalid_value"), 1, 1),
         ("UNKNOWN", Cause::Simulated("/sim fail=unknown"), 0, 3),
     ]
 }
 
-async fn errors(rig: &Rig, goal: AgentableId) -> Vec<Message> {
-    let messages = rig.store.messages(rig.tenant, goal, None, 1000).await.unwrap();
+async fn errors(cluster: &TestCluster, goal: AgentableId) -> Vec<Message> {
+    let messages = cluster.store.messages(cluster.tenant, goal, None, 1000).await.unwrap();
     messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
 }
 
-/// How the run's error message stood, one state after the other.
-async fn states(rig: &Rig, goal: AgentableId) -> Vec<Value> {
+/// The states of the run's error message, one after the other.
+async fn states(cluster: &TestCluster, goal: AgentableId) -> Vec<Value> {
     let shown = |event| match event {
         Event::ErrorShown { metadata, .. } => Some(metadata),
         _ => None,
     };
-    rig.events(goal).await.into_iter().filter_map(|committed| shown(committed.event)).collect()
+    cluster.events(goal).await.into_iter().filter_map(|committed| shown(committed.event)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_of_the_ten_codes_has_its_attempts_and_ends_in_one_message() {
-    let rig = Rig::start().await;
+async fn each_error_code_has_its_attempts_and_one_final_message() {
+    let cluster = TestCluster::start().await;
     for (code, cause, calls, attempts) in causes() {
-        let goal = rig.new_goal().await;
+        let goal = cluster.new_goal().await;
         let mut server = None;
         let (model, text) = match cause {
             Cause::Server(reply, first_byte) => {
@@ -123,24 +123,24 @@ async fn each_of_the_ten_codes_has_its_attempts_and_ends_in_one_message() {
             Cause::Nobody(model) => (model, "hello"),
             Cause::Simulated(orders) => (crate::workers::simulated(), orders),
         };
-        let worker = rig.worker_with(model, vec![]);
-        let posted = rig.post(goal, text).await;
-        let run = rig.ended(posted.run).await;
+        let worker = cluster.worker_with(model, vec![]);
+        let posted = cluster.post(goal, text).await;
+        let run = cluster.ended(posted.run).await;
         assert_status(&run, RunStatus::Failed);
         assert_eq!((run.error_code.as_deref(), run.attempt), (Some(code), attempts), "{code}");
         if let Some(server) = server {
             let asked = server.journal().calls();
             assert_eq!(asked, calls * usize::try_from(attempts).unwrap(), "{code}: calls");
         }
-        assert_eq!(rig.message(posted.id).await.status, Some(MessageStatus::Failed), "{code}");
+        assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed), "{code}");
 
-        let told = errors(&rig, goal).await;
+        let told = errors(&cluster, goal).await;
         assert_eq!(told.len(), 1, "{code}: {told:?}");
         assert_eq!(told[0].id, ErrorMessage::id_of(posted.run));
         assert!(told[0].content.starts_with("Failed permanently: "), "{}", told[0].content);
         let last = json!({"code": code, "retryable": false, "failed_permanently": true});
         assert_eq!(told[0].metadata, last, "{code}");
-        let states = states(&rig, goal).await;
+        let states = states(&cluster, goal).await;
         assert_eq!(states.len(), usize::try_from(attempts).unwrap(), "{code}: {states:?}");
         for (state, attempt) in states.iter().zip(1..attempts) {
             assert_eq!(
@@ -151,7 +151,7 @@ async fn each_of_the_ten_codes_has_its_attempts_and_ends_in_one_message() {
             assert!(state["retry_at"].is_string(), "{state}");
         }
         assert_eq!(states.last(), Some(&last));
-        rig.history(goal).await;
+        cluster.history(goal).await;
         worker.drain().await;
     }
 }
@@ -161,66 +161,66 @@ pub(crate) fn says(text: &str) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_that_goes_well_settles_the_error_and_nothing_else_is_told() {
-    let rig = Rig::start().await;
+async fn successful_retry_settles_the_error_message() {
+    let cluster = TestCluster::start().await;
     let server =
         ModelServer::start(after_faults(6, Reply::status(429), always(says("Hello!")))).await.unwrap();
-    let worker = rig.worker_with(model(&server, SLOW), vec![]);
-    let posted = rig.post(rig.goal, "hello").await;
-    let run = rig.ended(posted.run).await;
+    let worker = cluster.worker_with(model(&server, SLOW), vec![]);
+    let posted = cluster.post(cluster.goal, "hello").await;
+    let run = cluster.ended(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, server.journal().calls(), &run.error_code), (3, 7, &None));
-    let told = errors(&rig, rig.goal).await;
+    let told = errors(&cluster, cluster.goal).await;
     assert_eq!(told.len(), 1);
     assert_eq!(
         told[0].metadata,
         json!({"code": "RATE_LIMITED", "retryable": false, "attempt": 2, "of": 5, "resolved": true})
     );
-    let states = states(&rig, rig.goal).await;
+    let states = states(&cluster, cluster.goal).await;
     assert_eq!(states.len(), 3, "{states:?}");
     assert_eq!(states[0]["since"], states[1]["since"], "since the first failure");
-    assert_eq!(rig.said(rig.goal).await, ["Hello!"]);
-    // Another run that never failed has no error message.
-    let next = rig.post(rig.goal, "and again").await;
-    rig.ended(next.run).await;
-    assert_eq!(errors(&rig, rig.goal).await.len(), 1);
+    assert_eq!(cluster.said(cluster.goal).await, ["Hello!"]);
+    // A run that never failed has no error message.
+    let next = cluster.post(cluster.goal, "and again").await;
+    cluster.ended(next.run).await;
+    assert_eq!(errors(&cluster, cluster.goal).await.len(), 1);
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_breaks_off_is_not_asked_for_again_under_the_readers_eyes() {
-    let rig = Rig::start().await;
+async fn broken_answer_is_not_retried_within_the_same_attempt() {
+    let cluster = TestCluster::start().await;
     for fault in [Fault::CutAfterChunks(3), Fault::ErrorEvent(3), Fault::EndEarly(3)] {
-        let goal = rig.new_goal().await;
+        let goal = cluster.new_goal().await;
         let whole = says("Hello, dear reader!").in_pieces(6);
         let replies = in_turn([whole.clone().fault(fault), whole]);
         let server = ModelServer::start(replies).await.unwrap();
-        let worker = rig.worker_with(model(&server, SLOW), vec![]);
-        let posted = rig.post(goal, "hello").await;
-        let run = rig.ended(posted.run).await;
+        let worker = cluster.worker_with(model(&server, SLOW), vec![]);
+        let posted = cluster.post(goal, "hello").await;
+        let run = cluster.ended(posted.run).await;
         assert_status(&run, RunStatus::MessageSent);
-        // One call each: what somebody may have read goes to the second tier, which begins a new attempt.
+        // One call per attempt: once text was streamed, the retry is a new attempt.
         assert_eq!((server.journal().calls(), run.attempt), (2, 2), "{fault:?}");
-        assert_eq!(rig.said(goal).await, ["Hello, dear reader!"]);
-        let events = rig.events(goal).await;
+        assert_eq!(cluster.said(goal).await, ["Hello, dear reader!"]);
+        let events = cluster.events(goal).await;
         let at = |is: fn(&Event) -> bool| events.iter().position(|event| is(&event.event));
         let scheduled = at(|event| matches!(event, Event::RetryScheduled { .. }));
         let sent = at(|event| matches!(event, Event::MessageSent { .. }));
         assert!(scheduled.is_some() && scheduled < sent, "{events:?}");
-        rig.history(goal).await;
+        cluster.history(goal).await;
         worker.drain().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_comes_back_sooner_than_the_provider_asked() {
-    let rig = Rig::start().await;
-    // Longer than is waited for within a call, longer than the longest delay of a run here.
+async fn retry_waits_at_least_as_long_as_the_provider_asked() {
+    let cluster = TestCluster::start().await;
+    // Longer than the wait within a call and the longest delay of a run in this test.
     let busy = Reply::status(429).header("retry-after", "2");
     let server = ModelServer::start(in_turn([busy, says("Now.")])).await.unwrap();
-    let worker = rig.worker_with(model(&server, SLOW), vec![]);
-    let posted = rig.post(rig.goal, "hello").await;
-    let run = rig.ended(posted.run).await;
+    let worker = cluster.worker_with(model(&server, SLOW), vec![]);
+    let posted = cluster.post(cluster.goal, "hello").await;
+    let run = cluster.ended(posted.run).await;
     assert_eq!((run.status, run.attempt), (RunStatus::MessageSent, 2));
     let calls = server.journal().exchanges();
     assert_eq!(calls.len(), 2);
@@ -229,34 +229,34 @@ async fn nobody_comes_back_sooner_than_the_provider_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_while_it_waits_counts_down_no_more() {
-    let rig = Rig::start().await;
+async fn cancelled_run_stops_its_retry_countdown() {
+    let cluster = TestCluster::start().await;
     let busy = Reply::status(429).header("retry-after", "600");
     let server = ModelServer::start(always(busy)).await.unwrap();
-    let worker = rig.worker_with(model(&server, SLOW), vec![]);
-    let posted = rig.post(rig.goal, "hello").await;
-    waits(&rig, posted.run).await;
-    assert_eq!(errors(&rig, rig.goal).await[0].metadata["retryable"], true);
-    rig.store.cancel_run(rig.tenant, posted.run).await.unwrap();
-    assert_status(&rig.ended(posted.run).await, RunStatus::Cancelled);
+    let worker = cluster.worker_with(model(&server, SLOW), vec![]);
+    let posted = cluster.post(cluster.goal, "hello").await;
+    waits(&cluster, posted.run).await;
+    assert_eq!(errors(&cluster, cluster.goal).await[0].metadata["retryable"], true);
+    cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
+    assert_status(&cluster.ended(posted.run).await, RunStatus::Cancelled);
     assert_eq!(
-        errors(&rig, rig.goal).await[0].metadata,
+        errors(&cluster, cluster.goal).await[0].metadata,
         json!({"code": "RATE_LIMITED", "retryable": false, "attempt": 1, "of": 5, "resolved": false})
     );
     worker.drain().await;
 }
 
-async fn waits(rig: &Rig, run: RunId) {
+async fn waits(cluster: &TestCluster, run: RunId) {
     eventually("the run waits for its next attempt", || async {
-        (rig.store.run(rig.tenant, run).await.ok()?.status == RunStatus::Retrying).then_some(())
+        (cluster.store.run(cluster.tenant, run).await.ok()?.status == RunStatus::Retrying).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_costs_the_provider_fewer_calls_than_there_are_runs_and_nobody_an_attempt() {
+async fn outage_causes_few_calls_and_uses_up_no_attempt() {
     const RUNS: usize = 200;
-    let rig = Rig::start().await;
+    let cluster = TestCluster::start().await;
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let is_broken = Arc::clone(&broken);
     let server = ModelServer::start(move |_| {
@@ -266,16 +266,16 @@ async fn an_outage_costs_the_provider_fewer_calls_than_there_are_runs_and_nobody
     .unwrap();
     let policy = BreakerPolicy { open_ms: 1000, probe_every_ms: 200, ..BreakerPolicy::default() };
     let guards = Guards::new(policy, RetryBudgetPolicy::default(), Arc::new(SystemClock));
-    let worker = rig.worker_with(guards.guard(direct(&server, SLOW), AT_ONCE), vec![]);
+    let worker = cluster.worker_with(guards.guard(direct(&server, SLOW), AT_ONCE), vec![]);
     let mut posts = Vec::new();
     for _ in 0..RUNS {
-        let goal = rig.new_goal().await;
-        posts.push((goal, rig.post(goal, "hello").await));
+        let goal = cluster.new_goal().await;
+        posts.push((goal, cluster.post(goal, "hello").await));
     }
-    // The outage lasts until each run has met it.
+    // The outage lasts until each run has been affected.
     for (_, posted) in &posts {
         eventually("the run meets the outage", || async {
-            let run = rig.store.run(rig.tenant, posted.run).await.ok()?;
+            let run = cluster.store.run(cluster.tenant, posted.run).await.ok()?;
             run.error_code.is_some().then_some(())
         })
         .await;
@@ -287,10 +287,10 @@ async fn an_outage_costs_the_provider_fewer_calls_than_there_are_runs_and_nobody
 
     let mut attempts = 0;
     for (goal, posted) in &posts {
-        let run = rig.ended(posted.run).await;
+        let run = cluster.ended(posted.run).await;
         assert_status(&run, RunStatus::MessageSent);
         attempts += run.attempt;
-        for error in errors(&rig, *goal).await {
+        for error in errors(&cluster, *goal).await {
             assert_eq!(error.metadata["resolved"], true, "{error:?}");
         }
     }

@@ -1,10 +1,12 @@
-//! Workers over a real Postgres and a real Redis, without HTTP: what is posted through the store is answered.
+//! Workers with a real Postgres and a real Redis, without HTTP: tests post messages through the store.
 
 houston_testkit::shared_postgres!();
 
-// `cfg` so that clippy knows these modules for tests.
+// `cfg(test)` so that clippy treats these modules as tests.
 #[cfg(test)]
 mod answer;
+#[cfg(test)]
+mod cluster;
 #[cfg(test)]
 mod erasing;
 #[cfg(test)]
@@ -23,8 +25,6 @@ mod lease;
 mod race;
 #[cfg(test)]
 mod retry;
-#[cfg(test)]
-mod rig;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]

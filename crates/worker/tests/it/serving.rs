@@ -1,4 +1,4 @@
-//! Who answers is read with what a run reads anyway: what it asks of Postgres, counted by Postgres.
+//! The answering agent is read together with the run's context. The tests count the statements in Postgres.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use houston_store::agent::{Agent, AgentChange, DefaultAgent};
 use houston_store::serving::ServedBy;
 use houston_store::team::Team;
 
-use crate::rig::{Rig, assert_status};
+use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
-/// Statements that workers send whether there are runs or not, and those of this test.
+/// Statements of idle workers, and of this test.
 const OTHERS: [&str; 6] = [
     "store::sweep::",
     "store::lease::",
@@ -24,9 +24,9 @@ const OTHERS: [&str; 6] = [
     "store::erasure::sweep::",
 ];
 
-/// The statements of runs that Postgres has executed so far, by name.
-fn executed(rig: &Rig) -> BTreeMap<String, usize> {
-    let log = rig.servers.postgres_log().unwrap();
+/// Statements of runs that Postgres has executed so far, by name.
+fn executed(cluster: &TestCluster) -> BTreeMap<String, usize> {
+    let log = cluster.servers.postgres_log().unwrap();
     let mut counts = BTreeMap::new();
     for line in log.lines().filter(|line| line.contains("LOG:  execute ")) {
         let Some((_, name)) = line.split_once(": -- ") else { continue };
@@ -38,14 +38,14 @@ fn executed(rig: &Rig) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What so many runs of `goal` execute, but for claims: a sweep may claim in vain.
-async fn cost(rig: &Rig, goal: AgentableId, runs: usize) -> BTreeMap<String, usize> {
-    let before = executed(rig);
+/// Statements that this many runs of `goal` execute, without claims: a sweep may claim without success.
+async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) -> BTreeMap<String, usize> {
+    let before = executed(cluster);
     for _ in 0..runs {
-        let posted = rig.post(goal, "hello").await;
-        assert_status(&rig.ended(posted.run).await, RunStatus::MessageSent);
+        let posted = cluster.post(goal, "hello").await;
+        assert_status(&cluster.ended(posted.run).await, RunStatus::MessageSent);
     }
-    let mut after = executed(rig);
+    let mut after = executed(cluster);
     assert!(after.remove("store::claim::run").unwrap() >= runs, "{after:?}");
     after.retain(|name, count| {
         *count -= before.get(name).copied().unwrap_or(0);
@@ -54,10 +54,10 @@ async fn cost(rig: &Rig, goal: AgentableId, runs: usize) -> BTreeMap<String, usi
     after
 }
 
-async fn agent(rig: &Rig, name: &str) -> AgentId {
-    let now = rig.ids.clock().now();
+async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
+    let now = cluster.ids.clock().now();
     let agent = Agent {
-        id: rig.ids.next(),
+        id: cluster.ids.next(),
         kind: "goal".to_owned(),
         name: name.to_owned(),
         is_default: false,
@@ -68,7 +68,7 @@ async fn agent(rig: &Rig, name: &str) -> AgentId {
         created_at: now,
         updated_at: now,
     };
-    rig.store.create_agent(rig.tenant, &agent, None, &serde_json::Value::Null).await.unwrap();
+    cluster.store.create_agent(cluster.tenant, &agent, None, &serde_json::Value::Null).await.unwrap();
     agent.id
 }
 
@@ -77,36 +77,37 @@ fn times(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_answers_costs_no_round_trip_and_a_team_one_commit() {
-    let rig = Rig::start_with_own_postgres().await;
-    rig.servers.sql("alter system set log_statement = 'all'").unwrap();
-    rig.servers.sql("select pg_reload_conf()").unwrap();
-    // Connections that are open already hear of it within their next statement.
-    let worker = rig.worker();
-    let warm = rig.post(rig.goal, "hello").await;
-    assert_status(&rig.ended(warm.run).await, RunStatus::MessageSent);
+async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
+    let cluster = TestCluster::start_with_own_postgres().await;
+    cluster.servers.sql("alter system set log_statement = 'all'").unwrap();
+    cluster.servers.sql("select pg_reload_conf()").unwrap();
+    // Open connections use the new setting from their next statement on.
+    let worker = cluster.worker();
+    let warm = cluster.post(cluster.goal, "hello").await;
+    assert_status(&cluster.ended(warm.run).await, RunStatus::MessageSent);
 
     let usual = times(&[("store::history::context", 5), ("store::step::commit", 5)]);
-    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "by its kind's file");
+    assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by its kind's file");
 
     let types = agent_types();
-    let default = DefaultAgent { id: rig.ids.next(), kind: "goal", settings: AgentSettings::of(&types[0]) };
-    rig.store.ensure_default_agents(rig.tenant, std::slice::from_ref(&default)).await.unwrap();
-    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "by the default agent of its kind");
+    let default =
+        DefaultAgent { id: cluster.ids.next(), kind: "goal", settings: AgentSettings::of(&types[0]) };
+    cluster.store.ensure_default_agents(cluster.tenant, std::slice::from_ref(&default)).await.unwrap();
+    assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by the default agent of its kind");
 
-    let (one, other) = (agent(&rig, "one").await, agent(&rig, "other").await);
+    let (one, other) = (agent(&cluster, "one").await, agent(&cluster, "other").await);
     let served = ServedBy { agent: Some(one), team: None };
-    rig.store.assign(rig.tenant, rig.goal, served).await.unwrap();
-    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "by an agent of its own");
+    cluster.store.assign(cluster.tenant, cluster.goal, served).await.unwrap();
+    assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "by an agent of its own");
     let settings = AgentSettings { role: "Another.".to_owned(), ..AgentSettings::of(&types[0]) };
     let change = AgentChange { settings: Some(&settings), changed: true, ..AgentChange::default() };
-    rig.store.change_agent(rig.tenant, one, &change).await.unwrap();
-    assert_eq!(cost(&rig, rig.goal, 5).await, usual, "and when that was changed");
+    cluster.store.change_agent(cluster.tenant, one, &change).await.unwrap();
+    assert_eq!(cost(&cluster, cluster.goal, 5).await, usual, "and when that was changed");
 
     let when = Condition { contains: Some("HELLO".to_owned()), ..Condition::default() };
-    let now = rig.ids.clock().now();
+    let now = cluster.ids.clock().now();
     let team = Team {
-        id: rig.ids.next(),
+        id: cluster.ids.next(),
         kind: "goal".to_owned(),
         name: "both".to_owned(),
         description: String::new(),
@@ -117,20 +118,24 @@ async fn who_answers_costs_no_round_trip_and_a_team_one_commit() {
         created_at: now,
         updated_at: now,
     };
-    rig.store.create_team(rig.tenant, &team, None, &serde_json::Value::Null).await.unwrap();
+    cluster.store.create_team(cluster.tenant, &team, None, &serde_json::Value::Null).await.unwrap();
     let served = ServedBy { agent: None, team: Some(team.id) };
-    rig.store.assign(rig.tenant, rig.goal, served).await.unwrap();
+    cluster.store.assign(cluster.tenant, cluster.goal, served).await.unwrap();
     let routed = times(&[("store::history::context", 5), ("store::step::commit", 10)]);
-    assert_eq!(cost(&rig, rig.goal, 5).await, routed, "a team: the pick is committed before the answer");
+    assert_eq!(
+        cost(&cluster, cluster.goal, 5).await,
+        routed,
+        "a team: the pick is committed before the answer"
+    );
 
     let mut picks = 0;
-    for committed in rig.events(rig.goal).await {
+    for committed in cluster.events(cluster.goal).await {
         if let Event::TeamRouted { agent_id, by, .. } = committed.event {
             assert_eq!((agent_id, by), (other, RoutedBy::Rule));
             picks += 1;
         }
     }
     assert_eq!(picks, 5);
-    rig.history(rig.goal).await;
+    cluster.history(cluster.goal).await;
     worker.drain().await;
 }

@@ -1,4 +1,4 @@
-//! What runs cost, and budgets that end them, with a model that is paid for by its list.
+//! Costs of runs, and budgets that end them, with a model that has a price in the price table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use houston_testkit::model_server::script::{after_faults, always, in_turn};
 use houston_testkit::model_server::{ModelServer, Reply};
 use serde_json::json;
 
-use crate::rig::{Rig, assert_status, eventually};
+use crate::cluster::{TestCluster, assert_status, eventually};
 use crate::workers::{TestWorker, config};
 
 /// In US dollars per million: 0.25 in, 2 out, since it came out.
@@ -39,8 +39,8 @@ fn model(server: &ModelServer, name: &str) -> Arc<dyn Model> {
     connect(&choice, &http, &|_| None).unwrap()
 }
 
-fn worker(rig: &Rig, server: &ModelServer, name: &str, budget: Budget) -> TestWorker {
-    rig.worker_of(Config { budget, ..config() }, model(server, name), vec![])
+fn worker(cluster: &TestCluster, server: &ModelServer, name: &str, budget: Budget) -> TestWorker {
+    cluster.worker_of(Config { budget, ..config() }, model(server, name), vec![])
 }
 
 fn dollars(text: &str) -> Option<rust_decimal::Decimal> {
@@ -59,42 +59,42 @@ fn says(input: u64, output: u64) -> Reply {
     Reply::tool("send_message", json!({"content": "Hello!"})).usage(input, output)
 }
 
-async fn errors(rig: &Rig, goal: AgentableId) -> Vec<Message> {
-    let messages = rig.store.messages(rig.tenant, goal, None, 1000).await.unwrap();
+async fn errors(cluster: &TestCluster, goal: AgentableId) -> Vec<Message> {
+    let messages = cluster.store.messages(cluster.tenant, goal, None, 1000).await.unwrap();
     messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
 }
 
-/// What the event at the end of the latest run says of its cost.
-async fn told(rig: &Rig, goal: AgentableId) -> Option<rust_decimal::Decimal> {
-    rig.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
+/// The cost in the event that ended the latest run.
+async fn told(cluster: &TestCluster, goal: AgentableId) -> Option<rust_decimal::Decimal> {
+    cluster.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
         Event::RunFinished { usage, .. } => usage.cost,
         _ => None,
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_costs_what_its_calls_cost_whoever_drove_it() {
-    let rig = Rig::start().await;
+async fn cost_of_a_run_is_the_sum_of_its_calls_over_workers() {
+    let cluster = TestCluster::start().await;
     let replies = in_turn([looks(1_000, 100), Reply::hang(), says(2_000, 50)]);
     let server = ModelServer::start(replies).await.unwrap();
-    let first = worker(&rig, &server, PRICED, Budget::default());
-    let posted = rig.post(rig.goal, "what do I have?").await;
+    let first = worker(&cluster, &server, PRICED, Budget::default());
+    let posted = cluster.post(cluster.goal, "what do I have?").await;
     eventually("the second call hangs", || async { (server.journal().calls() == 2).then_some(()) }).await;
     first.kill.cancel();
     first.running.ended().await.ok();
-    let second = worker(&rig, &server, PRICED, Budget::default());
-    let run = rig.ended(posted.run).await;
+    let second = worker(&cluster, &server, PRICED, Budget::default());
+    let run = cluster.ended(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 1);
 
-    // The call that was lost with its worker is in no sum.
+    // The call that was lost with its worker is not counted.
     assert_eq!(run.cost, known("0.00105"));
-    let goal = rig.store.agentable(rig.tenant, "goal", rig.goal).await.unwrap();
+    let goal = cluster.store.agentable(cluster.tenant, "goal", cluster.goal).await.unwrap();
     assert_eq!(goal.cost, known("0.00105"));
-    let (total, days) = rig.store.user_costs(rig.tenant, goal.user, 5).await.unwrap();
+    let (total, days) = cluster.store.user_costs(cluster.tenant, goal.user, 5).await.unwrap();
     assert_eq!((total, days.iter().map(|day| day.model_calls).sum::<i32>()), (known("0.00105"), 2));
-    assert_eq!(told(&rig, rig.goal).await, dollars("0.00105"));
-    let calls = rig.store.model_calls(rig.tenant, posted.run).await.unwrap();
+    assert_eq!(told(&cluster, cluster.goal).await, dollars("0.00105"));
+    let calls = cluster.store.model_calls(cluster.tenant, posted.run).await.unwrap();
     let costs: Vec<_> = calls.iter().map(|one| (one.call.iteration, one.call.usage.cost)).collect();
     assert_eq!(costs, [(1, dollars("0.00045")), (2, dollars("0.0006"))]);
     second.drain().await;
@@ -102,22 +102,22 @@ async fn a_run_costs_what_its_calls_cost_whoever_drove_it() {
 
 /// At a973ab4 the event said 0 after a retry: the sum of a run that has no priced call yet is 0 in the database.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cost_nobody_knows_is_null_after_a_retry_too() {
-    let rig = Rig::start().await;
+async fn unknown_cost_is_null_after_a_retry_too() {
+    let cluster = TestCluster::start().await;
     let busy = || Reply::status(429);
     let replies = in_turn([busy(), busy(), looks(1_000, 100), busy(), busy(), says(2_000, 50)]);
     let server = ModelServer::start(replies).await.unwrap();
-    let worker = worker(&rig, &server, UNPRICED, Budget::default());
-    let posted = rig.post(rig.goal, "what do I have?").await;
-    let run = rig.ended(posted.run).await;
+    let worker = worker(&cluster, &server, UNPRICED, Budget::default());
+    let posted = cluster.post(cluster.goal, "what do I have?").await;
+    let run = cluster.ended(posted.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert!(run.attempt > 2, "{}", run.attempt);
     assert_eq!(run.cost, Cost { total: None, unpriced_calls: 2 });
-    assert_eq!(told(&rig, rig.goal).await, None);
+    assert_eq!(told(&cluster, cluster.goal).await, None);
     worker.drain().await;
 }
 
-/// A model whose provider stops its answer in mid-sentence.
+/// A model whose content filter stops its answer in mid-sentence.
 struct Filtered(Description, &'static [&'static str]);
 
 impl Model for Filtered {
@@ -135,28 +135,29 @@ impl Model for Filtered {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_content_filter_is_told_to_the_user_and_in_the_run() {
-    let rig = Rig::start().await;
+async fn content_filter_is_reported_to_the_user_and_in_the_run() {
+    let cluster = TestCluster::start().await;
     for texts in [&["Half a"][..], &[]] {
-        let goal = rig.new_goal().await;
+        let goal = cluster.new_goal().await;
         let description = model_description();
-        let worker = rig.worker_with(Arc::new(Filtered(description, texts)), vec![]);
-        let posted = rig.post(goal, "hello").await;
-        let run = rig.ended(posted.run).await;
+        let worker = cluster.worker_with(Arc::new(Filtered(description, texts)), vec![]);
+        let posted = cluster.post(goal, "hello").await;
+        let run = cluster.ended(posted.run).await;
         assert_status(&run, RunStatus::Completed);
         assert_eq!((run.attempt, run.error_code.as_deref()), (1, Some("CONTENT_FILTER")));
         assert_eq!(run.stop_reason.as_deref(), Some("content_filter"));
-        let shown = errors(&rig, goal).await;
+        let shown = errors(&cluster, goal).await;
         assert_eq!(shown.len(), 1);
         assert!(shown[0].content.contains("content filter"), "{}", shown[0].content);
         assert_eq!(shown[0].metadata, json!({"code": "CONTENT_FILTER", "retryable": false, "stopped": true}));
-        assert_eq!(rig.said(goal).await, texts, "what was written stays");
-        let ended = rig.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
-            Event::RunFinished { status, code, .. } => Some((status, code)),
-            _ => None,
-        });
+        assert_eq!(cluster.said(goal).await, texts, "what was written stays");
+        let ended =
+            cluster.events(goal).await.into_iter().rev().find_map(|committed| match committed.event {
+                Event::RunFinished { status, code, .. } => Some((status, code)),
+                _ => None,
+            });
         assert_eq!(ended, Some((RunStatus::Completed, Some("CONTENT_FILTER".to_owned()))));
-        rig.history(goal).await;
+        cluster.history(goal).await;
         worker.drain().await;
     }
 }
@@ -166,19 +167,19 @@ fn model_description() -> Description {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_ends_a_run_before_the_call_that_might_break_it() {
-    let rig = Rig::start().await;
-    // 0.052 for the first call; the second would have all of its input again.
+async fn budget_ends_a_run_before_the_call_that_might_exceed_it() {
+    let cluster = TestCluster::start().await;
+    // The first call costs 0.052; the second would send its input again.
     let server = ModelServer::start(in_turn([looks(200_000, 1_000), says(10, 5)])).await.unwrap();
     let budget = Budget { per_run: dollars("0.10"), ..Budget::default() };
-    let worker = worker(&rig, &server, PRICED, budget);
-    let posted = rig.post(rig.goal, "what do I have?").await;
-    let run = rig.ended(posted.run).await;
+    let worker = worker(&cluster, &server, PRICED, budget);
+    let posted = cluster.post(cluster.goal, "what do I have?").await;
+    let run = cluster.ended(posted.run).await;
     assert_status(&run, RunStatus::Failed);
     assert_eq!((server.journal().calls(), run.attempt, run.cost), (1, 1, known("0.052")));
     assert_eq!(run.error_code.as_deref(), Some(BUDGET_EXCEEDED));
-    assert_eq!(rig.message(posted.id).await.status, Some(MessageStatus::Failed));
-    let shown = errors(&rig, rig.goal).await;
+    assert_eq!(cluster.message(posted.id).await.status, Some(MessageStatus::Failed));
+    let shown = errors(&cluster, cluster.goal).await;
     assert_eq!(shown.len(), 1);
     let gone = json!({"code": BUDGET_EXCEEDED, "retryable": false, "failed_permanently": true});
     assert_eq!(shown[0].metadata, gone);
@@ -187,61 +188,61 @@ async fn a_budget_ends_a_run_before_the_call_that_might_break_it() {
         assert!(error.contains(part), "for operators: {error}");
         assert!(!shown[0].content.contains(part), "not for users: {}", shown[0].content);
     }
-    rig.history(rig.goal).await;
+    cluster.history(cluster.goal).await;
 
-    // The next run has a budget of its own, and goes on from a history the provider accepts.
-    let next = rig.post(rig.goal, "hello").await;
-    assert_status(&rig.ended(next.run).await, RunStatus::MessageSent);
-    rig.history(rig.goal).await;
+    // The next run has its own budget, and continues from a history the provider accepts.
+    let next = cluster.post(cluster.goal, "hello").await;
+    assert_status(&cluster.ended(next.run).await, RunStatus::MessageSent);
+    cluster.history(cluster.goal).await;
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_days_of_users_and_all_work_on_one_thing_have_budgets_too() {
-    let rig = Rig::start().await;
+async fn budgets_hold_per_user_and_day_and_per_agentable() {
+    let cluster = TestCluster::start().await;
     let server = ModelServer::start(always(says(200_000, 1_000))).await.unwrap();
     let of_a_day = Budget { per_user_day: dollars("0.054"), ..Budget::default() };
     let of_a_goal = Budget { per_agentable: dollars("0.054"), ..Budget::default() };
     for (budget, told) in [(of_a_day, "00:00 UTC"), (of_a_goal, "budget.per_agentable")] {
-        let goal = rig.new_goal().await;
-        let worker = worker(&rig, &server, PRICED, budget);
+        let goal = cluster.new_goal().await;
+        let worker = worker(&cluster, &server, PRICED, budget);
         let asked = server.journal().calls();
-        assert_status(&rig.ended(rig.post(goal, "one").await.run).await, RunStatus::MessageSent);
-        let refused = rig.ended(rig.post(goal, "two").await.run).await;
+        assert_status(&cluster.ended(cluster.post(goal, "one").await.run).await, RunStatus::MessageSent);
+        let refused = cluster.ended(cluster.post(goal, "two").await.run).await;
         assert_eq!((refused.error_code.as_deref(), refused.cost), (Some(BUDGET_EXCEEDED), Cost::NOTHING));
         assert!(refused.error_message.unwrap().contains(told));
         assert_eq!(server.journal().calls(), asked + 1);
-        // Somebody else's work is not touched.
-        let other = rig.new_goal().await;
-        assert_status(&rig.ended(rig.post(other, "one").await.run).await, RunStatus::MessageSent);
-        rig.servers.sql("update houston.spending set day = day - 1").unwrap();
-        let status = rig.ended(rig.post(goal, "three").await.run).await.status;
+        // Other agentables are not affected.
+        let other = cluster.new_goal().await;
+        assert_status(&cluster.ended(cluster.post(other, "one").await.run).await, RunStatus::MessageSent);
+        cluster.servers.sql("update houston.spending set day = day - 1").unwrap();
+        let status = cluster.ended(cluster.post(goal, "three").await.run).await.status;
         assert_eq!(status == RunStatus::MessageSent, budget == of_a_day, "a new day has a new budget");
-        rig.servers.sql("truncate houston.spending").unwrap();
+        cluster.servers.sql("truncate houston.spending").unwrap();
         worker.drain().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_nobody_knows_the_price_of_costs_unknown_and_is_refused_where_that_is_asked_for() {
-    let rig = Rig::start().await;
+async fn unpriced_model_has_unknown_cost_or_is_refused() {
+    let cluster = TestCluster::start().await;
     let server = ModelServer::start(always(says(10, 5))).await.unwrap();
     let lax = Budget { per_run: dollars("0.000001"), ..Budget::default() };
-    let lets = worker(&rig, &server, UNPRICED, lax);
-    let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
+    let lets = worker(&cluster, &server, UNPRICED, lax);
+    let run = cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!(run.cost, Cost { total: None, unpriced_calls: 1 });
-    assert_eq!(told(&rig, rig.goal).await, None);
+    assert_eq!(told(&cluster, cluster.goal).await, None);
     lets.drain().await;
 
-    let refuses = worker(&rig, &server, UNPRICED, Budget { refuse_unpriced: true, ..lax });
-    let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
+    let refuses = worker(&cluster, &server, UNPRICED, Budget { refuse_unpriced: true, ..lax });
+    let run = cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
     assert_eq!((run.error_code.as_deref(), server.journal().calls()), (Some(BUDGET_EXCEEDED), 1));
     assert!(run.error_message.unwrap().contains("refuse_unpriced"));
     refuses.drain().await;
 }
 
-/// A model whose provider says itself what a call cost, as OpenRouter does.
+/// A model whose provider reports the cost of each call, as OpenRouter does.
 struct Telling(Description);
 
 impl Model for Telling {
@@ -265,26 +266,27 @@ impl Model for Telling {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_provider_itself_says_comes_before_its_list() {
-    let rig = Rig::start().await;
+async fn reported_cost_takes_precedence_over_the_price_table() {
+    let cluster = TestCluster::start().await;
     for name in [PRICED, UNPRICED] {
-        let goal = rig.new_goal().await;
-        let worker = rig.worker_with(Arc::new(Telling(Choice::new("openai", name).description())), vec![]);
-        let posted = rig.post(goal, "hello").await;
-        let run = rig.ended(posted.run).await;
-        let calls = rig.store.model_calls(rig.tenant, posted.run).await.unwrap();
+        let goal = cluster.new_goal().await;
+        let worker =
+            cluster.worker_with(Arc::new(Telling(Choice::new("openai", name).description())), vec![]);
+        let posted = cluster.post(goal, "hello").await;
+        let run = cluster.ended(posted.run).await;
+        let calls = cluster.store.model_calls(cluster.tenant, posted.run).await.unwrap();
         assert_eq!((run.cost, calls.len(), calls[0].call.reported), (known("0.0421"), 1, true), "{name}");
         worker.drain().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_cannot_be_used_is_paid_for_all_the_same() {
-    let rig = Rig::start().await;
+async fn unusable_answer_counts_towards_the_costs() {
+    let cluster = TestCluster::start().await;
     let nothing = Reply::empty().usage(1_000_000, 0);
     let server = ModelServer::start(after_faults(1, nothing, always(says(2_000, 50)))).await.unwrap();
-    let worker = worker(&rig, &server, PRICED, Budget::default());
-    let run = rig.ended(rig.post(rig.goal, "hello").await.run).await;
+    let worker = worker(&cluster, &server, PRICED, Budget::default());
+    let run = cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
     assert_status(&run, RunStatus::MessageSent);
     assert_eq!((run.attempt, run.cost), (2, known("0.2506")));
     worker.drain().await;

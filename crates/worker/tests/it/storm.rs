@@ -21,14 +21,14 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde::Deserialize;
 
-use crate::rig::{PATIENCE, Rig, eventually};
+use crate::cluster::{PATIENCE, TestCluster, eventually};
 use crate::texting::Endless;
 
 const THREADS: u64 = 16;
 const ACTIONS: usize = 30;
 const KILLS: usize = 8;
 
-/// A model that looks at what it is sent, as a provider would.
+/// A model that validates its requests, as a provider would.
 struct Strict {
     inner: Simulated,
     refused: Arc<Mutex<Vec<String>>>,
@@ -47,7 +47,7 @@ impl Model for Strict {
     }
 }
 
-/// What one thread was told.
+/// What one client received about its thread.
 #[derive(Default)]
 struct Told {
     accepted: Vec<(Posted, DoubleTexting)>,
@@ -55,12 +55,12 @@ struct Told {
     cancelled: Vec<RunId>,
 }
 
-/// Says, cancels and waits as the seed has it.
-async fn talk(rig: &Rig, goal: AgentableId, seed: u64) -> Told {
+/// Posts, cancels and waits, as decided by the seed.
+async fn talk(cluster: &TestCluster, goal: AgentableId, seed: u64) -> Told {
     let mut random = StdRng::seed_from_u64(seed);
     let mut told = Told::default();
     for _ in 0..ACTIONS {
-        // Often in the very moment in which a run begins or ends.
+        // Often at the moment in which a run begins or ends.
         let pause = *[0, 1, 2, 4, 8, 16, 60].choose(&mut random).unwrap();
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let text = *[
@@ -76,9 +76,9 @@ async fn talk(rig: &Rig, goal: AgentableId, seed: u64) -> Told {
         .choose(&mut random)
         .unwrap();
         let policy = *[Enqueue, Interrupt, Reject, Rollback].choose(&mut random).unwrap();
-        match rig.try_post(goal, text, policy).await {
+        match cluster.try_post(goal, text, policy).await {
             Ok(posted) => {
-                rig.ring(goal);
+                cluster.send_hint(goal);
                 told.accepted.push((posted, policy));
             }
             Err(Error::RunInProgress { .. }) if policy == Reject => told.rejected += 1,
@@ -86,19 +86,19 @@ async fn talk(rig: &Rig, goal: AgentableId, seed: u64) -> Told {
         }
         if random.random_ratio(1, 6)
             && let Some((posted, _)) = told.accepted.last()
-            && rig.store.cancel_run(rig.tenant, posted.run).await.unwrap().is_some()
+            && cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap().is_some()
         {
             told.cancelled.push(posted.run);
         }
     }
-    // An endless tool ends by this alone.
-    let last = rig.try_post(goal, "hello", Interrupt).await.unwrap();
-    rig.ring(goal);
+    // Endless tools end only by this.
+    let last = cluster.try_post(goal, "hello", Interrupt).await.unwrap();
+    cluster.send_hint(goal);
     told.accepted.push((last, Interrupt));
     told
 }
 
-/// An entry of the history as it is stored, rolled back or not.
+/// A stored history entry, rolled back or not.
 #[derive(Deserialize)]
 struct Stored {
     run_id: uuid::Uuid,
@@ -107,15 +107,15 @@ struct Stored {
     content: Vec<Block>,
 }
 
-fn stored(rig: &Rig, goal: AgentableId) -> Vec<Stored> {
+fn stored(cluster: &TestCluster, goal: AgentableId) -> Vec<Stored> {
     let sql = format!(
         "select coalesce(json_agg(h order by position), '[]') from houston.history h where agentable_id = '{}'",
         goal.0
     );
-    serde_json::from_str(&rig.servers.sql(&sql).unwrap()).unwrap()
+    serde_json::from_str(&cluster.servers.sql(&sql).unwrap()).unwrap()
 }
 
-/// Every history that was ever committed: of a run that was rolled back, its entries until it ended.
+/// Every history that was ever committed, including entries of runs that were rolled back.
 fn assert_every_prefix_valid(stored: &[Stored]) {
     for end in 1..=stored.len() {
         let newest = stored[end - 1].run_id;
@@ -130,11 +130,11 @@ fn assert_every_prefix_valid(stored: &[Stored]) {
     }
 }
 
-/// What became of a thread, against what its client was told.
-async fn check(rig: &Rig, goal: AgentableId, seed: u64, told: &Told) {
+/// Compares the final state of a thread with what its client received.
+async fn check(cluster: &TestCluster, goal: AgentableId, seed: u64, told: &Told) {
     let mut ends: BTreeMap<RunId, (RunStatus, Option<String>)> = BTreeMap::new();
     let mut open = None;
-    for committed in rig.events(goal).await {
+    for committed in cluster.events(goal).await {
         match committed.event {
             Event::RunQueued {} => {
                 assert_eq!(open.replace(committed.run_id), None, "seed {seed}: two runs are open")
@@ -149,7 +149,7 @@ async fn check(rig: &Rig, goal: AgentableId, seed: u64, told: &Told) {
     }
     assert_eq!(open, None, "seed {seed}: a run is still open");
     for (id, (status, code)) in &ends {
-        let run = rig.store.run(rig.tenant, *id).await.unwrap();
+        let run = cluster.store.run(cluster.tenant, *id).await.unwrap();
         assert_eq!(run.status, *status, "seed {seed}: {run:?}");
         if *status == RunStatus::Cancelled {
             assert_eq!(run.cancelled_by, *code, "seed {seed}: {run:?}");
@@ -161,7 +161,7 @@ async fn check(rig: &Rig, goal: AgentableId, seed: u64, told: &Told) {
             assert_eq!(ends[&posted.run].0, RunStatus::Cancelled, "seed {seed}: {posted:?}");
             assert!(*policy != Rollback || forgotten(posted.run), "seed {seed}: {posted:?}");
         }
-        let message = rig.message(posted.id).await;
+        let message = cluster.message(posted.id).await;
         let run = message.message.run_id.unwrap();
         let answered = ends[&run].0.answers();
         let status = if answered { MessageStatus::Answered } else { MessageStatus::Failed };
@@ -170,35 +170,35 @@ async fn check(rig: &Rig, goal: AgentableId, seed: u64, told: &Told) {
     for run in &told.cancelled {
         assert_eq!(ends[run].0, RunStatus::Cancelled, "seed {seed}: a cancel was acknowledged and forgotten");
     }
-    let thread = rig.store.messages(rig.tenant, goal, None, 10_000).await.unwrap();
+    let thread = cluster.store.messages(cluster.tenant, goal, None, 10_000).await.unwrap();
     let posted = thread.iter().filter(|one| one.message.source == Source::User).count();
     assert_eq!(posted, told.accepted.len(), "seed {seed}: what was rejected is not stored");
     for one in thread {
         let (marked, run) = (one.message.metadata["rolled_back"] == true, one.message.run_id.unwrap());
         assert_eq!(marked, forgotten(run), "seed {seed}: {:?}", one.message);
     }
-    let stored = stored(rig, goal);
+    let stored = stored(cluster, goal);
     assert_every_prefix_valid(&stored);
     for entry in &stored {
         assert_eq!(entry.rolled_back, forgotten(RunId(entry.run_id)), "seed {seed}");
     }
-    rig.history(goal).await;
+    cluster.history(goal).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_people_and_crashes_do_each_message_ends_and_each_run_ends_once() {
-    let rig = Rig::start().await;
+async fn each_run_ends_once_under_random_messages_and_crashes() {
+    let cluster = TestCluster::start().await;
     let refused: Arc<Mutex<Vec<String>>> = Arc::default();
     let start = || {
         let inner = Simulated::new().with_delay(Duration::ZERO);
         let model = Strict { inner, refused: Arc::clone(&refused) };
-        rig.worker_with(Arc::new(model), vec![Arc::new(Endless::new(Duration::from_millis(20)))])
+        cluster.worker_with(Arc::new(model), vec![Arc::new(Endless::new(Duration::from_millis(20)))])
     };
     let mut goals = Vec::new();
     for _ in 0..THREADS {
-        goals.push(rig.new_goal().await);
+        goals.push(cluster.new_goal().await);
     }
-    let talks = goals.iter().zip(0..).map(|(goal, seed)| talk(&rig, *goal, seed));
+    let talks = goals.iter().zip(0..).map(|(goal, seed)| talk(&cluster, *goal, seed));
     let killing = async {
         let mut workers = vec![start(), start()];
         for _ in 0..KILLS {
@@ -213,18 +213,18 @@ async fn whatever_people_and_crashes_do_each_message_ends_and_each_run_ends_once
     let (told, workers) = futures_util::join!(futures_util::future::join_all(talks), killing);
     for (goal, (told, seed)) in goals.iter().zip(told.iter().zip(0..)) {
         let over = eventually("nothing is open", || async {
-            let head = rig.store.stream_head(rig.tenant, "goal", *goal).await.unwrap();
+            let head = cluster.store.stream_head(cluster.tenant, "goal", *goal).await.unwrap();
             (!head.run_open).then_some(())
         });
         if tokio::time::timeout(PATIENCE / 2, over).await.is_err() {
             let of = |table: &str| {
                 let sql =
                     format!("select to_json(t) from houston.{table} t where agentable_id = '{}'", goal.0);
-                rig.servers.sql(&sql).unwrap()
+                cluster.servers.sql(&sql).unwrap()
             };
             panic!("seed {seed}: still open\n{}\n{}\n{}", of("run_locks"), of("runs"), of("events"));
         }
-        check(&rig, *goal, seed, told).await;
+        check(&cluster, *goal, seed, told).await;
     }
     let rejected: usize = told.iter().map(|told| told.rejected).sum();
     assert!(rejected > 0, "nothing was rejected: the storm was none");

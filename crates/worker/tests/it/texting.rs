@@ -1,4 +1,4 @@
-//! What becomes of a run when another message comes, and of its model call and its tools when it is cancelled.
+//! Double texting, and cancelling model calls and tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +14,14 @@ use houston_store::message::Posted;
 use houston_tools::{CallContext, InvalidInput, Plan, Tool};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, assert_status, eventually};
+use crate::cluster::{TestCluster, assert_status, eventually};
 use crate::workers::simulated;
 
-/// A tool that never ends of itself. Told to stop, it may take a moment to do so in order.
+/// A tool that never ends by itself. When stopped, it may take a moment to end.
 pub(crate) struct Endless {
     definition: ToolDefinition,
     patience: Duration,
-    /// How many calls are at work.
+    /// Number of running calls.
     pub(crate) at_work: Arc<AtomicUsize>,
 }
 
@@ -38,7 +38,7 @@ impl Endless {
     }
 }
 
-/// Counts a call for as long as it is not dropped.
+/// Counts a running call until it is dropped.
 struct AtWork(Arc<AtomicUsize>);
 
 impl Drop for AtWork {
@@ -58,7 +58,7 @@ impl Tool for Endless {
             count.fetch_add(1, Ordering::SeqCst);
             let _at_work = AtWork(count);
             stop.cancelled().await;
-            // A tool without patience of its own is not asked again.
+            // A tool without `stop_within` is dropped at once.
             tokio::task::yield_now().await;
             ToolResponse::success("stopped after 3 of 7")
         })))
@@ -69,75 +69,75 @@ impl Tool for Endless {
     }
 }
 
-async fn running(rig: &Rig, posted: &Posted) {
+async fn running(cluster: &TestCluster, posted: &Posted) {
     eventually("the run starts", || async {
-        (rig.store.run(rig.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
+        (cluster.store.run(cluster.tenant, posted.run).await.ok()?.status == RunStatus::Running).then_some(())
     })
     .await;
 }
 
-async fn status(rig: &Rig, posted: &Posted) -> MessageStatus {
+async fn status(cluster: &TestCluster, posted: &Posted) -> MessageStatus {
     eventually("the message is done with", || async {
-        let status = rig.message(posted.id).await.status;
+        let status = cluster.message(posted.id).await.status;
         status.filter(|status| matches!(status, MessageStatus::Answered | MessageStatus::Failed))
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_ends_the_run_that_streams_and_is_answered_by_the_next() {
-    let rig = Rig::start().await;
-    let worker = rig.worker();
-    let first = rig.post(rig.goal, "/sim chunks=1000 delay_ms=100").await;
-    running(&rig, &first).await;
-    let second = rig.post_as(rig.goal, "hello", Interrupt).await;
-    let run = rig.ended(first.run).await;
+async fn interrupt_ends_the_streaming_run_and_opens_the_next() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let first = cluster.post(cluster.goal, "/sim chunks=1000 delay_ms=100").await;
+    running(&cluster, &first).await;
+    let second = cluster.post_as(cluster.goal, "hello", Interrupt).await;
+    let run = cluster.ended(first.run).await;
     assert_status(&run, RunStatus::Cancelled);
     assert_eq!(run.cancelled_by.as_deref(), Some("interrupt"));
-    assert_eq!(status(&rig, &second).await, MessageStatus::Answered);
-    assert_eq!(status(&rig, &first).await, MessageStatus::Failed);
-    let next = rig.message(second.id).await.message.run_id.unwrap();
+    assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
+    assert_eq!(status(&cluster, &first).await, MessageStatus::Failed);
+    let next = cluster.message(second.id).await.message.run_id.unwrap();
     assert_ne!(next, first.run);
-    let events = rig.events(rig.goal).await;
+    let events = cluster.events(cluster.goal).await;
     let ends: Vec<_> = events
         .iter()
         .filter(|event| matches!(event.event, Event::RunFinished { .. } | Event::RunQueued {}))
         .map(|event| (event.run_id, matches!(event.event, Event::RunQueued {})))
         .collect();
     assert_eq!(ends, [(first.run, true), (first.run, false), (next, true), (next, false)]);
-    assert_eq!(rig.history(rig.goal).await.len(), 4, "one, hello, send_message, its result");
+    assert_eq!(cluster.history(cluster.goal).await.len(), 4, "one, hello, send_message, its result");
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_is_heard_from_postgres_alone() {
-    let mut rig = Rig::start().await;
-    // Nothing but the notification can tell the worker: the store rings nobody, and the worker does not look.
-    rig.reap_every_ms = 3_600_000;
-    let worker = rig.worker();
-    let posted = rig.post(rig.goal, "/sim hold_ms=600000").await;
-    running(&rig, &posted).await;
-    rig.store.cancel_run(rig.tenant, posted.run).await.unwrap();
-    let run = rig.ended(posted.run).await;
+async fn cancel_request_arrives_through_postgres_alone() {
+    let mut cluster = TestCluster::start().await;
+    // Only the notification can reach the worker: the store sends no hint, and the worker does not sweep.
+    cluster.reap_every_ms = 3_600_000;
+    let worker = cluster.worker();
+    let posted = cluster.post(cluster.goal, "/sim hold_ms=600000").await;
+    running(&cluster, &posted).await;
+    cluster.store.cancel_run(cluster.tenant, posted.run).await.unwrap();
+    let run = cluster.ended(posted.run).await;
     assert_status(&run, RunStatus::Cancelled);
     assert_eq!(run.cancelled_by.as_deref(), Some("user"));
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_is_cut_off_leaves_a_result_and_a_cell_that_say_so() {
-    let rig = Rig::start().await;
+async fn interrupted_tool_leaves_a_result_and_a_failed_cell() {
+    let cluster = TestCluster::start().await;
     let tool = Endless::new(Duration::ZERO);
     let at_work = Arc::clone(&tool.at_work);
-    let worker = rig.worker_with(simulated(), vec![Arc::new(tool)]);
-    let first = rig.post(rig.goal, "/sim tool=endless tool=endless").await;
+    let worker = cluster.worker_with(simulated(), vec![Arc::new(tool)]);
+    let first = cluster.post(cluster.goal, "/sim tool=endless tool=endless").await;
     eventually("both calls are at work", || async { (at_work.load(Ordering::SeqCst) == 2).then_some(()) })
         .await;
-    let second = rig.post_as(rig.goal, "hello", Interrupt).await;
-    assert_status(&rig.ended(first.run).await, RunStatus::Cancelled);
+    let second = cluster.post_as(cluster.goal, "hello", Interrupt).await;
+    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
     assert_eq!(at_work.load(Ordering::SeqCst), 0, "the tools were dropped before the run had ended");
-    assert_eq!(status(&rig, &second).await, MessageStatus::Answered);
-    let events = rig.events(rig.goal).await;
+    assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
+    let events = cluster.events(cluster.goal).await;
     let results: Vec<&str> = events
         .iter()
         .filter_map(|event| match &event.event {
@@ -147,82 +147,88 @@ async fn a_tool_that_is_cut_off_leaves_a_result_and_a_cell_that_say_so() {
         .collect();
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result.starts_with("cancelled")), "{results:?}");
-    let thread = rig.store.messages(rig.tenant, rig.goal, None, 100).await.unwrap();
+    let thread = cluster.store.messages(cluster.tenant, cluster.goal, None, 100).await.unwrap();
     let cells = thread.iter().filter(|one| one.message.metadata["tool"] == "endless");
     assert!(cells.clone().all(|cell| cell.message.metadata["status"] == "failed"), "{cells:?}");
-    rig.history(rig.goal).await;
+    cluster.history(cluster.goal).await;
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_with_a_stop_of_its_own_says_how_far_it_came() {
-    let rig = Rig::start().await;
+async fn tool_that_handles_stop_reports_its_progress() {
+    let cluster = TestCluster::start().await;
     let tool = Endless::new(Duration::from_secs(20));
     let at_work = Arc::clone(&tool.at_work);
-    let worker = rig.worker_with(simulated(), vec![Arc::new(tool)]);
-    let first = rig.post(rig.goal, "/sim tool=endless").await;
+    let worker = cluster.worker_with(simulated(), vec![Arc::new(tool)]);
+    let first = cluster.post(cluster.goal, "/sim tool=endless").await;
     eventually("the call is at work", || async { (at_work.load(Ordering::SeqCst) == 1).then_some(()) }).await;
-    rig.store.cancel_run(rig.tenant, first.run).await.unwrap();
-    assert_status(&rig.ended(first.run).await, RunStatus::Cancelled);
-    let history = rig.history(rig.goal).await;
+    cluster.store.cancel_run(cluster.tenant, first.run).await.unwrap();
+    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    let history = cluster.history(cluster.goal).await;
     let last = serde_json::to_value(&history.last().unwrap().content).unwrap();
     assert_eq!(last[0]["content"], "stopped after 3 of 7");
-    let thread = rig.store.messages(rig.tenant, rig.goal, None, 100).await.unwrap();
+    let thread = cluster.store.messages(cluster.tenant, cluster.goal, None, 100).await.unwrap();
     assert!(thread.iter().any(|cell| cell.message.metadata["status"] == "done"), "{thread:?}");
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_taken_over_and_cancelled_keeps_what_its_tools_had_answered() {
-    let rig = Rig::start().await;
+async fn cancelled_takeover_keeps_earlier_tool_responses() {
+    let cluster = TestCluster::start().await;
     let tool = Endless::new(Duration::ZERO);
     let at_work = Arc::clone(&tool.at_work);
-    let doomed = rig.worker_with(simulated(), vec![Arc::new(tool)]);
-    let first = rig
-        .post(rig.goal, "/sim tool=endless tool=create_note args={\"title\":\"kept\",\"content\":\"x\"}")
+    let doomed = cluster.worker_with(simulated(), vec![Arc::new(tool)]);
+    let first = cluster
+        .post(cluster.goal, "/sim tool=endless tool=create_note args={\"title\":\"kept\",\"content\":\"x\"}")
         .await;
     eventually("the call is at work", || async { (at_work.load(Ordering::SeqCst) == 1).then_some(()) }).await;
     doomed.kill.cancel();
     let _ = doomed.running.ended().await;
-    rig.store.cancel_run(rig.tenant, first.run).await.unwrap();
-    let worker = rig.worker_with(simulated(), vec![Arc::new(Endless::new(Duration::ZERO))]);
-    assert_status(&rig.ended(first.run).await, RunStatus::Cancelled);
-    let history = rig.history(rig.goal).await;
+    cluster.store.cancel_run(cluster.tenant, first.run).await.unwrap();
+    let worker = cluster.worker_with(simulated(), vec![Arc::new(Endless::new(Duration::ZERO))]);
+    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    let history = cluster.history(cluster.goal).await;
     let results = serde_json::to_string(&history.last().unwrap().content).unwrap();
     assert!(results.contains("cancelled while") && results.contains("Created note_"), "{results}");
     worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_takes_a_tool_turn_out_of_the_history_and_leaves_its_note() {
-    let rig = Rig::start().await;
+async fn rollback_removes_a_tool_turn_but_keeps_its_note() {
+    let cluster = TestCluster::start().await;
     let tool = Endless::new(Duration::ZERO);
     let at_work = Arc::clone(&tool.at_work);
-    let worker = rig.worker_with(simulated(), vec![Arc::new(tool)]);
-    rig.ended(rig.post(rig.goal, "hello").await.run).await;
-    let before = rig.history(rig.goal).await;
+    let worker = cluster.worker_with(simulated(), vec![Arc::new(tool)]);
+    cluster.ended(cluster.post(cluster.goal, "hello").await.run).await;
+    let before = cluster.history(cluster.goal).await;
     let order = "/sim tool=create_note args={\"title\":\"milk\",\"content\":\"buy it\"} tool=endless";
-    let first = rig.post(rig.goal, order).await;
+    let first = cluster.post(cluster.goal, order).await;
     eventually("the call is at work", || async { (at_work.load(Ordering::SeqCst) == 1).then_some(()) }).await;
-    let said = rig.post(rig.goal, "and bread").await;
+    let said = cluster.post(cluster.goal, "and bread").await;
     assert_eq!(said.run, first.run);
-    let second = rig.post_as(rig.goal, "hello again", Rollback).await;
-    assert_status(&rig.ended(first.run).await, RunStatus::Cancelled);
-    assert_eq!(status(&rig, &second).await, MessageStatus::Answered);
-    let after = rig.history(rig.goal).await;
+    let second = cluster.post_as(cluster.goal, "hello again", Rollback).await;
+    assert_status(&cluster.ended(first.run).await, RunStatus::Cancelled);
+    assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
+    let after = cluster.history(cluster.goal).await;
     assert_eq!(after[..before.len()], before);
     assert_eq!(after[before.len()].text(), "hello again", "the model knows of nothing between");
     assert_eq!(
-        rig.store.run_context(rig.goal, first.run, 10, &PromptLimits::default()).await.unwrap().notes.len(),
+        cluster
+            .store
+            .run_context(cluster.goal, first.run, 10, &PromptLimits::default())
+            .await
+            .unwrap()
+            .notes
+            .len(),
         1
     );
     for posted in [&first, &said] {
-        let message = rig.message(posted.id).await;
+        let message = cluster.message(posted.id).await;
         assert_eq!(
             (message.status, &message.message.metadata["rolled_back"]),
             (Some(MessageStatus::Failed), &json!(true))
         );
     }
-    rig.events(rig.goal).await;
+    cluster.events(cluster.goal).await;
     worker.drain().await;
 }

@@ -1,4 +1,4 @@
-//! What ends a call that does not end by itself.
+//! The watchdog ends calls that do not end by themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use houston_testkit::model_server::{Gate, ModelServer, Reply};
 use houston_tools::{CallContext, InvalidInput, Plan, SharedTool, Tool};
 use serde_json::{Value, json};
 
-use crate::failure::{patient, says};
 use crate::cluster::{TestCluster, assert_status};
+use crate::failure::{patient, says};
 use crate::workers::{config, simulated};
 
 /// A tool that never answers.
@@ -41,7 +41,7 @@ pub(crate) fn hang(timeout: Duration) -> Vec<SharedTool> {
     }))]
 }
 
-/// A run may take so many seconds, and one more in the middle of a call.
+/// A run may take this many seconds, plus one of grace.
 fn short(max_duration_s: u64) -> Config {
     let mut config = config();
     config.limits.max_duration_s = max_duration_s;

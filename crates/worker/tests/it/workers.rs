@@ -1,4 +1,4 @@
-//! The workers of a rig, which share nothing but its servers.
+//! Workers of a [`TestCluster`], which share only its servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use houston_tools::{Registry, SharedTool, builtin};
 use houston_worker::{LeaseConfig, MonitorConfig, Running, SweepConfig, Worker, WorkerConfig};
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Rig, monitor_config, open, redis};
+use crate::cluster::{TestCluster, monitor_config, open, redis};
 
 const LEASE: LeaseConfig = LeaseConfig {
     ttl_s: 30,
@@ -30,7 +30,7 @@ const LEASE: LeaseConfig = LeaseConfig {
     doubt_ms: 500,
 };
 
-/// A worker of the rig, with its own pool and connections.
+/// A worker of the cluster, with its own pool and connections.
 pub(crate) struct TestWorker {
     pub(crate) running: Running,
     pub(crate) stop: CancellationToken,
@@ -47,7 +47,7 @@ pub(crate) fn agent_types() -> Vec<AgentType> {
     .to_vec()
 }
 
-impl Rig {
+impl TestCluster {
     pub(crate) fn worker(&self) -> TestWorker {
         self.worker_with(simulated(), vec![])
     }
@@ -56,7 +56,7 @@ impl Rig {
         self.worker_of(config(), model, tools)
     }
 
-    /// A worker whose health monitor looks each so many seconds.
+    /// A worker whose health monitor runs every `every_s` seconds.
     pub(crate) fn ticking_worker(&self, every_s: u64) -> TestWorker {
         let mut monitor = monitor_config();
         monitor.tick.every_s = every_s;
@@ -149,14 +149,14 @@ impl Rig {
 }
 
 impl TestWorker {
-    /// Drains and waits for the end.
+    /// Drains the worker and waits for its end.
     pub(crate) async fn drain(self) {
         self.stop.cancel();
         self.running.ended().await.unwrap();
     }
 }
 
-/// As shipped.
+/// The shipped settings of feeds and check-ins.
 pub(crate) fn schedules() -> Schedules {
     Schedules {
         feed: toml::from_str(include_str!("../../../../jobs/feed_generation.toml")).unwrap(),

@@ -115,7 +115,7 @@ fn sections_come_in_order_and_empty_ones_are_left_out() {
         now: DateTime::UNIX_EPOCH,
         most_chars: 16_000,
     };
-    let names: Vec<&str> = composing.compose().sections.iter().map(|section| section.name).collect();
+    let names: Vec<&str> = input.compose().sections.iter().map(|section| section.name).collect();
     assert_eq!(
         names,
         [
@@ -137,8 +137,8 @@ fn sections_come_in_order_and_empty_ones_are_left_out() {
     );
     let kind = goal();
     let nothing = RunContext::default();
-    let input = PromptInput { context: &nothing, agent_type: &kind, ..composing };
-    let names: Vec<&str> = composing.compose().sections.iter().map(|section| section.name).collect();
+    let input = PromptInput { context: &nothing, agent_type: &kind, ..input };
+    let names: Vec<&str> = input.compose().sections.iter().map(|section| section.name).collect();
     assert_eq!(names, ["base", "tools", "capabilities", "autonomy", "base", "base", "time"]);
 }
 
@@ -206,7 +206,7 @@ fn agent_without_send_message_gets_other_guidelines() {
             now: DateTime::UNIX_EPOCH,
             most_chars: 16_000,
         };
-        let text: String = composing.compose().parts().into_iter().map(|part| part.text).collect();
+        let text: String = input.compose().parts().into_iter().map(|part| part.text).collect();
         assert_eq!(text.contains("send_message"), reply == Reply::SendMessage, "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! One throw-away installation: servers, a user with a goal, and workers that share nothing but the servers.
+//! [`TestCluster`]: a test installation with servers, a user with a goal, and workers that share only the servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,26 +24,27 @@ use tokio_util::task::TaskTracker;
 
 use crate::workers::agent_types;
 
-pub(crate) struct Rig {
+/// Servers, a tenant with a user and a goal, and settings of the workers that tests start.
+pub(crate) struct TestCluster {
     pub(crate) servers: TestInstallation,
     pub(crate) store: Store,
     pub(crate) ids: Arc<Ids>,
-    /// Those of its workers, whose clock may go wrong.
+    /// Ids and clock of the workers; tests may make the clock wrong.
     pub(crate) worker_ids: Arc<Ids>,
     pub(crate) tenant: TenantId,
     pub(crate) goal: AgentableId,
     pub(crate) hints: HintSender,
-    /// How often its workers look for cancelled runs.
+    /// Milliseconds between two searches of workers for cancelled runs.
     pub(crate) reap_every_ms: u64,
-    /// Of each worker; half of them for background runs.
+    /// Slots of each worker, half of them for background runs.
     pub(crate) slots: usize,
-    /// Between two sweeps.
+    /// Milliseconds between two sweeps.
     pub(crate) sweep_ms: u64,
     pub(crate) tracker: TaskTracker,
     pub(crate) gone: CancellationToken,
 }
 
-impl Rig {
+impl TestCluster {
     pub(crate) async fn start() -> Self {
         Self::over(TestInstallation::start(migrate).unwrap()).await
     }
@@ -81,7 +82,7 @@ impl Rig {
         make_goal(&self.store, &self.ids, self.tenant).await
     }
 
-    /// A health monitor with the shipped thresholds, in no worker.
+    /// A health monitor with the shipped thresholds, outside of any worker.
     pub(crate) fn monitor(&self) -> Monitor {
         let redis = redis(&self.servers);
         Monitor {
@@ -95,7 +96,7 @@ impl Rig {
         }
     }
 
-    /// A task of the rig's goal.
+    /// Creates a task of the cluster's goal.
     pub(crate) async fn new_task(&self) -> AgentableId {
         let id: AgentableId = self.ids.next();
         let user =
@@ -119,7 +120,7 @@ impl Rig {
         id
     }
 
-    /// So many more agentables of the user of the first goal.
+    /// Creates `count` more agentables of the user of the first goal.
     pub(crate) async fn more_of(&self, kind: &str, count: usize) -> Vec<AgentableId> {
         let user = self.store.agentable(self.tenant, "goal", self.goal).await.unwrap().user;
         let mut made = Vec::new();
@@ -140,19 +141,19 @@ impl Rig {
         made
     }
 
-    /// Posts and rings, as the API does.
+    /// Posts a message and sends a hint, as the API does.
     pub(crate) async fn post(&self, goal: AgentableId, content: &str) -> Posted {
         let posted = self.post_silently(goal, content).await;
-        self.ring(goal);
+        self.send_hint(goal);
         posted
     }
 
-    /// Posts without a hint, as if it were lost.
+    /// Posts a message without a hint, as if it were lost.
     pub(crate) async fn post_silently(&self, goal: AgentableId, content: &str) -> Posted {
         self.try_post(goal, content, DoubleTexting::Enqueue).await.unwrap()
     }
 
-    /// The same under a policy.
+    /// [`Self::post_silently`] with a double-texting policy.
     pub(crate) async fn try_post(
         &self,
         goal: AgentableId,
@@ -172,7 +173,7 @@ impl Rig {
         }
     }
 
-    /// Posts under a policy and rings.
+    /// Posts a message with a double-texting policy and sends a hint.
     pub(crate) async fn post_as(
         &self,
         goal: AgentableId,
@@ -180,16 +181,16 @@ impl Rig {
         double_texting: DoubleTexting,
     ) -> Posted {
         let posted = self.try_post(goal, content, double_texting).await.unwrap();
-        self.ring(goal);
+        self.send_hint(goal);
         posted
     }
 
-    /// Rings a worker.
-    pub(crate) fn ring(&self, goal: AgentableId) {
+    /// Sends a hint to the workers.
+    pub(crate) fn send_hint(&self, goal: AgentableId) {
         self.hints.send(Lane::Interactive, Hint::run(goal));
     }
 
-    /// The run once it is over.
+    /// Waits for the end of a run.
     pub(crate) async fn ended(&self, run: RunId) -> Run {
         eventually("the run ends", || async {
             let found = self.store.run(self.tenant, run).await.ok()?;
@@ -198,7 +199,7 @@ impl Rig {
         .await
     }
 
-    /// What the agent said, oldest first.
+    /// The agent's messages, oldest first.
     pub(crate) async fn said(&self, goal: AgentableId) -> Vec<String> {
         let mut messages = self.store.messages(self.tenant, goal, None, 1000).await.unwrap();
         messages.reverse();
@@ -209,7 +210,7 @@ impl Rig {
             .collect()
     }
 
-    /// The whole history; every prefix must be one a provider accepts, and no epoch may go backwards.
+    /// The whole history. Asserts that providers accept each prefix, and that epochs never decrease.
     pub(crate) async fn history(&self, goal: AgentableId) -> Vec<Entry> {
         let placed = self.store.history(self.tenant, goal, 0, 10_000).await.unwrap();
         assert!(placed.is_sorted_by_key(|entry| entry.epoch), "a zombie wrote");
@@ -220,7 +221,7 @@ impl Rig {
         entries
     }
 
-    /// The events; their positions must have no gap.
+    /// All events. Asserts that their positions have no gap.
     pub(crate) async fn events(&self, goal: AgentableId) -> Vec<houston_domain::event::Committed> {
         let events = self.store.events_after(goal, 0, 10_000).await.unwrap();
         for (event, seq) in events.iter().zip(1..) {
@@ -234,18 +235,18 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         self.gone.cancel();
     }
 }
 
-/// As shipped.
+/// The shipped settings of the health monitor.
 pub(crate) fn monitor_config() -> MonitorConfig {
     toml::from_str(include_str!("../../../../jobs/health_monitor.toml")).unwrap()
 }
 
-/// Each worker has a pool of its own.
+/// Opens a pool; each worker has its own.
 pub(crate) fn open(url: &str) -> Store {
     let config =
         StoreConfig { url: url.to_owned(), max_connections: 20, acquire_timeout: Duration::from_secs(30) };
@@ -288,10 +289,10 @@ async fn make_goal(store: &Store, ids: &Ids, tenant: TenantId) -> AgentableId {
     goal.id
 }
 
-/// How long anything may take before it has failed.
+/// Time-out of everything tests wait for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Asks again until there is an answer.
+/// Calls `ask` until it returns `Some`; panics after [`PATIENCE`].
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
@@ -301,7 +302,7 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
         if let Some(found) = ask().await {
             return found;
         }
-        assert!(tokio::time::Instant::now() < deadline, "it never happened: {what}");
+        assert!(tokio::time::Instant::now() < deadline, "timed out waiting for: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
