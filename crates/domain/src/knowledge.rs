@@ -267,9 +267,9 @@ pub struct ListQuery<Id> {
     pub before: Option<Id>,
 }
 
-/// A tool's access to what agents know, executed in the fenced transaction of its step.
+/// What a tool reads or changes of what agents know; executed in the fenced transaction of its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Knowledge {
+pub enum KnowledgeAction {
     /// Lists titles and beginnings of notes.
     ListNotes(ListQuery<NoteId>),
     /// Reads a complete note.

@@ -19,7 +19,7 @@ pub struct RuntimeState {
     /// The worker that holds the lock.
     pub holder: Option<Holder>,
     /// The open run, or the latest one.
-    pub run: Option<OpenRun>,
+    pub run: Option<LatestRun>,
     /// The latest failure among its last 20 runs.
     pub last_error: Option<Failure>,
     /// Whether it has a reason to run; the sweep finds it by this column.
@@ -83,7 +83,7 @@ pub struct Holder {
 
 /// The open or latest run of an agentable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct OpenRun {
+pub struct LatestRun {
     /// The id of the run.
     pub id: RunId,
     /// Whether it is open.
@@ -192,7 +192,7 @@ impl RuntimeState {
         )
     }
 
-    fn waiting_diagnosis(&self, run: OpenRun) -> String {
+    fn waiting_diagnosis(&self, run: LatestRun) -> String {
         match self.next_attempt_at {
             Some(next) if next > self.at => {
                 let seconds = (next - self.at).num_seconds();
@@ -235,7 +235,7 @@ mod tests {
             at: at(1_000),
             epoch: 1,
             holder: None,
-            run: Some(OpenRun {
+            run: Some(LatestRun {
                 id: RunId(Uuid::nil()),
                 open: true,
                 status: RunStatus::Running,

@@ -255,7 +255,7 @@ pub enum Record {
         id: crate::id::LearningId,
     },
     /// Reads or changes notes, profile, custom instructions, memories or the feed.
-    Knowledge(crate::knowledge::Knowledge),
+    Knowledge(crate::knowledge::KnowledgeAction),
     /// Searches or reads closed sessions.
     SessionHistory(crate::session::HistoryQuery),
     /// Reads a part of a large result.

@@ -1,6 +1,6 @@
 use chrono::DateTime;
 use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, UserId};
-use houston_domain::knowledge::{Knowledge, ListQuery, ProfileChange, ProfileList};
+use houston_domain::knowledge::{KnowledgeAction, ListQuery, ProfileChange, ProfileList};
 use houston_domain::session::{HistoryQuery, Timeframe};
 use houston_domain::tool_call::{Record, ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
@@ -61,8 +61,8 @@ fn good_arguments_become_records() {
     ));
 }
 
-/// The [`Knowledge`] action of a call.
-fn knowledge(name: &str, input: Value) -> Knowledge {
+/// The [`KnowledgeAction`] action of a call.
+fn knowledge(name: &str, input: Value) -> KnowledgeAction {
     match plan(name, input) {
         Plan::Record(Record::Knowledge(knowledge)) => knowledge,
         other => panic!("expected knowledge, got {other:?}"),
@@ -76,19 +76,23 @@ fn notes_and_learnings_are_listed_read_and_changed() {
     let all = ListQuery { query: None, limit: 10, before: None };
     let text = |text: &str| text.to_owned();
     for (name, input, wanted) in [
-        ("list_notes", json!({}), Knowledge::ListNotes(all)),
-        ("list_notes", json!({"query": "milk", "limit": 3, "before": note}), Knowledge::ListNotes(words)),
-        ("read_note", json!({"note_id": note}), Knowledge::ReadNote(note)),
+        ("list_notes", json!({}), KnowledgeAction::ListNotes(all)),
+        (
+            "list_notes",
+            json!({"query": "milk", "limit": 3, "before": note}),
+            KnowledgeAction::ListNotes(words),
+        ),
+        ("read_note", json!({"note_id": note}), KnowledgeAction::ReadNote(note)),
         (
             "update_note",
             json!({"note_id": note, "title": "t"}),
-            Knowledge::UpdateNote { id: note, title: Some(text("t")), content: None },
+            KnowledgeAction::UpdateNote { id: note, title: Some(text("t")), content: None },
         ),
-        ("delete_note", json!({"note_id": note}), Knowledge::DeleteNote(note)),
+        ("delete_note", json!({"note_id": note}), KnowledgeAction::DeleteNote(note)),
         (
             "list_learnings",
             json!({"limit": 20}),
-            Knowledge::ListLearnings(ListQuery { query: None, limit: 20, before: None }),
+            KnowledgeAction::ListLearnings(ListQuery { query: None, limit: 20, before: None }),
         ),
     ] {
         assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
@@ -100,16 +104,19 @@ fn profile_memories_and_feed_are_listed_read_and_changed() {
     let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
     let text = |text: &str| text.to_owned();
     for (name, input, wanted) in [
-        ("read_profile", json!({}), Knowledge::ReadProfile),
+        ("read_profile", json!({}), KnowledgeAction::ReadProfile),
         (
             "update_profile",
             json!({"list": "aims", "new": "sail"}),
-            Knowledge::UpdateProfile { list: ProfileList::Aims, change: ProfileChange::Add(text("sail")) },
+            KnowledgeAction::UpdateProfile {
+                list: ProfileList::Aims,
+                change: ProfileChange::Add(text("sail")),
+            },
         ),
         (
             "update_profile",
             json!({"list": "facts", "old": "a", "new": "b"}),
-            Knowledge::UpdateProfile {
+            KnowledgeAction::UpdateProfile {
                 list: ProfileList::Facts,
                 change: ProfileChange::Replace { old: text("a"), new: text("b") },
             },
@@ -117,37 +124,48 @@ fn profile_memories_and_feed_are_listed_read_and_changed() {
         (
             "update_profile",
             json!({"list": "facts", "old": "a"}),
-            Knowledge::UpdateProfile { list: ProfileList::Facts, change: ProfileChange::Remove(text("a")) },
+            KnowledgeAction::UpdateProfile {
+                list: ProfileList::Facts,
+                change: ProfileChange::Remove(text("a")),
+            },
         ),
-        ("read_custom_instructions", json!({}), Knowledge::ReadCustomInstructions),
+        ("read_custom_instructions", json!({}), KnowledgeAction::ReadCustomInstructions),
         (
             "manage_memory",
             json!({"action": "save", "content": "a"}),
-            Knowledge::SaveMemory { content: text("a"), instead_of: None },
+            KnowledgeAction::SaveMemory { content: text("a"), instead_of: None },
         ),
         (
             "manage_memory",
             json!({"action": "save", "content": "a", "memory_id": memory}),
-            Knowledge::SaveMemory { content: text("a"), instead_of: Some(memory) },
+            KnowledgeAction::SaveMemory { content: text("a"), instead_of: Some(memory) },
         ),
         (
             "manage_memory",
             json!({"action": "recall", "query": "a"}),
-            Knowledge::RecallMemories { query: text("a"), limit: 5 },
+            KnowledgeAction::RecallMemories { query: text("a"), limit: 5 },
         ),
-        ("manage_memory", json!({"action": "read", "memory_id": memory}), Knowledge::ReadMemory(memory)),
-        ("manage_memory", json!({"action": "forget", "memory_id": memory}), Knowledge::ForgetMemory(memory)),
+        (
+            "manage_memory",
+            json!({"action": "read", "memory_id": memory}),
+            KnowledgeAction::ReadMemory(memory),
+        ),
+        (
+            "manage_memory",
+            json!({"action": "forget", "memory_id": memory}),
+            KnowledgeAction::ForgetMemory(memory),
+        ),
         (
             "create_feed_item",
             json!({"title": "t", "content": "c"}),
-            Knowledge::CreateFeedItem { title: text("t"), content: text("c") },
+            KnowledgeAction::CreateFeedItem { title: text("t"), content: text("c") },
         ),
         (
             "list_feed_items",
             json!({}),
-            Knowledge::ListFeedItems(ListQuery { query: None, limit: 10, before: None }),
+            KnowledgeAction::ListFeedItems(ListQuery { query: None, limit: 10, before: None }),
         ),
-        ("read_feed_item", json!({"feed_item_id": item}), Knowledge::ReadFeedItem(item)),
+        ("read_feed_item", json!({"feed_item_id": item}), KnowledgeAction::ReadFeedItem(item)),
     ] {
         assert_eq!(knowledge(name, input.clone()), wanted, "{name} {input}");
     }

@@ -1,7 +1,7 @@
 //! `create_feed_item`: adds an item to the user's feed.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
+use houston_domain::knowledge::{KnowledgeAction, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -57,6 +57,6 @@ impl Tool for CreateFeedItem {
         let Input { title, content } = input::read(NAME, input)?;
         let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
         let content = input::text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::CreateFeedItem { title, content })))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::CreateFeedItem { title, content })))
     }
 }

@@ -2,7 +2,7 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
-use houston_domain::knowledge::Knowledge;
+use houston_domain::knowledge::KnowledgeAction;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,6 +51,6 @@ impl Tool for DeleteNote {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { note_id } = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::DeleteNote(note_id))))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::DeleteNote(note_id))))
     }
 }

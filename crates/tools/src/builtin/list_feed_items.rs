@@ -1,7 +1,7 @@
 //! `list_feed_items`: lists titles and beginnings of the user's feed items.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::Knowledge;
+use houston_domain::knowledge::KnowledgeAction;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde_json::Value;
 
@@ -40,6 +40,6 @@ impl Tool for ListFeedItems {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let listing = listing::read(NAME, input, MAX_ITEMS)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::ListFeedItems(listing))))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ListFeedItems(listing))))
     }
 }

@@ -1,7 +1,7 @@
 //! `list_learnings`: lists learnings, also those that the prompt does not contain.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::Knowledge;
+use houston_domain::knowledge::KnowledgeAction;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde_json::Value;
 
@@ -41,6 +41,6 @@ impl Tool for ListLearnings {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let listing = listing::read(NAME, input, MAX_ITEMS)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::ListLearnings(listing))))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ListLearnings(listing))))
     }
 }

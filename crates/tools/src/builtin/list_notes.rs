@@ -1,7 +1,7 @@
 //! `list_notes`: lists titles and beginnings of the agentable's notes.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::Knowledge;
+use houston_domain::knowledge::KnowledgeAction;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde_json::Value;
 
@@ -40,6 +40,6 @@ impl Tool for ListNotes {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let listing = listing::read(NAME, input, MAX_ITEMS)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::ListNotes(listing))))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ListNotes(listing))))
     }
 }

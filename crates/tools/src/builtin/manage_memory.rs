@@ -2,7 +2,7 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::MemoryId;
-use houston_domain::knowledge::{Knowledge, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
+use houston_domain::knowledge::{KnowledgeAction, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -82,15 +82,15 @@ impl Tool for ManageMemory {
             Action::Save => {
                 let content = content.ok_or_else(|| needs("content"))?;
                 let content = input::text(NAME, "content", content, MAX_SENTENCE_BYTES)?;
-                Knowledge::SaveMemory { content, instead_of: memory_id }
+                KnowledgeAction::SaveMemory { content, instead_of: memory_id }
             }
             Action::Recall => {
                 let query = query.ok_or_else(|| needs("query"))?;
                 let query = input::line(NAME, "query", query, MAX_QUERY_CHARS)?;
-                Knowledge::RecallMemories { query, limit: input::limit(NAME, limit, 5, MAX_ITEMS)? }
+                KnowledgeAction::RecallMemories { query, limit: input::limit(NAME, limit, 5, MAX_ITEMS)? }
             }
-            Action::Read => Knowledge::ReadMemory(id()?),
-            Action::Forget => Knowledge::ForgetMemory(id()?),
+            Action::Read => KnowledgeAction::ReadMemory(id()?),
+            Action::Forget => KnowledgeAction::ForgetMemory(id()?),
         })))
     }
 }

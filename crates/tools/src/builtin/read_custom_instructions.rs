@@ -1,7 +1,7 @@
 //! `read_custom_instructions`: reads all custom instructions of the user.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::Knowledge;
+use houston_domain::knowledge::KnowledgeAction;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,6 +43,6 @@ impl Tool for ReadCustomInstructions {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input {} = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::ReadCustomInstructions)))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ReadCustomInstructions)))
     }
 }

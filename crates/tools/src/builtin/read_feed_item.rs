@@ -2,7 +2,7 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::FeedItemId;
-use houston_domain::knowledge::Knowledge;
+use houston_domain::knowledge::KnowledgeAction;
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,6 +50,6 @@ impl Tool for ReadFeedItem {
 
     fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { feed_item_id } = input::read(NAME, input)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::ReadFeedItem(feed_item_id))))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::ReadFeedItem(feed_item_id))))
     }
 }

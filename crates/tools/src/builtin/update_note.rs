@@ -2,7 +2,7 @@
 
 use houston_domain::capability::Capability;
 use houston_domain::id::NoteId;
-use houston_domain::knowledge::{Knowledge, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
+use houston_domain::knowledge::{KnowledgeAction, MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,6 +63,6 @@ impl Tool for UpdateNote {
         }
         let title = title.map(|title| input::line(NAME, "title", title, MAX_TITLE_CHARS)).transpose()?;
         let content = input::optional_text(NAME, "content", content, MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::Record(Record::Knowledge(Knowledge::UpdateNote { id, title, content })))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::UpdateNote { id, title, content })))
     }
 }

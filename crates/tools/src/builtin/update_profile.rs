@@ -1,7 +1,7 @@
 //! `update_profile`: adds, changes or removes an entry of the user's profile.
 
 use houston_domain::capability::Capability;
-use houston_domain::knowledge::{Knowledge, MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
+use houston_domain::knowledge::{KnowledgeAction, MAX_PROFILE_ENTRY_BYTES, ProfileChange, ProfileList};
 use houston_domain::tool_call::{EffectClass, Record, ToolDefinition};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -70,6 +70,6 @@ impl Tool for UpdateProfile {
                 return Err(InvalidInput(format!("{NAME}: give `old`, `new` or both")));
             }
         };
-        Ok(Plan::Record(Record::Knowledge(Knowledge::UpdateProfile { list, change })))
+        Ok(Plan::Record(Record::Knowledge(KnowledgeAction::UpdateProfile { list, change })))
     }
 }
