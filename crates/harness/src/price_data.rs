@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use houston_xtask::child::{self, quietly};
+use houston_xtask::child::{self, output};
 use houston_xtask::console::print_status;
 use houston_xtask::{programs, repository};
 
@@ -120,7 +120,7 @@ impl PriceData {
         ];
         let limit = ago.iter().find_map(|words| {
             let words = words.iter().filter(|word| !word.is_empty());
-            quietly(Command::new("date").arg("-u").args(words).arg("+%F")).ok()
+            output(Command::new("date").arg("-u").args(words).arg("+%F")).ok()
         });
         if limit.is_some_and(|limit| *self.source.date < *limit.trim()) {
             print_status(&format!(

@@ -174,17 +174,17 @@ impl Process {
         }
     }
 
-    /// Waits for a line for which `is_it` holds, including lines already printed; returns it.
+    /// Waits for a line for which `matches` holds, including lines already printed; returns it.
     ///
     /// # Errors
     ///
     /// If the process ends, or `patience` passes, without such a line. The message contains the log.
-    pub fn wait_for_line(&self, patience: Duration, is_it: impl Fn(&str) -> bool) -> io::Result<String> {
+    pub fn wait_for_line(&self, patience: Duration, matches: impl Fn(&str) -> bool) -> io::Result<String> {
         let end = Instant::now() + patience;
         let mut lines = self.log.lines();
         let mut seen = 0;
         loop {
-            if let Some(line) = lines.lines[seen..].iter().find(|line| is_it(line)) {
+            if let Some(line) = lines.lines[seen..].iter().find(|line| matches(line)) {
                 return Ok(line.clone());
             }
             seen = lines.lines.len();

@@ -161,7 +161,7 @@ fn start(folder: &Path, runner: u32) -> io::Result<()> {
 /// # Errors
 ///
 /// If PostgreSQL is not installed or does not start, or the folder cannot be written to.
-pub fn serve_if_asked() -> io::Result<()> {
+pub fn serve_if_requested() -> io::Result<()> {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return Ok(()) };
     let runner = std::env::var_os(RUNNER).as_ref().and_then(|runner| runner.to_str()?.parse().ok());
     let runner = runner.and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
@@ -197,7 +197,7 @@ macro_rules! shared_postgres {
         /// Not a test: runs the Postgres of all tests, if its process was started for that.
         #[test]
         fn shared_postgres() {
-            $crate::shared_postgres::serve_if_asked().unwrap();
+            $crate::shared_postgres::serve_if_requested().unwrap();
         }
     };
 }

@@ -51,7 +51,7 @@ pub async fn succeed(command: Command) -> Result<()> {
 }
 
 /// Runs `command`; returns its stdout. If it fails, the error contains its stderr.
-pub fn quietly(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);
     let output = command.output().with_context(|| format!("`{line}` cannot be started"))?;
     if !output.status.success() {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use houston_embedded::{Config, Installer};
 use houston_testkit::servers::TestServers;
 
-use crate::child::{quietly, succeed};
+use crate::child::{output, succeed};
 use crate::console::print_status;
 use crate::repository;
 
@@ -37,7 +37,7 @@ pub fn program_of(pid: u32) -> io::Result<PathBuf> {
 /// Makes sure that Node and npm are installed, from the distribution if they are missing.
 pub async fn node() -> Result<()> {
     if let (Some(node), Some(_)) = (find("node"), find("npm")) {
-        let version = quietly(Command::new(&node).arg("--version"))?;
+        let version = output(Command::new(&node).arg("--version"))?;
         print_status(&format!("nodejs: {} at {}", version.trim(), node.display()));
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub async fn node() -> Result<()> {
 /// The path of Python 3 with `venv`, installed from the distribution if it is missing.
 pub async fn python() -> Result<PathBuf> {
     let has_venv =
-        |python: &Path| quietly(Command::new(python).args(["-c", "import venv, ensurepip"])).is_ok();
+        |python: &Path| output(Command::new(python).args(["-c", "import venv, ensurepip"])).is_ok();
     if let Some(python) = find("python3").filter(|python| has_venv(python)) {
         return Ok(python);
     }
@@ -77,7 +77,7 @@ async fn apt(packages: &[&str]) -> Result<()> {
         bail!("{names} are missing, and there is no apt-get: install them first");
     }
     print_status(&format!("installing {names} with apt-get (this happens once)"));
-    let root = quietly(Command::new("id").arg("-u"))?.trim() == "0";
+    let root = output(Command::new("id").arg("-u"))?.trim() == "0";
     for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"][..]] {
         let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
         if !root {
@@ -88,7 +88,7 @@ async fn apt(packages: &[&str]) -> Result<()> {
             command.args(packages);
         }
         // Its output is shown only if it fails.
-        let done = tokio::task::spawn_blocking(move || quietly(&mut command)).await?;
+        let done = tokio::task::spawn_blocking(move || output(&mut command)).await?;
         // An update with one broken source fails, although the packages may come from another.
         if arguments[0] == "install" {
             done.with_context(|| format!("{names} could not be installed"))?;

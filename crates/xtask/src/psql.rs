@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
 
-use crate::child::quietly;
+use crate::child::output;
 use crate::{programs, repository};
 
 /// A client that works across restarts of the server: each query uses a new connection.
@@ -22,25 +22,25 @@ impl Psql {
         Ok(Self { program: program(servers, "psql")?, url: servers.database_url().to_owned() })
     }
 
-    /// Executes one or more statements; returns the rows as text, one per line.
-    pub fn ask(&self, sql: &str) -> Result<String> {
+    /// Executes one or more statements; returns the rows as text, one per line, with fields separated by `|`.
+    pub fn query(&self, sql: &str) -> Result<String> {
         let mut psql = Command::new(&self.program);
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1"]);
         psql.args(["--dbname", &self.url, "--command", sql]);
-        Ok(quietly(&mut psql)?.trim().to_owned())
+        Ok(output(&mut psql)?.trim().to_owned())
     }
 }
 
 /// Applies the migrations of this repository to an empty database.
 pub fn migrate(servers: &TestServers) -> Result<()> {
     let psql = Psql::of(servers)?;
-    psql.ask("create schema houston")?;
+    psql.query("create schema houston")?;
     let mut files: Vec<_> = std::fs::read_dir(repository::root().join("migrations"))?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
     files.sort();
     for file in files {
-        psql.ask(&std::fs::read_to_string(&file)?)
+        psql.query(&std::fs::read_to_string(&file)?)
             .with_context(|| format!("the migration {} failed", file.display()))?;
     }
     Ok(())

@@ -61,7 +61,7 @@ pub fn cargo_program() -> OsString {
 /// A `cargo` command in the root of the repository.
 #[must_use]
 pub fn cargo() -> Command {
-    beside_cargo(Path::new(&cargo_program()))
+    command_like_cargo(Path::new(&cargo_program()))
 }
 
 /// `cargo build` of `targets` with the features that tests are built with, so that crates are not built twice. Cargo
@@ -76,16 +76,16 @@ pub fn cargo_build_like_tests(targets: &[&str]) -> Command {
 /// A command that builds like cargo, in the root of the repository. `SQLX_OFFLINE` makes sqlx check queries against the
 /// prepared ones, so that a build needs no database.
 #[must_use]
-pub fn beside_cargo(program: &Path) -> Command {
+pub fn command_like_cargo(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");
-    forget_package(&mut command);
+    remove_package_variables(&mut command);
     command
 }
 
 /// Removes the variables that `cargo run` sets for this program's package. Build scripts depend on them: an inner cargo
 /// that sees them would rebuild what the outer one has built, and vice versa.
-pub fn forget_package(command: &mut Command) {
+pub fn remove_package_variables(command: &mut Command) {
     const PREFIXES: [&str; 5] =
         ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_PACKAGE"];
     for (name, _) in std::env::vars_os() {

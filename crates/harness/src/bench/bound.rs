@@ -16,7 +16,7 @@ use super::spread::round;
 use super::statement::{fill, quote, statements};
 use super::{Size, workload};
 use crate::proc;
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 use houston_xtask::console::print_status;
 use houston_xtask::psql;
 
@@ -55,7 +55,7 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
     command.arg("--file").arg(&script).arg(servers.database_url());
     let postgres = servers.postgres_pid().context("Postgres has no process id")?;
     let cpu = proc::cpu(postgres)?;
-    let output = tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    let output = tokio::task::spawn_blocking(move || output(&mut command)).await??;
     let spent = proc::cpu(postgres)? - cpu;
     let number = |start: &str| -> Option<f64> {
         let line = output.lines().find_map(|line| line.strip_prefix(start))?;

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::spread::Spread;
 use crate::http::Connection;
 use crate::installation::{self, goal, user};
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 use houston_xtask::console::{Progress, print_status};
 
 /// Timeout of every wait.
@@ -124,8 +124,8 @@ impl ApiAndWorker {
                 .env("HOUSTON_MODEL_TOOLS", "false");
             command
         };
-        quietly(&mut command(&["migrate"]))?;
-        let key = quietly(&mut command(&["key", "create", "--tenant", "bench"]))?.trim().to_owned();
+        output(&mut command(&["migrate"]))?;
+        let key = output(&mut command(&["key", "create", "--tenant", "bench"]))?.trim().to_owned();
         let mut serve = Process::spawn(&mut command(&["serve", "--address", "127.0.0.1:0"]))?;
         let address = serve.wait_for_address(PATIENCE)?;
         serve.wait_for_ready(address, "/livez", PATIENCE)?;

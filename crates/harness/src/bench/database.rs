@@ -88,7 +88,7 @@ pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f6
     Ok(times.lines().filter_map(|time| time.parse().ok()).collect())
 }
 
-/// Executes one or more statements; returns the rows as text, one per line.
+/// Executes one or more statements; returns the rows as text, one per line, with fields separated by `|`.
 pub(crate) fn ask(servers: &TestServers, sql: &str) -> Result<String> {
-    Psql::of(servers)?.ask(sql)
+    Psql::of(servers)?.query(sql)
 }

@@ -15,7 +15,7 @@ use super::database::ask;
 use super::scale::durations;
 use super::spread::round;
 use super::statement::{fill, statements};
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 use houston_xtask::console::print_status;
 use houston_xtask::programs;
 use houston_xtask::psql;
@@ -107,7 +107,7 @@ async fn seed(servers: &TestServers, sessions: u32) -> Result<()> {
     let mut command = Command::new(psql::program(servers, "psql")?);
     command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-v", &format!("sessions={sessions}")]);
     command.args(["-d", servers.database_url(), "-f"]).arg(Path::new(&script));
-    tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    tokio::task::spawn_blocking(move || output(&mut command)).await??;
     ask(servers, "vacuum analyze")?;
     ask(servers, "checkpoint")?;
     Ok(())

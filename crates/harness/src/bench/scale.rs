@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::database::ask;
 use super::spread::{Spread, round};
 use super::statement::{fill, quote, statements};
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 use houston_xtask::console::print_status;
 use houston_xtask::programs;
 use houston_xtask::psql;
@@ -56,7 +56,7 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     std::fs::write(&script, SEED.script())?;
     let mut command = Command::new(psql::program(&servers, "psql")?);
     command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", servers.database_url(), "-f"]).arg(&script);
-    tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    tokio::task::spawn_blocking(move || output(&mut command)).await??;
     let seeded = began.elapsed();
     ask(&servers, "vacuum analyze")?;
     ask(&servers, "checkpoint")?;
@@ -123,7 +123,7 @@ pub(super) async fn durations(
     command.args(["--no-vacuum", "--protocol=prepared", "--client=1", "--define=n=0", "--log"]);
     command.arg(format!("--log-prefix={}", folder.path().join("log").display()));
     command.arg(format!("--transactions={count}")).arg("--file").arg(&script).arg(servers.database_url());
-    tokio::task::spawn_blocking(move || quietly(&mut command)).await??;
+    tokio::task::spawn_blocking(move || output(&mut command)).await??;
     let mut times = Vec::new();
     for entry in std::fs::read_dir(folder.path())? {
         let path = entry?.path();

@@ -153,7 +153,7 @@ impl Rows {
 }
 
 fn rows<T: DeserializeOwned>(psql: &Psql, sql: &str) -> Result<Vec<T>> {
-    let answer = psql.ask(&format!("select row_to_json(t) from ({sql}) t"))?;
+    let answer = psql.query(&format!("select row_to_json(t) from ({sql}) t"))?;
     let rows = answer.lines().map(|line| {
         serde_json::from_str(line).with_context(|| format!("psql returned an unreadable row: {line}"))
     });

@@ -17,7 +17,7 @@ use super::node::{Node, Servers, Start};
 use super::plan::{APIS, NODES, name};
 use crate::http::Connection;
 use crate::installation::{goal, user, without_settings};
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 use houston_xtask::console::print_status;
 use houston_xtask::psql::Psql;
 use houston_xtask::{programs, repository};
@@ -111,7 +111,7 @@ impl ChaosInstallation {
         self.restart_ended()?;
         let end = Instant::now() + PATIENCE;
         loop {
-            let workers = self.psql.ask("select count(*) from houston.workers")?;
+            let workers = self.psql.query("select count(*) from houston.workers")?;
             let mut ready = 0;
             for api in &self.apis {
                 let answer = async { Connection::open(*api, &self.key).await?.get("/readyz").await };
@@ -179,7 +179,7 @@ fn prepare(program: &Path, servers: &TestServers, variables: &[(String, String)]
         without_settings(&mut command);
         command.args(arguments).env("DATABASE_URL", servers.database_url());
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        quietly(&mut command)
+        output(&mut command)
     };
     run(&["migrate"])?;
     Ok(run(&["key", "create", "--tenant", "chaos"])?.trim().to_owned())

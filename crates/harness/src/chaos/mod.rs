@@ -232,7 +232,7 @@ async fn wait_until_quiet(
     while began.elapsed() < QUIET {
         let shared = Arc::clone(installation);
         let open = spawn_blocking(move || {
-            shared.psql.ask(
+            shared.psql.query(
                 "select (select count(*) from houston.run_locks where run_open or wake)
                       + (select count(*) from houston.sessions where summary_due_at is not null)",
             )

@@ -143,7 +143,7 @@ async fn inject(installation: &Arc<ChaosInstallation>, action: Action) -> Result
 /// Seconds since 1970, by the database's clock.
 async fn now(installation: &Arc<ChaosInstallation>) -> Result<f64> {
     let installation = Arc::clone(installation);
-    let now = move || installation.psql.ask("select extract(epoch from clock_timestamp())");
+    let now = move || installation.psql.query("select extract(epoch from clock_timestamp())");
     Ok(spawn_blocking(now).await??.parse()?)
 }
 
@@ -195,7 +195,7 @@ fn kill(installation: &ChaosInstallation, node: usize) -> Result<Option<Kill>> {
     let node = &installation.nodes[node];
     let pid = node.pid().context("the process is down already")?;
     // Postgres may be down at the same time: then the recovery of these runs is not timed.
-    let held = installation.psql.ask(&format!(
+    let held = installation.psql.query(&format!(
         "select json_build_object('now', extract(epoch from clock_timestamp()),
                 'held', coalesce(json_agg(json_build_array(replace(l.agentable_id::text, '-', ''), l.epoch)), '[]'))
            from houston.run_locks l join houston.workers w on w.id = l.holder
@@ -224,11 +224,11 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
         Action::Terminate(backends) => {
             let which = if backends == Backends::Leases { LEASES } else { HALF };
             let sql = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where {which}");
-            ensure!(installation.psql.ask(&sql)? != "0", "no such backend is connected");
+            ensure!(installation.psql.query(&sql)? != "0", "no such backend is connected");
         }
         Action::DeleteWorkerRow { node } => {
             let pid = installation.nodes[node].pid().context("the process is down already")?;
-            installation.psql.ask(&format!("delete from houston.workers where name like '%-{pid}'"))?;
+            installation.psql.query(&format!("delete from houston.workers where name like '%-{pid}'"))?;
         }
         Action::Kill { .. } | Action::Pause { .. } | Action::Network { .. } | Action::Model { .. } => {}
     }

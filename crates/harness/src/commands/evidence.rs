@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::child::{self, quietly};
+use houston_xtask::child::{self, output};
 use houston_xtask::console::print_status;
 use houston_xtask::repository;
 
@@ -86,7 +86,7 @@ impl EvidenceOf {
 /// The commit that is measured, and whether there are uncommitted changes.
 fn commit() -> Result<String> {
     let git =
-        |arguments: &[&str]| quietly(Command::new("git").args(arguments).current_dir(repository::root()));
+        |arguments: &[&str]| output(Command::new("git").args(arguments).current_dir(repository::root()));
     let head = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changes = git(&["status", "--porcelain", "--untracked-files=no"])?;
     let with = if changes.trim().is_empty() { "" } else { ", with uncommitted changes" };
@@ -94,5 +94,5 @@ fn commit() -> Result<String> {
 }
 
 fn date(format: &str) -> Result<String> {
-    Ok(quietly(Command::new("date").args(["-u", format]))?.trim().to_owned())
+    Ok(output(Command::new("date").args(["-u", format]))?.trim().to_owned())
 }

@@ -34,7 +34,7 @@ impl ProviderInstallation {
         variables: &[(&str, String)],
     ) -> Result<Self> {
         let database = format!("provider_{number}");
-        Psql::of(servers)?.ask(&format!("create database {database}"))?;
+        Psql::of(servers)?.query(&format!("create database {database}"))?;
         let mut variables = variables.to_vec();
         variables.push((
             "DATABASE_URL",

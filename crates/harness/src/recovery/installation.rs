@@ -16,7 +16,7 @@ use super::{POLL, Plan};
 use crate::bench::database::ask;
 use crate::http::Connection;
 use crate::installation::{self, goal, user};
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 
 /// How long a process may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,8 +63,8 @@ impl<'s> RecoveryInstallation<'s> {
         });
         let model = model.await?;
         let houston = |arguments: &[&str]| command(program, servers, &model, arguments);
-        quietly(&mut houston(&["migrate"]))?;
-        let key = quietly(&mut houston(&["key", "create", "--tenant", "recovery"]))?.trim().to_owned();
+        output(&mut houston(&["migrate"]))?;
+        let key = output(&mut houston(&["key", "create", "--tenant", "recovery"]))?.trim().to_owned();
         let mut serve = Process::spawn(&mut houston(&["serve", "--address", "127.0.0.1:0"]))?;
         let address = serve.wait_for_address(PATIENCE)?;
         serve.wait_for_ready(address, "/readyz", PATIENCE)?;

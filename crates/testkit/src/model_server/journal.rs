@@ -113,19 +113,19 @@ impl Journal {
         state.peak = state.open;
     }
 
-    /// Waits until `is_so` holds, at most for `patience`; returns whether it does.
-    pub async fn wait_until(&self, patience: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
+    /// Waits until `condition` holds, at most for `patience`; returns whether it does.
+    pub async fn wait_until(&self, patience: Duration, condition: impl Fn(&Self) -> bool) -> bool {
         let end = tokio::time::Instant::now() + patience;
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Registered before the check, so that no change between check and wait is missed.
             changed.as_mut().enable();
-            if is_so(self) {
+            if condition(self) {
                 return true;
             }
             if tokio::time::timeout_at(end, changed).await.is_err() {
-                return is_so(self);
+                return condition(self);
             }
         }
     }

@@ -20,7 +20,7 @@ pub fn in_turn(replies: impl IntoIterator<Item = Reply>) -> impl Fn(&Call) -> Re
 }
 
 /// `ask` (a tool call) after a user message, `answer` after tool results.
-pub fn react(ask: Reply, answer: Reply) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
+pub fn tool_then_answer(ask: Reply, answer: Reply) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
     move |call| if call.has_tool_results() { answer.clone() } else { ask.clone() }
 }
 

@@ -87,10 +87,12 @@ async fn twenty_chunks_without_a_pause_are_one_write() {
 
 #[tokio::test]
 async fn scripts_decide_on_the_request() {
-    let server =
-        ModelServer::start(script::react(Reply::tool("clock", json!({})), Reply::text("it is noon")))
-            .await
-            .unwrap();
+    let server = ModelServer::start(script::tool_then_answer(
+        Reply::tool("clock", json!({})),
+        Reply::text("it is noon"),
+    ))
+    .await
+    .unwrap();
     let asked = ask(&server, Wire::OpenAiChat, "what time is it?").await;
     assert!(asked.body.contains("clock"));
     let mut socket = Socket::connect(server.address()).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use houston_xtask::child::{self, quietly};
+use houston_xtask::child::{self, output};
 use houston_xtask::console::print_status;
 use houston_xtask::{programs, repository};
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl Origin {
     fn of(clone: &Path) -> Result<Self> {
         let mut log = Command::new("git");
         log.arg("-C").arg(clone).args(["log", "-1", "--format=%H %cs"]);
-        let line = quietly(&mut log)?;
+        let line = output(&mut log)?;
         let (commit, date) = line.trim().split_once(' ').context("`git log` printed no commit")?;
         Ok(Self { database: DATABASE.to_owned(), commit: commit.to_owned(), date: date.to_owned() })
     }
@@ -129,7 +129,7 @@ fn find_planted(deny: &Path, folder: &Path) -> Result<()> {
     let planted = planted()?;
     let id = planted.id.clone();
     write_database(&folder.join(CLONE), &[planted], "2026-01-01")?;
-    let findings = quietly(&mut deny_with(deny, folder)?).err().map(|error| error.to_string());
+    let findings = output(&mut deny_with(deny, folder)?).err().map(|error| error.to_string());
     ensure!(
         findings.as_ref().is_some_and(|findings| findings.contains(&id)),
         "cargo-deny does not find a planted advisory: {}",
@@ -207,7 +207,7 @@ fn write_database(folder: &Path, advisories: &[Advisory], date: &str) -> Result<
         ]);
         git.arg("-C").arg(folder).args(arguments);
         git.env("GIT_COMMITTER_DATE", format!("{date}T00:00:00Z"));
-        quietly(&mut git)?;
+        output(&mut git)?;
     }
     // cargo-deny reads the time of the last fetch.
     std::fs::copy(folder.join(".git/HEAD"), folder.join(".git/FETCH_HEAD"))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use houston_xtask::child::quietly;
+use houston_xtask::child::output;
 use houston_xtask::repository;
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ pub(crate) fn package(name: &str) -> String {
 pub(crate) fn packages() -> Result<BTreeSet<String>> {
     let mut cargo = repository::cargo();
     cargo.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
-    let metadata: Metadata = serde_json::from_str(&quietly(&mut cargo)?)?;
+    let metadata: Metadata = serde_json::from_str(&output(&mut cargo)?)?;
     Ok(metadata.packages.into_iter().map(|package| package.name).collect())
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn changed() -> Result<BTreeSet<String>> {
 fn git(arguments: &[&str]) -> Result<String> {
     let mut git = Command::new("git");
     git.args(arguments).current_dir(repository::root());
-    Ok(quietly(&mut git)?.trim().to_owned())
+    Ok(output(&mut git)?.trim().to_owned())
 }
 
 /// The packages that contain or include the files at `paths`.

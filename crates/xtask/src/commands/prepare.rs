@@ -72,7 +72,7 @@ async fn describe() -> Result<Queries> {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
     // Cargo does not know that the macros read a database: the touched file makes it expand them again.
-    child::quietly(Command::new("touch").arg(store().join("src/lib.rs")))?;
+    child::output(Command::new("touch").arg(store().join("src/lib.rs")))?;
     let mut clippy = clippy();
     clippy.env("SQLX_OFFLINE", "false").env("SQLX_OFFLINE_DIR", &folder);
     clippy.env("DATABASE_URL", servers.database_url());

@@ -50,7 +50,7 @@ async fn test(mut packages: BTreeSet<String>) -> Result<()> {
     print_status(&format!("   of {}", packages.iter().cloned().collect::<Vec<_>>().join(", ")));
     let status = match programs::wheel("cargo-nextest", "0.9.148").await {
         Some(nextest) => {
-            let mut nextest = repository::beside_cargo(&nextest);
+            let mut nextest = repository::command_like_cargo(&nextest);
             // Built for the whole workspace: a selection of crates would build their dependencies again, with other
             // features.
             nextest.args(["nextest", "run", "--workspace", "--lib", "--bins", "--test", "architecture"]);

@@ -125,7 +125,7 @@ impl Test {
     }
 
     fn nextest(&self, program: &std::path::Path) -> Result<Command> {
-        let mut nextest = repository::beside_cargo(program);
+        let mut nextest = repository::command_like_cargo(program);
         nextest.args(["nextest", "run"]).args(self.selection());
         if let Some(times) = self.stress {
             ensure!(times > 0, "--stress must be at least 1");
