@@ -37,7 +37,7 @@ pub(crate) struct AnswerStream {
     body: Option<Body>,
     reader: Reader,
     totals: ReadTotals,
-    /// Decoded events that the context has not polled yet.
+    /// Decoded events that were not polled yet.
     events: VecDeque<Event>,
     /// The error to yield after `events`.
     failure: Option<ModelError>,

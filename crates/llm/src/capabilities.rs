@@ -120,8 +120,8 @@ pub fn source() -> &'static Source {
 }
 
 impl Capabilities {
-    /// Looks up a model, e.g. `find("openai", "gpt-5-mini")`. `None` when no table lists it. Not cheap: store the result
-    /// with the model.
+    /// Looks up a model, e.g. `find("openai", "gpt-5-mini")`. `None` when no table lists it. Not cheap: store the
+    /// result with the model.
     #[must_use]
     pub fn find(provider: &str, model: &str) -> Option<Self> {
         let model = model.to_lowercase();

@@ -8,7 +8,7 @@ use crate::http::Http;
 use crate::provider::{Choice, Lookup, PROVIDERS, Provider};
 
 /// How long a local server may take to list its models. Enough for loopback, and too short to delay the start.
-const PATIENCE: Duration = Duration::from_millis(150);
+const OLLAMA_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// Longest response read, in bytes: more than any list of local models.
 const LONGEST_LIST: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub async fn detect_all(http: &Http, lookup: Lookup<'_>) -> Vec<Choice> {
     for row in PROVIDERS.iter().filter(|row| row.name == "ollama") {
         let base = row.url_variable(lookup);
         let found = first_model(http, base.as_deref().unwrap_or(row.base_url));
-        if let Ok(Some(model)) = tokio::time::timeout(PATIENCE, found).await {
+        if let Ok(Some(model)) = tokio::time::timeout(OLLAMA_TIMEOUT, found).await {
             return vec![Choice::new(row.name, model)];
         }
     }

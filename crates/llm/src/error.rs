@@ -177,23 +177,24 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
 /// Chooses the error code. `status` is the HTTP status, or the status contained in the error.
 fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code {
     let tagged = |tags: &[&str]| reported_error.is_some_and(|reported_error| reported_error.tagged(tags));
-    let says = |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.says(phrases));
+    let mentions =
+        |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.mentions(phrases));
     let client_fault = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 422));
     let refused = status.is_some_and(|status| (400..=428).contains(&status));
 
     if too_long(status, client_fault, reported_error) {
         return Code::ContextLengthExceeded;
     }
-    if tagged(w::OUT_OF_CREDIT_TAGS) || status == Some(402) || says(w::OUT_OF_CREDIT_PHRASES) {
+    if tagged(w::OUT_OF_CREDIT_TAGS) || status == Some(402) || mentions(w::OUT_OF_CREDIT_PHRASES) {
         return Code::Unknown;
     }
     // The content of the prompt was rejected; another key would not help.
-    if tagged(w::FILTERED_TAGS) || says(w::FILTERED_PHRASES) {
+    if tagged(w::FILTERED_TAGS) || mentions(w::FILTERED_PHRASES) {
         return Code::Unknown;
     }
     if matches!(status, Some(401 | 403))
         || tagged(w::BAD_KEY_TAGS)
-        || (client_fault && says(w::BAD_KEY_PHRASES))
+        || (client_fault && mentions(w::BAD_KEY_PHRASES))
     {
         return Code::AuthenticationError;
     }
@@ -201,7 +202,7 @@ fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code 
         return Code::InvalidResponse;
     }
     // The server's setup or the request must be changed: a retry fails the same way.
-    if says(w::SETUP_PHRASES) {
+    if mentions(w::SETUP_PHRASES) {
         return Code::Unknown;
     }
     if no_model(status, client_fault, reported_error) {
@@ -209,7 +210,7 @@ fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code 
     }
     if matches!(status, Some(429 | 498 | 529))
         || tagged(w::TOO_MUCH_TAGS)
-        || (!refused && says(&["overloaded"]))
+        || (!refused && mentions(&["overloaded"]))
     {
         return Code::RateLimited;
     }
@@ -223,20 +224,22 @@ fn too_long(status: Option<u16>, client_fault: bool, reported_error: Option<&Pro
     let Some(reported_error) = reported_error else { return false };
     // A 429 may mention tokens, too: there only an error code counts. A 500 counts with llama.cpp's own wording.
     reported_error.tagged(w::TOO_LONG_TAGS)
-        || (client_fault && reported_error.says(w::TOO_LONG_PHRASES))
-        || (status == Some(500) && reported_error.says(&["is too large to process"]))
+        || (client_fault && reported_error.mentions(w::TOO_LONG_PHRASES))
+        || (status == Some(500) && reported_error.mentions(&["is too large to process"]))
 }
 
 fn no_model(status: Option<u16>, client_fault: bool, reported_error: Option<&ProviderError>) -> bool {
     let Some(reported_error) = reported_error else { return false };
-    if client_fault && reported_error.says(w::NOT_THE_MODEL_PHRASES) {
+    if client_fault && reported_error.mentions(w::NOT_THE_MODEL_PHRASES) {
         return false;
     }
-    if client_fault && (reported_error.says(w::NO_ADDRESS_PHRASES) || reported_error.says_only("not found")) {
+    if client_fault
+        && (reported_error.mentions(w::NO_ADDRESS_PHRASES) || reported_error.is_exactly("not found"))
+    {
         return false;
     }
-    let no_such_model =
-        reported_error.says(w::NO_MODEL_PHRASES) || reported_error.says_of_the_model(w::MISSING_PHRASES);
+    let no_such_model = reported_error.mentions(w::NO_MODEL_PHRASES)
+        || reported_error.mentions_after_model(w::MISSING_PHRASES);
     reported_error.tagged(w::NO_MODEL_TAGS)
         || (client_fault && no_such_model)
         // A 404 whose error does not mention a model is due to the address.
@@ -246,9 +249,10 @@ fn no_model(status: Option<u16>, client_fault: bool, reported_error: Option<&Pro
 /// Chooses the error code by status, when no code or phrase decided.
 fn by_status(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code {
     let tagged = |tags: &[&str]| reported_error.is_some_and(|reported_error| reported_error.tagged(tags));
-    let says = |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.says(phrases));
+    let mentions =
+        |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.mentions(phrases));
     match status {
-        Some(404) if says(w::NOT_THE_MODEL_PHRASES) => Code::Unknown,
+        Some(404) if mentions(w::NOT_THE_MODEL_PHRASES) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
         // Not implemented: a retry fails the same way.
@@ -256,7 +260,7 @@ fn by_status(status: Option<u16>, reported_error: Option<&ProviderError>) -> Cod
         Some(499 | 500..) => Code::NetworkError,
         Some(200..400) => Code::InvalidResponse,
         None if tagged(w::TOO_SLOW_TAGS) => Code::Timeout,
-        None if tagged(w::BROKEN_TAGS) || says(w::BROKEN_PHRASES) => Code::NetworkError,
+        None if tagged(w::BROKEN_TAGS) || mentions(w::BROKEN_PHRASES) => Code::NetworkError,
         _ => Code::Unknown,
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() { "the whole" } else { &self.path };
+        let path = if self.path.is_empty() { "the answer" } else { &self.path };
         write!(f, "{path}: {}", self.what)
     }
 }
@@ -58,7 +58,7 @@ impl Check<'_> {
             && !listed(types).any(|name| has_type(value, name))
         {
             let types: Vec<&str> = listed(types).collect();
-            return refuse(format!("must be {}, and is {}", types.join(" or "), type_of(value)));
+            return refuse(format!("must be {}, but is {}", types.join(" or "), type_of(value)));
         }
         if let Some(Value::Array(allowed)) = rules.get("enum")
             && !allowed.contains(value)
@@ -99,7 +99,8 @@ impl Check<'_> {
                 }
             }
             if mismatches.len() == any.len() {
-                let what = format!("fits none of {}: {}", any.len(), mismatches.join("; "));
+                let what =
+                    format!("matches none of the {} alternatives: {}", any.len(), mismatches.join("; "));
                 return Err(Mismatch { path: path.to_owned(), what });
             }
         }
@@ -127,7 +128,7 @@ impl Check<'_> {
                 (Some(schema), _) => self.value(schema, value, &path, 0)?,
                 (None, Some(Value::Bool(false))) => {
                     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
-                    let what = format!("is not allowed; there may be: {}", names.join(", "));
+                    let what = format!("is not allowed; allowed are: {}", names.join(", "));
                     return Err(Mismatch { path, what });
                 }
                 (None, Some(schema)) => self.value(schema, value, &path, 0)?,
@@ -219,18 +220,18 @@ mod tests {
             (json!({"name": "Ann", "age": 30, "mood": "good", "kind": "person"}), "fits"),
             (json!({"name": "Ann", "age": null}), "fits"),
             (json!({"name": "Ann", "age": 3.0}), "fits"),
-            (json!([]), "the whole: must be object, and is array"),
-            (json!({"name": "Ann"}), "the whole: lacks `age`"),
-            (json!({"name": 3, "age": 1}), ".name: must be string, and is number"),
+            (json!([]), "the answer: must be object, but is array"),
+            (json!({"name": "Ann"}), "the answer: lacks `age`"),
+            (json!({"name": 3, "age": 1}), ".name: must be string, but is number"),
             (json!({"name": "", "age": 1}), ".name: must be at least 1 characters"),
             (json!({"name": "Annabel", "age": 1}), ".name: must be at most 5 characters"),
-            (json!({"name": "Ann", "age": 1.5}), ".age: must be integer or null, and is number"),
+            (json!({"name": "Ann", "age": 1.5}), ".age: must be integer or null, but is number"),
             (json!({"name": "Ann", "age": -1}), ".age: must be at least 0"),
             (json!({"name": "Ann", "age": 1, "mood": "so"}), r#".mood: must be one of ["good","bad"]"#),
             (json!({"name": "Ann", "age": 1, "kind": "cat"}), r#".kind: must be "person""#),
             (
                 json!({"name": "Ann", "age": 1, "eyes": 2}),
-                ".eyes: is not allowed; there may be: name, age, mood, kind, friends",
+                ".eyes: is not allowed; allowed are: name, age, mood, kind, friends",
             ),
             (json!({"name": "Ann", "age": 1, "friends": [{"name": "Bo"}]}), ".friends[0]: lacks `age`"),
             (
@@ -252,13 +253,13 @@ mod tests {
         assert_eq!(result(&schema, &json!(3)), "fits");
         assert_eq!(
             result(&schema, &json!(2)),
-            "the whole: fits none of 2: the whole: must be string, and is number; the whole: must be at least 3"
+            "the answer: matches none of the 2 alternatives: the answer: must be string, but is number; the answer: must be at least 3"
         );
         assert!(result(&json!({"$ref": "#"}), &json!(1)).contains("refers to itself"));
         assert!(result(&json!({"$ref": "#/nowhere"}), &json!(1)).contains("which it does not have"));
         let names = json!({"additionalProperties": {"type": "number"}, "properties": {"no": false}});
         assert_eq!(result(&names, &json!({"a": 1})), "fits");
-        assert_eq!(result(&names, &json!({"a": "1"})), ".a: must be number, and is string");
+        assert_eq!(result(&names, &json!({"a": "1"})), ".a: must be number, but is string");
         assert_eq!(result(&names, &json!({"no": 1})), ".no: must be absent");
         assert_eq!(result(&json!({"pattern": "x"}), &json!("y")), "fits");
     }

@@ -105,17 +105,17 @@ impl ProviderError {
     }
 
     /// Whether its message contains one of `phrases`.
-    pub(super) fn says(&self, phrases: &[&str]) -> bool {
+    pub(super) fn mentions(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| self.words.contains(phrase))
     }
 
     /// Whether its message is `phrase` and nothing else.
-    pub(super) fn says_only(&self, phrase: &str) -> bool {
+    pub(super) fn is_exactly(&self, phrase: &str) -> bool {
         self.words.trim().trim_end_matches('.') == phrase
     }
 
     /// Whether the message contains one of `phrases` after the word `model` in the same sentence.
-    pub(super) fn says_of_the_model(&self, phrases: &[&str]) -> bool {
+    pub(super) fn mentions_after_model(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| {
             let Some(at) = self.words.find(phrase) else { return false };
             let before = &self.words[..at];

@@ -6,7 +6,7 @@
 const LONGEST_LINE: usize = 1 << 20;
 
 /// Capacity in bytes to which a larger buffer shrinks between chunks.
-const KEPT_CAPACITY: usize = 4 << 10;
+const IDLE_CAPACITY: usize = 4 << 10;
 
 use super::sse::Fault;
 
@@ -73,8 +73,8 @@ impl LineDecoder {
         self.buffer.drain(..self.next);
         (self.start, self.end, self.next) = (0, 0, 0);
         self.searched = self.buffer.len();
-        if self.buffer.len() < KEPT_CAPACITY && self.buffer.capacity() > KEPT_CAPACITY {
-            self.buffer.shrink_to(KEPT_CAPACITY);
+        if self.buffer.len() < IDLE_CAPACITY && self.buffer.capacity() > IDLE_CAPACITY {
+            self.buffer.shrink_to(IDLE_CAPACITY);
         }
     }
 }
@@ -111,14 +111,14 @@ mod tests {
             decoder.push(&[b'x'; 1024]);
             decoder.advance() == Err(Fault::TooLong)
         });
-        assert_eq!(taken, Some(1024), "the first KiB over the limit");
+        assert_eq!(taken, Some(1024), "rejected at the first KiB over the limit");
 
         let mut decoder = LineDecoder::default();
         for _ in 0..1_000_000 {
             decoder.push(b"\n\n");
             assert_eq!(decoder.advance(), Ok(false));
         }
-        assert!(decoder.buffer.capacity() <= KEPT_CAPACITY);
+        assert!(decoder.buffer.capacity() <= IDLE_CAPACITY);
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use super::bare_json::BareJson;
 const LONGEST_EVENT: usize = 4 << 20;
 
 /// Capacity in bytes to which a larger buffer shrinks between chunks, because thousands of idle streams may be open.
-const KEPT_CAPACITY: usize = 4 << 10;
+const IDLE_CAPACITY: usize = 4 << 10;
 
 /// Why bytes cannot be decoded as events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -241,8 +241,8 @@ impl SseDecoder {
         if let Data::Line(range) = &mut self.data {
             *range = range.start - done..range.end - done;
         }
-        if self.buffer.len() < KEPT_CAPACITY && self.buffer.capacity() > KEPT_CAPACITY {
-            self.buffer.shrink_to(KEPT_CAPACITY);
+        if self.buffer.len() < IDLE_CAPACITY && self.buffer.capacity() > IDLE_CAPACITY {
+            self.buffer.shrink_to(IDLE_CAPACITY);
         }
     }
 }
@@ -320,7 +320,7 @@ mod tests {
             decoder.push(b":\n");
             assert_eq!(decoder.advance(), Ok(false));
         }
-        assert!(decoder.buffer.capacity() <= KEPT_CAPACITY);
+        assert!(decoder.buffer.capacity() <= IDLE_CAPACITY);
     }
 
     #[test]

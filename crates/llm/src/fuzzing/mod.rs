@@ -49,7 +49,7 @@ pub fn check(wire: Wire, bytes: &[u8]) -> Decoded {
         .ok()
         .map(|body| wire.decoder("x", Dialect::COMPATIBLE).whole_answer(body, &mut events));
     if let Some(Ok(())) = failed {
-        assert!(matches!(events.back(), Some(Event::Done(_))), "an answer in one piece without an end");
+        assert!(matches!(events.back(), Some(Event::Done(_))), "a complete answer without `Done`");
     }
     decoded
 }
@@ -72,10 +72,10 @@ pub fn check_refusal(bytes: &[u8]) {
     let refused = error::refused(status, &headers, bytes);
     let in_stream = error::in_stream(&String::from_utf8_lossy(bytes));
     for error in [refused, in_stream] {
-        assert!(error.message.chars().count() < 1000, "a long message");
-        assert!(error.cause.is_none_or(|cause| cause.chars().count() < 2100), "a long cause");
-        assert!(error.retry_after.is_none_or(|wait| wait.as_secs() <= 24 * 3600), "a long wait");
-        assert!(error.retry_after.is_none() || error.code.is_retryable(), "a wait for nothing");
+        assert!(error.message.chars().count() < 1000, "the message is too long");
+        assert!(error.cause.is_none_or(|cause| cause.chars().count() < 2100), "the cause is too long");
+        assert!(error.retry_after.is_none_or(|wait| wait.as_secs() <= 24 * 3600), "the wait is too long");
+        assert!(error.retry_after.is_none() || error.code.is_retryable(), "a permanent error has a wait");
     }
 }
 
@@ -143,10 +143,10 @@ fn check_events_match_turn(events: &[Event], turn: &ModelTurn) {
             Event::Thinking(more) => thinking.push_str(more),
             Event::ToolStart { index, id, name } => {
                 let previous = calls.insert(*index, (id.clone(), name.clone()));
-                assert_eq!(previous, None, "a call that begins twice");
+                assert_eq!(previous, None, "a tool call starts twice");
             }
             Event::ToolArguments { index, .. } => {
-                assert!(calls.contains_key(index), "arguments before their call");
+                assert!(calls.contains_key(index), "arguments precede their tool call");
             }
             Event::Done(_) => {}
             event => unreachable!("a decoder never emits {event:?}"),
@@ -154,12 +154,12 @@ fn check_events_match_turn(events: &[Event], turn: &ModelTurn) {
     }
     let (mut done_text, mut done_thinking, mut done_calls) = (String::new(), String::new(), 0);
     for block in &turn.content {
-        assert!(!matches!(block, Block::ToolResult { .. }), "a result from a model");
+        assert!(!matches!(block, Block::ToolResult { .. }), "an answer contains a tool result");
         match block {
             Block::Text { text, .. } => done_text.push_str(text),
             Block::Thinking { text, .. } => done_thinking.push_str(text),
             Block::ToolUse { id, name, input, .. } => {
-                assert!(input.is_object(), "arguments that are no object");
+                assert!(input.is_object(), "arguments are not an object");
                 // A name may arrive before the id, and is emitted at once.
                 let started =
                     calls.get(&done_calls).filter(|(start_id, _)| start_id.is_empty() || start_id == id);

@@ -79,7 +79,7 @@ pub(crate) enum PriceError {
 #[serde(untagged)]
 pub(crate) enum Amount {
     Flat(Decimal),
-    /// Reaching a tier changes the price of all tokens, not only of those beyond its start.
+    /// Exceeding the start of a tier changes the price of all tokens, not only of those beyond it.
     Tiered {
         base: Decimal,
         tiers: Vec<(u64, Decimal)>,

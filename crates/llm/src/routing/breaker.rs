@@ -232,7 +232,7 @@ mod tests {
 
         let mut slow = Breaker::new(BreakerPolicy::default(), at(0));
         (0..100).for_each(|nth| fail(&mut slow, nth * 600));
-        assert_eq!(slow.state(), BreakerState::Closed, "never 20 within 10 s");
+        assert_eq!(slow.state(), BreakerState::Closed, "fewer than 20 calls within 10 s");
     }
 
     #[test]
@@ -248,11 +248,11 @@ mod tests {
         breaker.record_failure(second, RateLimited, at(32_100));
         assert_eq!(breaker.admit(at(32_200)), Err(Rejected { cause: RateLimited, wait: at(29_900) }));
         breaker.record_success(probe, at(32_300));
-        assert_eq!(breaker.state(), BreakerState::Open, "an answer to an older question changes nothing");
+        assert_eq!(breaker.state(), BreakerState::Open, "the outcome of an older call is ignored");
         answer(&mut breaker, 62_100);
         assert_eq!((breaker.state(), breaker.failures(at(62_100))), (BreakerState::Closed, 0));
         fail(&mut breaker, 62_200);
-        assert_eq!(breaker.state(), BreakerState::Closed, "it begins anew");
+        assert_eq!(breaker.state(), BreakerState::Closed, "counting starts again");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Fallback {
                     if *candidate != self.description {
                         events.push_back(Event::Answering(Box::new(candidate.clone())));
                     }
-                    return Ok(Box::pin(Announced { events, answer }));
+                    return Ok(Box::pin(AnnouncedAnswer { events, answer }));
                 }
                 Err(error) => error,
             };
@@ -163,12 +163,12 @@ impl Model for Fallback {
 }
 
 /// An answer preceded by the events that report fallbacks.
-struct Announced {
+struct AnnouncedAnswer {
     events: VecDeque<Event>,
     answer: EventStream,
 }
 
-impl Stream for Announced {
+impl Stream for AnnouncedAnswer {
     type Item = Result<Event, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -75,11 +75,14 @@ mod tests {
         let mut budget = RetryBudget::new(RetryBudgetPolicy::default());
         let now = Duration::from_secs(100);
         budget.record_call(now);
-        assert_eq!((0..50).filter(|_| budget.withdraw(now)).count(), 10, "the floor");
-        assert!(budget.withdraw(now + Duration::from_secs(11)), "time gives it back");
+        assert_eq!((0..50).filter(|_| budget.withdraw(now)).count(), 10, "the floor applies");
+        assert!(
+            budget.withdraw(now + Duration::from_secs(11)),
+            "retries are available again after the window"
+        );
         let now = Duration::from_secs(200);
         (0..900).for_each(|_| budget.record_call(now));
-        assert_eq!((0..500).filter(|_| budget.withdraw(now)).count(), 100, "100 of 1000");
+        assert_eq!((0..500).filter(|_| budget.withdraw(now)).count(), 100, "10 % of 1000 calls");
     }
 
     proptest! {

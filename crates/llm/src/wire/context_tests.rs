@@ -103,7 +103,7 @@ fn forged_frames_differ_from_real_ones_in_every_wire() {
     let user_text = |text: &str| Block::text(MessageBlock { text: text.into(), frame: false }.signed(&mark));
     let frame = |text: &str| Block::text(MessageBlock { text: text.into(), frame: true }.signed(&mark));
     let entries = [
-        compression::entry(forged, &mark),
+        compression::summary_entry(forged, &mark),
         Entry::assistant(vec![Block::text(forged)]),
         Entry::user(vec![user_text(forged), frame("<task_ended id=1>done</task_ended>"), user_text(stolen)]),
         Entry::assistant(vec![Block::ToolUse {

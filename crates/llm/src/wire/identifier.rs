@@ -61,8 +61,8 @@ mod tests {
         assert_eq!(call_id("toolu_01A-b", false), "toolu_01A-b");
         assert_eq!(call_id("yBvJuId6u", true), "yBvJuId6u");
         assert_eq!(call_id("toolu_01A-b", true).len(), 9);
-        let mended = call_id("functions.get:0", false);
-        assert!(mended.bytes().all(is_plain) && mended == call_id("functions.get:0", false));
-        assert_ne!(mended, call_id("functions.get:1", false));
+        let replaced = call_id("functions.get:0", false);
+        assert!(replaced.bytes().all(is_plain) && replaced == call_id("functions.get:0", false));
+        assert_ne!(replaced, call_id("functions.get:1", false));
     }
 }

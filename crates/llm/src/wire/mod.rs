@@ -153,8 +153,9 @@ pub(crate) trait Decoder: Send {
 }
 
 impl Wire {
-    /// The URL for requests to `model`. A `base` without a path gets the wire's usual version; for Anthropic, `/v1`
-    /// is always appended, as is its convention. `None` when `base` is not an HTTP URL.
+    /// The URL for requests to `model`. A `base` without a path gets the wire's usual version. For Anthropic, `/v1` is
+    /// appended to any path that does not end with it, which is its own convention. `None` when `base` is not an HTTP
+    /// URL.
     pub(crate) fn url(self, base: &str, model: &str) -> Option<reqwest::Url> {
         let mut url = reqwest::Url::parse(base.trim()).ok()?;
         if !matches!(url.scheme(), "http" | "https") {

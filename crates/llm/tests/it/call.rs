@@ -12,17 +12,17 @@ async fn answered(
     texts: &'static [&'static str],
     schema: Option<&Value>,
 ) -> (Result<Answer, houston_domain::model::ModelError>, Vec<Value>) {
-    let (base, requests) = server(move |mut asked| {
+    let (base, requests) = server(move |mut connection| {
         let mut requests = Vec::new();
         for text in texts {
-            let (_, body) = asked.request.split_once("\r\n\r\n").unwrap();
+            let (_, body) = connection.request.split_once("\r\n\r\n").unwrap();
             requests.push(serde_json::from_str::<Value>(body).unwrap());
             let answer = json!({
                 "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 10, "completion_tokens": 3}
             });
-            asked.answer("200 OK", "content-type: application/json\r\n", &answer.to_string());
-            if !asked.next() {
+            connection.answer("200 OK", "content-type: application/json\r\n", &answer.to_string());
+            if !connection.next() {
                 break;
             }
         }
@@ -77,7 +77,7 @@ async fn schema_violation_is_sent_back_once() {
     let messages = requests[1]["messages"].as_array().unwrap();
     let messages: Vec<String> =
         messages.iter().rev().take(2).map(|message| message["content"].to_string()).collect();
-    assert!(messages[0].contains(".age: must be integer, and is string"), "{}", messages[0]);
+    assert!(messages[0].contains(".age: must be integer, but is string"), "{}", messages[0]);
     assert!(messages[1].contains("thirty"), "{}", messages[1]);
 
     let (answer, requests) = answered(&["Sorry?", "I am Ann."], Some(&person())).await;

@@ -10,13 +10,13 @@ use crate::server::server;
 #[tokio::test]
 async fn detection_prefers_keys_then_ollama_then_simulated() {
     let http = http(Timeouts::default());
-    let (base, requests) = server(|mut asked| {
-        asked.answer(
+    let (base, requests) = server(|mut connection| {
+        connection.answer(
             "200 OK",
             "content-type: application/json\r\n",
             r#"{"models":[{"name":"qwen3:8b"},{"name":"x"}]}"#,
         );
-        asked.request
+        connection.request
     });
     let with = |keys: &'static [&'static str], ollama: &str| {
         let ollama = ollama.to_owned();
@@ -42,10 +42,10 @@ async fn detection_prefers_keys_then_ollama_then_simulated() {
     assert_eq!(detect(&http, &with(&[], &base)).await.to_string(), "ollama/qwen3:8b");
     assert!(requests.recv().unwrap().starts_with("GET /api/tags "));
 
-    let (empty, _requests) = server(|mut asked| asked.answer("200 OK", "", r#"{"models":[]}"#));
+    let (empty, _requests) = server(|mut connection| connection.answer("200 OK", "", r#"{"models":[]}"#));
     assert_eq!(detect(&http, &with(&[], &empty)).await.to_string(), "simulated/simulated");
 
-    let (silent, _requests) = server(|mut asked| asked.wait_for_close());
+    let (silent, _requests) = server(|mut connection| connection.wait_for_close());
     let started = Instant::now();
     assert_eq!(detect(&http, &with(&[], &silent)).await.provider, "simulated");
     assert!(started.elapsed() < Duration::from_secs(30));

@@ -12,7 +12,7 @@ use houston_llm::{
 };
 
 use crate::caller::{QUICK, call, http};
-use crate::server::{Asked, server};
+use crate::server::{Connection, server};
 
 /// Retries without delay, so that tests wait for time-outs only.
 const ONCE: RetryPolicy =
@@ -30,7 +30,7 @@ fn guards(min_calls: u64) -> Guards {
 /// A server with its number of requests, and a guarded model that calls it.
 struct Peer {
     model: Arc<dyn Model>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Peer {
@@ -38,10 +38,10 @@ impl Peer {
         guards: &Guards,
         provider: &str,
         key: &str,
-        serve: impl Fn(&mut Asked) + Send + Sync + Clone + 'static,
+        serve: impl Fn(&mut Connection) + Send + Sync + Clone + 'static,
     ) -> Self {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let requests = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&requests);
         let (base, _) = server(move |mut connection| {
             count.fetch_add(1, Ordering::Relaxed);
             serve(&mut connection);
@@ -49,11 +49,11 @@ impl Peer {
         let choice =
             Choice { base_url: Some(base), key: Some(Secret::new(key)), ..Choice::new(provider, "m") };
         let model = connect(&choice, &http(QUICK), &|_| None).unwrap();
-        Self { model: guards.guard(model, ONCE), asked }
+        Self { model: guards.guard(model, ONCE), requests }
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
     }
 
     fn description(&self) -> Description {
@@ -71,12 +71,12 @@ fn fallback(strategy: Strategy, guards: &Guards, peers: &[&Peer]) -> Fallback {
     Fallback::new(strategy, vec![], peers.iter().map(candidate).collect(), guards.latencies()).unwrap()
 }
 
-fn answers(asked: &mut Asked) {
-    asked.begin();
-    asked.event(r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#);
-    asked.event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#);
-    asked.event("[DONE]");
-    asked.send("0\r\n\r\n");
+fn answers(connection: &mut Connection) {
+    connection.begin();
+    connection.event(r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#);
+    connection.event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#);
+    connection.event("[DONE]");
+    connection.send("0\r\n\r\n");
 }
 
 #[tokio::test]
@@ -91,14 +91,14 @@ async fn failures_before_the_answer_fall_back() {
         ("garbage", Code::InvalidResponse, 1),
     ] {
         let guards = guards(1000);
-        let first = Peer::new(&guards, "openai", "a", move |asked| match case {
-            "hangs" => asked.wait_for_close(),
+        let first = Peer::new(&guards, "openai", "a", move |connection| match case {
+            "hangs" => connection.wait_for_close(),
             "closes" => {}
             "garbage" => {
-                asked.begin();
-                asked.event("{oops");
+                connection.begin();
+                connection.event("{oops");
             }
-            status => asked.answer(status, "", r#"{"error":{"message":"no"}}"#),
+            status => connection.answer(status, "", r#"{"error":{"message":"no"}}"#),
         });
         let second = Peer::new(&guards, "groq", "b", answers);
         let (events, error) = call(&fallback(Strategy::Fallback, &guards, &[&first, &second])).await;
@@ -110,7 +110,7 @@ async fn failures_before_the_answer_fall_back() {
         );
         assert_eq!(events[1], Event::Answering(Box::new(second.description())), "{case}");
         assert_eq!(events[2], Event::Text("hi".into()));
-        assert_eq!((first.asked(), second.asked()), (calls, 1), "{case}");
+        assert_eq!((first.requests(), second.requests()), (calls, 1), "{case}");
     }
 }
 
@@ -123,27 +123,27 @@ async fn configuration_errors_do_not_fall_back() {
         ("404 Not Found", "model not found", Code::ModelNotFound),
     ] {
         let guards = guards(1000);
-        let first = Peer::new(&guards, "openai", "a", move |asked| {
-            asked.answer(status, "", &format!(r#"{{"error":{{"message":"{body}"}}}}"#));
+        let first = Peer::new(&guards, "openai", "a", move |connection| {
+            connection.answer(status, "", &format!(r#"{{"error":{{"message":"{body}"}}}}"#));
         });
         let second = Peer::new(&guards, "groq", "b", answers);
         let (events, error) = call(&fallback(Strategy::Fallback, &guards, &[&first, &second])).await;
         assert_eq!((events.len(), error.unwrap().code), (0, code), "{body}");
-        assert_eq!((first.asked(), second.asked()), (1, 0), "{body}");
+        assert_eq!((first.requests(), second.requests()), (1, 0), "{body}");
     }
 }
 
 #[tokio::test]
 async fn open_breaker_is_skipped_and_is_per_key() {
     let guards = guards(4);
-    let busy = |asked: &mut Asked| asked.answer("503 Busy", "", "");
+    let busy = |connection: &mut Connection| connection.answer("503 Busy", "", "");
     let first = Peer::new(&guards, "openai", "key-of-one", busy);
     let second = Peer::new(&guards, "groq", "b", answers);
     let model = fallback(Strategy::Fallback, &guards, &[&first, &second]);
     for _ in 0..6 {
         assert_eq!(call(&model).await.1, None);
     }
-    assert_eq!((first.asked(), second.asked()), (4, 6), "two calls with a retry each, then none");
+    assert_eq!((first.requests(), second.requests()), (4, 6), "two calls with a retry each, then none");
 
     // The same provider and model with another key has its own breaker.
     let other = Peer::new(&guards, "openai", "key-of-another", answers);
@@ -164,9 +164,9 @@ async fn open_breaker_is_skipped_and_is_per_key() {
 #[tokio::test]
 async fn fastest_strategy_uses_measured_latency() {
     let guards = guards(1000);
-    let slow = Peer::new(&guards, "openai", "a", |asked| {
+    let slow = Peer::new(&guards, "openai", "a", |connection| {
         std::thread::sleep(Duration::from_millis(150));
-        answers(asked);
+        answers(connection);
     });
     let fast = Peer::new(&guards, "groq", "b", answers);
     let model = fallback(Strategy::Fastest, &guards, &[&slow, &fast]);
@@ -174,16 +174,16 @@ async fn fastest_strategy_uses_measured_latency() {
     for _ in 0..6 {
         assert_eq!(call(&model).await.1, None);
     }
-    assert_eq!((slow.asked(), fast.asked()), (1, 5), "each is tried once");
+    assert_eq!((slow.requests(), fast.requests()), (1, 5), "each is tried once");
 }
 
 #[tokio::test]
 async fn dropped_call_does_not_fall_back() {
     let guards = guards(1000);
-    let first = Peer::new(&guards, "openai", "a", |asked| asked.wait_for_close());
+    let first = Peer::new(&guards, "openai", "a", |connection| connection.wait_for_close());
     let second = Peer::new(&guards, "groq", "b", answers);
     let model = fallback(Strategy::Fallback, &guards, &[&first, &second]);
     let cut = tokio::time::timeout(Duration::from_millis(100), call(&model)).await;
     assert!(cut.is_err());
-    assert_eq!(second.asked(), 0);
+    assert_eq!(second.requests(), 0);
 }

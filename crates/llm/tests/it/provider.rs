@@ -66,14 +66,18 @@ fn missing_settings_are_named_in_one_line() {
 
 #[tokio::test]
 async fn key_is_sent_in_its_header_and_never_printed() {
-    let (base, requests) = server(|mut asked| {
-        let key =
-            asked.request.lines().find_map(|line| line.strip_prefix("x-api-key: ")).unwrap_or("?").to_owned();
+    let (base, requests) = server(|mut connection| {
+        let key = connection
+            .request
+            .lines()
+            .find_map(|line| line.strip_prefix("x-api-key: "))
+            .unwrap_or("?")
+            .to_owned();
         let body = format!(
             r#"{{"type":"error","error":{{"type":"authentication_error","message":"bad key {key}"}}}}"#
         );
-        asked.answer("401 Unauthorized", "request-id: req_1\r\n", &body);
-        asked.request
+        connection.answer("401 Unauthorized", "request-id: req_1\r\n", &body);
+        connection.request
     });
     let lookup = move |name: &str| match name {
         "ANTHROPIC_API_KEY" => Some("sk-ant-secret\n".to_owned()),
@@ -95,10 +99,10 @@ async fn key_is_sent_in_its_header_and_never_printed() {
 #[tokio::test]
 async fn url_credentials_are_never_printed() {
     // A gateway that quotes the received headers.
-    let (base, _requests) = server(|mut asked| {
-        let sent = asked.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
+    let (base, _requests) = server(|mut connection| {
+        let sent = connection.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
         let body = format!(r#"{{"error":{{"message":"refused {sent}; password CANARYpw20"}}}}"#);
-        asked.answer("400 Bad Request", "request-id: CANARYpw20\r\n", &body);
+        connection.answer("400 Bad Request", "request-id: CANARYpw20\r\n", &body);
     });
     let base = base.replace("http://", "http://luser:CANARYpw20@");
     let choice = Choice { base_url: Some(base), ..Choice::new("local", "m") };
@@ -128,10 +132,10 @@ impl TokenSource for OneToken {
 
 #[tokio::test]
 async fn each_call_without_a_key_fetches_a_token() {
-    let (base, _requests) = server(|mut asked| {
-        let sent = asked.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
+    let (base, _requests) = server(|mut connection| {
+        let sent = connection.request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or("?");
         let body = format!(r#"{{"error":{{"message":"refused {sent}"}}}}"#);
-        asked.answer("400 Bad Request", "", &body);
+        connection.answer("400 Bad Request", "", &body);
     });
     let choice = Choice { base_url: Some(base), ..Choice::new("azure", "m") };
     let tokens = std::sync::Arc::new(OneToken(false.into()));
@@ -162,11 +166,11 @@ async fn wire_is_configurable_and_version_is_added_to_the_url() {
             &[r#"{"candidates":[{"finishReason":"STOP"}]}"#, r#"{"usageMetadata":{"promptTokenCount":1}}"#],
         ),
     ] {
-        let (base, requests) = server(move |mut asked| {
-            asked.begin();
-            stream.iter().for_each(|data| asked.event(data));
-            asked.send("0\r\n\r\n");
-            asked.request
+        let (base, requests) = server(move |mut connection| {
+            connection.begin();
+            stream.iter().for_each(|data| connection.event(data));
+            connection.send("0\r\n\r\n");
+            connection.request
         });
         let base = base.trim_end_matches("/v1").to_owned();
         let choice = Choice { base_url: Some(base), wire: Some(wire), ..Choice::new("local", "m") };
@@ -221,9 +225,9 @@ fn key_file_is_read_and_choice_variable_takes_precedence() {
 
 #[tokio::test]
 async fn model_not_found_suggests_a_similar_name() {
-    let (base, _requests) = server(|mut asked| {
+    let (base, _requests) = server(|mut connection| {
         let body = r#"{"error":{"code":"model_not_found","message":"The model does not exist"}}"#;
-        asked.answer("404 Not Found", "", body);
+        connection.answer("404 Not Found", "", body);
     });
     let choice = Choice {
         base_url: Some(base),
@@ -258,9 +262,9 @@ async fn providers_get_their_url_and_key_header() {
         ("ollama", &[][..], "POST /api/chat ", "authorization: Bearer sk-123456"),
         ("openai", &[][..], "POST /v1/chat/completions ", "authorization: Bearer sk-123456"),
     ] {
-        let (base, requests) = server(|mut asked| {
-            asked.answer("404 Not Found", "", "");
-            asked.request
+        let (base, requests) = server(|mut connection| {
+            connection.answer("404 Not Found", "", "");
+            connection.request
         });
         let base = base.trim_end_matches("/v1").to_owned();
         let choice = Choice {

@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 /// A connection whose request was read.
-pub(crate) struct Asked {
+pub(crate) struct Connection {
     pub(crate) request: String,
     pub(crate) socket: TcpStream,
 }
 
-impl Asked {
+impl Connection {
     /// Sends data immediately.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.socket.write_all(text.as_bytes());
@@ -74,7 +74,7 @@ fn read_request(socket: &mut TcpStream) -> String {
 /// Handles each connection with `serve` on a thread of its own. Returns the base URL and the results of `serve`, one
 /// per connection.
 pub(crate) fn server<T: Send + 'static>(
-    serve: impl Fn(Asked) -> T + Send + Sync + Clone + 'static,
+    serve: impl Fn(Connection) -> T + Send + Sync + Clone + 'static,
 ) -> (String, Receiver<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -86,7 +86,7 @@ pub(crate) fn server<T: Send + 'static>(
                 let mut socket = socket.unwrap();
                 socket.set_nodelay(true).unwrap();
                 let request = read_request(&mut socket);
-                let _ = report.send(serve(Asked { request, socket }));
+                let _ = report.send(serve(Connection { request, socket }));
             });
         }
     });

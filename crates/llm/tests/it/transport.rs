@@ -11,23 +11,23 @@ use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{Choice, Event, Request, Timeouts, connect};
 
 use crate::caller::{QUICK, call, entries, http, model};
-use crate::server::{Asked, chunk, server};
+use crate::server::{Connection, chunk, server};
 
 const HI: &str = r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#;
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
 #[tokio::test]
 async fn successive_calls_share_a_connection() {
-    let (base, connections) = server(|mut asked| {
+    let (base, connections) = server(|mut connection| {
         let mut requests = Vec::new();
         loop {
-            requests.push(asked.request.clone());
-            asked.begin();
-            asked.event(HI);
-            asked.event(STOP);
-            asked.event("[DONE]");
-            asked.send("0\r\n\r\n");
-            if !asked.next() {
+            requests.push(connection.request.clone());
+            connection.begin();
+            connection.event(HI);
+            connection.event(STOP);
+            connection.event("[DONE]");
+            connection.send("0\r\n\r\n");
+            if !connection.next() {
                 return requests;
             }
         }
@@ -54,10 +54,10 @@ async fn successive_calls_share_a_connection() {
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_socket() {
-    let (base, closed) = server(|mut asked| {
-        asked.begin();
-        asked.event(HI);
-        asked.wait_for_close();
+    let (base, closed) = server(|mut connection| {
+        connection.begin();
+        connection.event(HI);
+        connection.wait_for_close();
         Instant::now()
     });
     let (model, entries, closed) =
@@ -79,7 +79,7 @@ async fn dropping_the_stream_closes_the_socket() {
 
 #[tokio::test]
 async fn dropping_the_call_closes_the_socket() {
-    let (base, closed) = server(|mut asked| asked.wait_for_close());
+    let (base, closed) = server(|mut connection| connection.wait_for_close());
     let model = model(&base, Timeouts::default());
     let cut = tokio::time::timeout(Duration::from_millis(200), call(&*model)).await;
     assert!(cut.is_err());
@@ -90,14 +90,14 @@ async fn dropping_the_call_closes_the_socket() {
 
 #[tokio::test]
 async fn idle_stream_times_out_and_slow_stream_does_not() {
-    let (base, _connections) = server(|mut asked| {
-        asked.begin();
+    let (base, _connections) = server(|mut connection| {
+        connection.begin();
         // Longer than the limit in total, but never in one pause.
         for _ in 0..8 {
-            asked.event(HI);
+            connection.event(HI);
             thread::sleep(Duration::from_millis(100));
         }
-        asked.wait_for_close();
+        connection.wait_for_close();
     });
     let started = Instant::now();
     let (events, error) = call(&*model(&base, QUICK)).await;
@@ -111,7 +111,7 @@ async fn idle_stream_times_out_and_slow_stream_does_not() {
 
 #[tokio::test]
 async fn missing_first_byte_times_out() {
-    let (base, _connections) = server(|mut asked| asked.wait_for_close());
+    let (base, _connections) = server(|mut connection| connection.wait_for_close());
     let started = Instant::now();
     let (_, error) = call(&*model(&base, QUICK)).await;
     assert_eq!(error.unwrap().code, Code::Timeout);
@@ -120,9 +120,9 @@ async fn missing_first_byte_times_out() {
 
 #[tokio::test]
 async fn steady_endless_answer_times_out() {
-    let (base, closed) = server(|mut asked| {
-        asked.begin();
-        while asked.socket.write_all(chunk(HI).as_bytes()).is_ok() {
+    let (base, closed) = server(|mut connection| {
+        connection.begin();
+        while connection.socket.write_all(chunk(HI).as_bytes()).is_ok() {
             thread::sleep(Duration::from_millis(20));
         }
     });
@@ -134,13 +134,13 @@ async fn steady_endless_answer_times_out() {
     assert!(events.len() > 5, "{}", events.len());
     let closed =
         tokio::task::spawn_blocking(move || closed.recv_timeout(Duration::from_secs(5))).await.unwrap();
-    assert_eq!(closed, Ok(()), "the socket is closed");
+    assert_eq!(closed, Ok(()), "the connection must be closed");
 
     // The same for a complete answer and for an error body.
     for head in ["200 OK\r\ncontent-type: application/json", "500 No"] {
-        let (base, _connections) = server(move |mut asked| {
-            asked.send(&format!("HTTP/1.1 {head}\r\ncontent-length: 100000\r\n\r\n"));
-            while asked.socket.write_all(b" ").is_ok() {
+        let (base, _connections) = server(move |mut connection| {
+            connection.send(&format!("HTTP/1.1 {head}\r\ncontent-length: 100000\r\n\r\n"));
+            while connection.socket.write_all(b" ").is_ok() {
                 thread::sleep(Duration::from_millis(20));
             }
         });
@@ -168,7 +168,7 @@ fn socket_with_a_full_queue() -> (TcpListener, Vec<TcpStream>) {
     let mut waiting = Vec::new();
     while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
         waiting.push(stream);
-        assert!(waiting.len() < 20_000, "the queue has no end");
+        assert!(waiting.len() < 20_000, "the queue of the listener never fills");
     }
     (listener, waiting)
 }
@@ -193,30 +193,30 @@ async fn only_answers_with_an_end_mark_succeed() {
         ("finished, then half a mark", Some(Code::NetworkError)),
         ("finished and counted, at a server that is not known", None),
     ] {
-        let (base, _connections) = server(move |mut asked| {
-            asked.begin();
-            asked.event(HI);
+        let (base, _connections) = server(move |mut connection| {
+            connection.begin();
+            connection.event(HI);
             match case {
                 "broken" => return,
-                "garbage" => asked.event("{oops"),
+                "garbage" => connection.event("{oops"),
                 "endless line" => {
                     let chunk = "x".repeat(1 << 16);
                     for _ in 0..80 {
-                        asked.send(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
+                        connection.send(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
                     }
                 }
-                "finished without a mark" => asked.event(STOP),
+                "finished without a mark" => connection.event(STOP),
                 "finished and counted, at a server that is not known" => {
-                    asked.event(STOP);
-                    asked.event(r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#);
+                    connection.event(STOP);
+                    connection.event(r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#);
                 }
                 "finished, then half a mark" => {
-                    asked.event(STOP);
-                    asked.send("9\r\ndata: [DO\r\n");
+                    connection.event(STOP);
+                    connection.send("9\r\ndata: [DO\r\n");
                 }
                 _ => {}
             }
-            asked.send("0\r\n\r\n");
+            connection.send("0\r\n\r\n");
         });
         let (events, error) = call(&*model(&base, Timeouts::default())).await;
         assert_eq!(error.as_ref().map(|error| error.code), code, "{case}: {error:?}");
@@ -226,9 +226,9 @@ async fn only_answers_with_an_end_mark_succeed() {
 
 #[tokio::test]
 async fn error_bodies_are_read_within_limits() {
-    let (base, _connections) = server(|mut asked| {
+    let (base, _connections) = server(|mut connection| {
         let page = format!("<html>{}", "x".repeat(10 << 20));
-        asked.answer("502 Bad Gateway", "content-type: text/html\r\nretry-after: 3\r\n", &page);
+        connection.answer("502 Bad Gateway", "content-type: text/html\r\nretry-after: 3\r\n", &page);
     });
     let started = Instant::now();
     let (_, error) = call(&*model(&base, Timeouts::default())).await;
@@ -237,13 +237,13 @@ async fn error_bodies_are_read_within_limits() {
     assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
     assert!(started.elapsed() < Duration::from_secs(30));
 
-    let (base, _connections) = server(|mut asked| {
-        asked.answer("200 OK", "content-type: text/html; charset=utf-8\r\n", "<html>sign in</html>");
+    let (base, _connections) = server(|mut connection| {
+        connection.answer("200 OK", "content-type: text/html; charset=utf-8\r\n", "<html>sign in</html>");
     });
     assert_eq!(call(&*model(&base, QUICK)).await.1.unwrap().code, Code::InvalidResponse);
 
-    let (base, connections) = server(|mut asked| {
-        asked.answer("307 Temporary Redirect", "location: /elsewhere\r\n", "");
+    let (base, connections) = server(|mut connection| {
+        connection.answer("307 Temporary Redirect", "location: /elsewhere\r\n", "");
     });
     assert_eq!(call(&*model(&base, QUICK)).await.1.unwrap().code, Code::InvalidResponse);
     assert_eq!(connections.iter().take(1).count(), 1, "the redirect was not followed");
@@ -251,19 +251,19 @@ async fn error_bodies_are_read_within_limits() {
 
 #[tokio::test]
 async fn unstreamed_answer_is_accepted() {
-    let (base, _connections) = server(|mut asked| {
+    let (base, _connections) = server(|mut connection| {
         let body = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
-        asked.answer("200 OK", "content-type: application/json\r\n", body);
+        connection.answer("200 OK", "content-type: application/json\r\n", body);
     });
     let (events, error) = call(&*model(&base, QUICK)).await;
     assert_eq!((events.len(), error), (2, None));
 }
 
 /// Sends `piece` after a head until the client closes or 64 MiB were sent; returns the number of bytes sent.
-fn send_without_end(asked: &mut Asked, head: &str, piece: &str) -> usize {
-    asked.send(head);
+fn send_without_end(connection: &mut Connection, head: &str, piece: &str) -> usize {
+    connection.send(head);
     let mut sent = 0;
-    while sent < 64 << 20 && asked.socket.write_all(piece.as_bytes()).is_ok() {
+    while sent < 64 << 20 && connection.socket.write_all(piece.as_bytes()).is_ok() {
         sent += piece.len();
     }
     sent
@@ -292,8 +292,9 @@ async fn endless_bodies_are_abandoned_within_limits() {
         ("a web page without a type", "ollama", LINES, " \n<html>", x(), 0),
         ("an endless field", "local", WHOLE, "{\"choices\":[{\"message\":{\"content\":\"", x(), 8 << 20),
     ] {
-        let (base, sent) =
-            server(move |mut asked| send_without_end(&mut asked, &format!("{head}{begin}"), &piece));
+        let (base, sent) = server(move |mut connection| {
+            send_without_end(&mut connection, &format!("{head}{begin}"), &piece)
+        });
         let choice = Choice { base_url: Some(base), ..Choice::new(provider, "m") };
         let model = connect(&choice, &http(Timeouts::default()), &|_| None).unwrap();
         let error = call(&*model).await.1.unwrap();
@@ -320,8 +321,9 @@ async fn oversized_answer_is_rejected() {
         ("ollama", "application/x-ndjson", line.clone()),
         ("ollama", "application/json", line),
     ] {
-        let (base, _connections) =
-            server(move |mut asked| asked.answer("200 OK", &format!("content-type: {kind}\r\n"), &body));
+        let (base, _connections) = server(move |mut connection| {
+            connection.answer("200 OK", &format!("content-type: {kind}\r\n"), &body)
+        });
         let choice = Choice { base_url: Some(base), ..Choice::new(provider, "m") };
         let model = connect(&choice, &http(Timeouts::default()), &|_| None).unwrap();
         let error = call(&*model).await.1.unwrap();
@@ -331,14 +333,14 @@ async fn oversized_answer_is_rejected() {
 
 #[tokio::test]
 async fn ndjson_stream_is_decoded_incrementally() {
-    let (base, requests) = server(|mut asked| {
-        asked.send(
+    let (base, requests) = server(|mut connection| {
+        connection.send(
             "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n{\"message\":{\"content\":\"h",
         );
-        asked.send(
+        connection.send(
             "i\"},\"done\":false}\n{\"message\":{\"content\":\"\"},\"done\":true,\"done_reason\":\"stop\"}",
         );
-        asked.request
+        connection.request
     });
     let choice = Choice { base_url: Some(base), ..Choice::new("ollama", "m") };
     let model = connect(&choice, &http(Timeouts::default()), &|_| None).unwrap();

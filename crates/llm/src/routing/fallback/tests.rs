@@ -7,9 +7,9 @@ use houston_domain::model::{ModelTurn, StopReason, Usage};
 use super::*;
 use crate::capabilities::Capabilities;
 
-/// How a scripted model reacts to a call.
+/// Behaviour a scripted model reacts to a call.
 #[derive(Clone)]
-enum How {
+enum Behaviour {
     Answers,
     Fails(ModelError),
     BreaksOff,
@@ -17,19 +17,19 @@ enum How {
 
 struct Scripted {
     description: Description,
-    how: Mutex<How>,
+    behaviour: Mutex<Behaviour>,
     calls: AtomicUsize,
 }
 
 impl Scripted {
-    fn new(provider: &str, how: How) -> Arc<Self> {
+    fn new(provider: &str, behaviour: Behaviour) -> Arc<Self> {
         let description = Description {
             provider: provider.into(),
             model: "m".into(),
             simulated: false,
             supports_tools: true,
         };
-        Arc::new(Self { description, how: Mutex::new(how), calls: AtomicUsize::new(0) })
+        Arc::new(Self { description, behaviour: Mutex::new(behaviour), calls: AtomicUsize::new(0) })
     }
 
     fn calls(&self) -> usize {
@@ -51,10 +51,10 @@ impl Model for Scripted {
             usage: Usage::default(),
         };
         let text = Ok(Event::Text(self.description.provider.clone()));
-        let events = match self.how.lock().unwrap().clone() {
-            How::Answers => vec![text, Ok(Event::Done(Box::new(turn)))],
-            How::BreaksOff => vec![text, Err(ModelError::new(Code::NetworkError, "cut"))],
-            How::Fails(error) => return async { Err(error) }.boxed(),
+        let events = match self.behaviour.lock().unwrap().clone() {
+            Behaviour::Answers => vec![text, Ok(Event::Done(Box::new(turn)))],
+            Behaviour::BreaksOff => vec![text, Err(ModelError::new(Code::NetworkError, "cut"))],
+            Behaviour::Fails(error) => return async { Err(error) }.boxed(),
         };
         async move { Ok(Box::pin(stream::iter(events)) as EventStream) }.boxed()
     }
@@ -117,7 +117,8 @@ fn fallback_depends_on_the_error() {
         (error(Code::ProviderNotConfigured), false),
         (error(Code::ProviderNotSupported), false),
     ] {
-        let (a, b) = (Scripted::new("a", How::Fails(error.clone())), Scripted::new("b", How::Answers));
+        let (a, b) =
+            (Scripted::new("a", Behaviour::Fails(error.clone())), Scripted::new("b", Behaviour::Answers));
         let (events, failure) = ask(&fallback(&[&a, &b]), &Request::default());
         assert_eq!((a.calls(), b.calls()), (1, usize::from(mends)), "{error:?}");
         if mends {
@@ -132,14 +133,14 @@ fn fallback_depends_on_the_error() {
             assert_eq!(events[1], Event::Answering(Box::new(b.description.clone())));
             assert_eq!(events[2], Event::Text("b".into()));
         } else {
-            assert_eq!(failure, Some(error), "as it came");
+            assert_eq!(failure, Some(error), "the error is unchanged");
         }
     }
 }
 
 #[test]
 fn answer_of_the_first_model_is_not_announced() {
-    let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
+    let (a, b) = (Scripted::new("a", Behaviour::Answers), Scripted::new("b", Behaviour::Answers));
     let model = fallback(&[&a, &b]);
     assert_eq!(model.description(), &a.description);
     let (events, failure) = ask(&model, &Request::default());
@@ -149,7 +150,7 @@ fn answer_of_the_first_model_is_not_announced() {
 
 #[test]
 fn started_answer_is_not_continued_by_another_model() {
-    let (a, b) = (Scripted::new("a", How::BreaksOff), Scripted::new("b", How::Answers));
+    let (a, b) = (Scripted::new("a", Behaviour::BreaksOff), Scripted::new("b", Behaviour::Answers));
     let (events, failure) = ask(&fallback(&[&a, &b]), &Request::default());
     assert_eq!((events, failure.unwrap().message.as_str()), (vec![Event::Text("a".into())], "cut"));
     assert_eq!(b.calls(), 0);
@@ -162,9 +163,12 @@ fn combined_error_names_all_and_is_retryable_if_any_is() {
         breaker_open,
         ..error(code)
     };
-    let a = Scripted::new("a", How::Fails(wait(Code::RateLimited, 30, true)));
-    let b = Scripted::new("b", How::Fails(ModelError { status: Some(502), ..error(Code::InvalidResponse) }));
-    let c = Scripted::new("c", How::Fails(wait(Code::NetworkError, 20, true)));
+    let a = Scripted::new("a", Behaviour::Fails(wait(Code::RateLimited, 30, true)));
+    let b = Scripted::new(
+        "b",
+        Behaviour::Fails(ModelError { status: Some(502), ..error(Code::InvalidResponse) }),
+    );
+    let c = Scripted::new("c", Behaviour::Fails(wait(Code::NetworkError, 20, true)));
     let model = fallback(&[&a, &b, &c]);
     let failure = ask(&model, &Request::default()).1.unwrap();
     assert_eq!(
@@ -177,21 +181,21 @@ fn combined_error_names_all_and_is_retryable_if_any_is() {
         "all retryable errors came from open breakers: no attempt is counted"
     );
 
-    *c.how.lock().unwrap() = How::Fails(error(Code::Timeout));
+    *c.behaviour.lock().unwrap() = Behaviour::Fails(error(Code::Timeout));
     let failure = ask(&model, &Request::default()).1.unwrap();
-    assert_eq!((failure.retry_after, failure.breaker_open), (None, false), "c may be asked at once");
+    assert_eq!((failure.retry_after, failure.breaker_open), (None, false), "c may be called at once");
 
-    *c.how.lock().unwrap() = How::Fails(error(Code::AuthenticationError));
+    *c.behaviour.lock().unwrap() = Behaviour::Fails(error(Code::AuthenticationError));
     let failure = ask(&model, &Request::default()).1.unwrap();
     assert_eq!(failure.code, Code::RateLimited, "a may recover");
-    *a.how.lock().unwrap() = How::Fails(error(Code::Unknown));
+    *a.behaviour.lock().unwrap() = Behaviour::Fails(error(Code::Unknown));
     let failure = ask(&model, &Request::default()).1.unwrap();
-    assert_eq!(failure.code, Code::AuthenticationError, "the last word");
+    assert_eq!(failure.code, Code::AuthenticationError, "the last error decides");
 }
 
 #[test]
 fn models_with_too_small_a_window_are_skipped() {
-    let (a, b) = (Scripted::new("a", How::Answers), Scripted::new("b", How::Answers));
+    let (a, b) = (Scripted::new("a", Behaviour::Answers), Scripted::new("b", Behaviour::Answers));
     let mut model = fallback(&[&a, &b]);
     model.candidates[0].capabilities.context_window = Some(1000);
     let long = Request { input_tokens: Some(5000), ..Request::default() };
@@ -199,14 +203,14 @@ fn models_with_too_small_a_window_are_skipped() {
     assert_eq!(events[0], Event::Answering(Box::new(b.description.clone())));
     assert_eq!((a.calls(), b.calls()), (0, 1));
 
-    *b.how.lock().unwrap() = How::Fails(error(Code::RateLimited));
+    *b.behaviour.lock().unwrap() = Behaviour::Fails(error(Code::RateLimited));
     let failure = ask(&model, &long).1.unwrap();
     assert_eq!(failure.code, Code::RateLimited);
     assert!(failure.message.contains("a/m: skipped: the conversation has about 5000"), "{failure}");
 
     model.candidates[1].capabilities.context_window = Some(4000);
     let failure = ask(&model, &long).1.unwrap();
-    assert_eq!((failure.code, b.calls()), (Code::ContextLengthExceeded, 2), "not asked");
+    assert_eq!((failure.code, b.calls()), (Code::ContextLengthExceeded, 2), "no model is called");
     assert_eq!(
         failure.message,
         "a/m: skipped: the conversation has about 5000 tokens, the context window is 1000; b/m: skipped: the \

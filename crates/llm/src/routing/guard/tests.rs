@@ -9,30 +9,30 @@ use super::*;
 /// A provider whose behaviour can be changed.
 struct Provider {
     description: Description,
-    how: Mutex<How>,
+    behaviour: Mutex<Behaviour>,
     calls: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
-enum How {
+enum Behaviour {
     Answers,
     Refuses(Code),
     BreaksOff,
 }
 
 impl Provider {
-    fn new(how: How) -> Arc<Self> {
+    fn new(behaviour: Behaviour) -> Arc<Self> {
         let description = Description {
             provider: "acme".into(),
             model: "m".into(),
             simulated: false,
             supports_tools: true,
         };
-        Arc::new(Self { description, how: Mutex::new(how), calls: AtomicUsize::new(0) })
+        Arc::new(Self { description, behaviour: Mutex::new(behaviour), calls: AtomicUsize::new(0) })
     }
 
-    fn becomes(&self, how: How) {
-        *self.how.lock().unwrap() = how;
+    fn set_behaviour(&self, behaviour: Behaviour) {
+        *self.behaviour.lock().unwrap() = behaviour;
     }
 
     fn calls(&self) -> usize {
@@ -55,12 +55,12 @@ impl Model for Provider {
         };
         let text = Ok(Event::Text("hi".into()));
         let broken = Err(ModelError::new(Code::NetworkError, "cut"));
-        let answer: Vec<Result<Event, ModelError>> = match *self.how.lock().unwrap() {
-            How::Refuses(code) => {
+        let answer: Vec<Result<Event, ModelError>> = match *self.behaviour.lock().unwrap() {
+            Behaviour::Refuses(code) => {
                 return async move { Err(ModelError::new(code, "no")) }.boxed();
             }
-            How::Answers => vec![text, Ok(Event::Done(Box::new(turn())))],
-            How::BreaksOff => vec![text, broken],
+            Behaviour::Answers => vec![text, Ok(Event::Done(Box::new(turn())))],
+            Behaviour::BreaksOff => vec![text, broken],
         };
         async move { Ok(Box::pin(stream::iter(answer)) as EventStream) }.boxed()
     }
@@ -83,7 +83,7 @@ const ONCE: RetryPolicy =
 
 #[tokio::test(start_paused = true)]
 async fn breaker_opens_for_failing_provider_and_closes_again() {
-    let (guards, provider) = (guards(), Provider::new(How::Refuses(Code::RateLimited)));
+    let (guards, provider) = (guards(), Provider::new(Behaviour::Refuses(Code::RateLimited)));
     let model = guards.guard(provider.clone(), ONCE);
     // Another use case with the same model shares the breaker.
     let other = guards.guard(provider.clone(), ONCE);
@@ -101,14 +101,14 @@ async fn breaker_opens_for_failing_provider_and_closes_again() {
         "acme: not called because most recent calls failed (RATE_LIMITED); next attempt at \
          09:00:30 UTC"
     );
-    assert_eq!(provider.calls(), 20, "it was not asked");
+    assert_eq!(provider.calls(), 20, "the open breaker rejected the last call");
     let status = &guards.snapshot()[0];
     assert_eq!(
         (&*status.provider, &*status.model, status.state, status.failures),
         ("acme", "m", BreakerState::Open, 20)
     );
 
-    provider.becomes(How::Answers);
+    provider.set_behaviour(Behaviour::Answers);
     tokio::time::advance(Duration::from_secs(30)).await;
     assert_eq!(ask(&other).await, Ok(2));
     assert_eq!(guards.snapshot()[0].state, BreakerState::Closed);
@@ -117,7 +117,7 @@ async fn breaker_opens_for_failing_provider_and_closes_again() {
 
 #[tokio::test(start_paused = true)]
 async fn broken_answers_open_the_breaker_and_rejected_keys_do_not() {
-    let (guards, provider) = (guards(), Provider::new(How::BreaksOff));
+    let (guards, provider) = (guards(), Provider::new(Behaviour::BreaksOff));
     let model = guards.guard(provider.clone(), ONCE);
     for _ in 0..9 {
         assert_eq!(ask(&model).await.unwrap_err().message, "cut");
@@ -128,7 +128,7 @@ async fn broken_answers_open_the_breaker_and_rejected_keys_do_not() {
 
     for code in [Code::AuthenticationError, Code::InvalidResponse, Code::Unknown, Code::ContextLengthExceeded]
     {
-        let (guards, provider) = (self::guards(), Provider::new(How::Refuses(code)));
+        let (guards, provider) = (self::guards(), Provider::new(Behaviour::Refuses(code)));
         let model = guards.guard(provider.clone(), ONCE);
         for _ in 0..50 {
             assert!(!ask(&model).await.unwrap_err().breaker_open, "{code:?}");
@@ -142,13 +142,13 @@ async fn retries_stop_at_an_empty_budget_or_open_breaker() {
     let breaker = BreakerPolicy { min_calls: u64::MAX, ..BreakerPolicy::default() };
     let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
     let guards = Guards::new(breaker, RetryBudgetPolicy::default(), clock);
-    let provider = Provider::new(How::Refuses(Code::NetworkError));
+    let provider = Provider::new(Behaviour::Refuses(Code::NetworkError));
     let model = guards.guard(provider.clone(), RetryPolicy::default());
     let all = futures_util::future::join_all((0..200).map(|_| ask(&model))).await;
     assert!(all.iter().all(|outcome| outcome.as_ref().is_err_and(|error| error.message == "no")));
     assert_eq!(provider.calls(), 222, "200 calls and 10 % retries");
 
-    let (guards, provider) = (self::guards(), Provider::new(How::Refuses(Code::NetworkError)));
+    let (guards, provider) = (self::guards(), Provider::new(Behaviour::Refuses(Code::NetworkError)));
     let model = guards.guard(provider.clone(), RetryPolicy::default());
     let all = futures_util::future::join_all((0..100).map(|_| ask(&model))).await;
     let refused = all.into_iter().filter(|outcome| outcome.as_ref().is_err_and(|error| error.breaker_open));

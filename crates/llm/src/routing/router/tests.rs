@@ -52,7 +52,7 @@ fn strategies_order_candidates() {
         _ => None,
     };
     let order = order(Strategy::Fastest, &QUESTION, &all, &latency);
-    assert_eq!(order.asked, [1, 2, 3, 0], "what was not measured is tried");
+    assert_eq!(order.asked, [1, 2, 3, 0], "a model without measurement comes first");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn missing_features_skip_a_model_and_unknown_ones_do_not() {
     let needs =
         Needs { always: &[Need::Vision], tools: true, schema: true, input_tokens: 7000, output_tokens: 500 };
     let found = order(Strategy::Fallback, &needs, &all, &|_| None);
-    assert_eq!(found.asked, [4, 3], "without schemas it is asked last");
+    assert_eq!(found.asked, [4, 3], "a model without schema support comes last");
     let reasons: Vec<String> =
         found.skipped.iter().map(|(index, reason)| format!("{index} {reason}")).collect();
     assert_eq!(
@@ -152,14 +152,14 @@ fn any_candidate() -> impl Generate<Value = Candidate> {
     )
 }
 
-type Asked = (bool, bool, u64, u64, Vec<Need>);
+type NeedsInput = (bool, bool, u64, u64, Vec<Need>);
 
-fn any_needs() -> impl Generate<Value = Asked> {
+fn any_needs() -> impl Generate<Value = NeedsInput> {
     let always = proptest::sample::subsequence(Need::ALL.to_vec(), 0..=3);
     (any::<bool>(), any::<bool>(), 0..300_000u64, 0..10_000u64, always)
 }
 
-fn needs((tools, schema, input_tokens, output_tokens, always): &Asked) -> Needs<'_> {
+fn needs((tools, schema, input_tokens, output_tokens, always): &NeedsInput) -> Needs<'_> {
     Needs {
         always,
         tools: *tools,
@@ -192,7 +192,7 @@ proptest! {
                 able.context_window.is_some_and(|window| context_budget::is_clearly_over(needs.input_tokens, window));
             prop_assert!(!too_long);
         }
-        prop_assert_eq!(&found, &order(strategy, &needs, &candidates, &|_| None), "the same for the same");
+        prop_assert_eq!(&found, &order(strategy, &needs, &candidates, &|_| None), "the order is deterministic");
     }
 
     #[test]

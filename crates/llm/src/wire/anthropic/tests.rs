@@ -187,7 +187,11 @@ fn cache_marks_move_with_the_conversation() {
     assert_eq!(marked(&entries[..3], &stable, None), (vec![0, 2], 3));
     assert_eq!(marked(&entries, &[], Some("goal_1")), (vec![8, 10], 2));
     let stable = [part("a", true), part("b", true), part("c", true)];
-    assert_eq!(marked(&entries, &stable, Some("goal_1")), (vec![8, 10], 4), "Anthropic allows no more");
+    assert_eq!(
+        marked(&entries, &stable, Some("goal_1")),
+        (vec![8, 10], 4),
+        "Anthropic allows at most four marks"
+    );
     // A single request would pay for a cache that is never read.
     assert_eq!(marked(&entries, &[part("a", false)], None), (vec![], 0));
 }

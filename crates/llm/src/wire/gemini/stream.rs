@@ -34,8 +34,8 @@ pub(crate) struct GeminiDecoder {
 #[derive(Default)]
 struct Text {
     text: String,
-    /// Length of the text passed on so far, in bytes. Leading blank text is held back until other text follows: blank
-    /// text alone is not an answer.
+    /// Length of the text passed on so far, in bytes. Blank text is held back until something follows it: blank text
+    /// alone is not an answer.
     reported: usize,
     /// Start and end of the signed parts in the text, with their raw form.
     signed: Vec<(usize, usize, Box<RawValue>)>,

@@ -57,7 +57,7 @@ fn sent(request: &Request<'_>) -> Value {
 #[test]
 fn tool_calls_decode_with_and_without_ids() {
     let (turn, events) = decode(&calls()).unwrap();
-    assert_eq!(turn.stop, StopReason::ToolUse, "Ollama says `stop` beside calls");
+    assert_eq!(turn.stop, StopReason::ToolUse, "Ollama reports `stop` together with tool calls");
     assert_eq!((turn.usage.input_tokens, turn.usage.output_tokens), (262, 473));
     let calls: Vec<_> = turn
         .content

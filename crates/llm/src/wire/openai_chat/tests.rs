@@ -222,7 +222,7 @@ fn dialects_get_only_what_they_accept() {
     assert_eq!(
         roles,
         ["system", "user", "assistant", "tool", "assistant", "user"],
-        "never a user after a tool"
+        "no user message directly after a tool result"
     );
 }
 
