@@ -5,8 +5,8 @@
 //! ```
 //! Here `my-jobs/agents/goal.toml` is a copy of `jobs/agents/goal.toml` with `"ring_bell"` among its tools.
 //!
-//! The tool appends a line to the file named by `BELL_LEDGER` and takes as long as its argument says. Fault tests use it as
-//! an effect outside of Houston.
+//! The tool appends a line to the file named by `BELL_LEDGER` and takes as long as its argument says. Fault tests use
+//! it as an effect outside of Houston.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 //! (`HOUSTON_ORCHESTRATOR__LIMITS__MAX_ITERATIONS=30`).
 //!
 //! # Add a setting
-//! Add the key with a comment to `jobs/<file>.toml`, and the field to the config struct of the code that reads it. Unknown
-//! keys are errors, so that a typo cannot be taken for a setting.
+//! Add the key with a comment to `jobs/<file>.toml`, and the field to the config struct of the code that reads it.
+//! Unknown keys are errors, so that a typo cannot be taken for a setting.
 
 mod agents;
 mod explain;
@@ -179,8 +179,8 @@ pub(crate) struct Loaded {
     figment: Figment,
 }
 
-/// Loads the settings and the agent types. Each of `folders` overrides those before it; `tools` are the names that agent
-/// types may list.
+/// Loads the settings and the agent types. Each of `folders` overrides those before it; `tools` are the names that
+/// agent types may list.
 ///
 /// # Errors
 /// [`ConfigError`] with the key or file, its origin and what is allowed.

@@ -133,8 +133,8 @@ pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Fai
         .with_team_limits(settings.teams.limits))
 }
 
-/// The database of a command: that of DATABASE_URL, else the database of `houston dev` in `folder`, which is started if it
-/// does not run. Creates and installs nothing.
+/// The database of a command: that of DATABASE_URL, else the database of `houston dev` in `folder`, which is started if
+/// it does not run. Creates and installs nothing.
 ///
 /// # Errors
 /// [`Failure::Usage`] when there is neither.

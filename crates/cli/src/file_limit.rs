@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More than `server.clients.max_connections` and everything else need. Not unlimited: some hosts allow 10^9, which slows
-/// down programs that close all possible descriptors.
+/// More than `server.clients.max_connections` and everything else need. Not unlimited: some hosts allow 10^9, which
+/// slows down programs that close all possible descriptors.
 const TARGET: u64 = 65_536;
 
 /// Raises the limit of this process, and of the servers it starts, up to [`TARGET`] or the hard limit. The API warns in

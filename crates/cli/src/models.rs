@@ -31,8 +31,8 @@ pub(crate) struct Models {
     pub(crate) summary: Vec<String>,
 }
 
-/// Builds the models of each use case, and those that agent types name directly. A model that cannot be used is left out.
-/// If a use case has no usable model, each of its calls fails with an error that says what to set.
+/// Builds the models of each use case, and those that agent types name directly. A model that cannot be used is left
+/// out. If a use case has no usable model, each of its calls fails with an error that says what to set.
 ///
 /// # Errors
 /// When the HTTP client cannot be built.

@@ -15,8 +15,8 @@ use super::error::ChatError;
 use super::follow::backoff;
 use super::server::Server;
 
-/// How often a message is sent before it counts as not sent: for about 3 s in a script, and for about 30 s when a person
-/// would have to type it again.
+/// How often a message is sent before it counts as not sent: for about 3 s in a script, and for about 30 s when a
+/// person would have to type it again.
 pub(crate) const SCRIPT_ATTEMPTS: u32 = 6;
 const INTERACTIVE_ATTEMPTS: u32 = 40;
 const MAX_DELAY: Duration = Duration::from_secs(1);

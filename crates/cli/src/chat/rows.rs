@@ -1,8 +1,8 @@
 //! Computes what to write on a terminal so that new text follows the old text, above the transient lines and above the
 //! input line. No I/O.
 //!
-//! Before and after each write the cursor is in the first column below everything written. So it does not matter whether
-//! an editor, a prompt or nothing follows.
+//! Before and after each write the cursor is in the first column below everything written. So it does not matter
+//! whether an editor, a prompt or nothing follows.
 
 use unicode_width::UnicodeWidthChar as _;
 

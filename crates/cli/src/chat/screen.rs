@@ -1,7 +1,7 @@
 //! Renders a conversation: events in, text out, no I/O.
 //!
-//! Messages stay on the screen. What may change (a status, the time until the next attempt, lines typed while an answer is
-//! written) is shown in transient lines below them, on terminals only.
+//! Messages stay on the screen. What may change (a status, the time until the next attempt, lines typed while an answer
+//! is written) is shown in transient lines below them, on terminals only.
 
 mod line;
 #[cfg(test)]
@@ -160,8 +160,8 @@ impl Screen {
         self.with_transient(Output::default())
     }
 
-    /// The user ended a line. The editor's copy of it was erased: it is written again, at once or after the message that is
-    /// being written.
+    /// The user ended a line. The editor's copy of it was erased: it is written again, at once or after the message
+    /// that is being written.
     pub(crate) fn entered(&mut self, text: &str) -> Output {
         let mut out = Output::default();
         if !self.style.edited {

@@ -26,8 +26,8 @@ const RED_FREE_MIB: u64 = 100;
 /// A lower limit on open files is a warning: some hundred clients exhaust it.
 const WARN_OPEN_FILES: u64 = 4096;
 
-/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, disk, file limit, address),
-/// and say what to do where something is missing. Changes nothing. Exits 1 when a check is red.
+/// Check what Houston needs on this machine (settings, Postgres, schema, keys, Redis, models, disk, file limit,
+/// address), and say what to do where something is missing. Changes nothing. Exits 1 when a check is red.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print one JSON object

@@ -121,8 +121,8 @@ struct MonitorResult {
     earlier: Vec<Check>,
 }
 
-/// Repeats the checks until two passes agree, at most `passes` times: workers pick up what one pass repaired, and the next
-/// pass sees the result.
+/// Repeats the checks until two passes agree, at most `passes` times: workers pick up what one pass repaired, and the
+/// next pass sees the result.
 async fn run_passes(monitor: &HealthMonitor, passes: u32) -> houston_store::Result<MonitorResult> {
     let mut checks = monitor.run_checks().await?;
     let mut earlier = Vec::new();

@@ -12,8 +12,8 @@ use crate::explain::Explainer;
 use crate::output::{print, print_json, print_stderr};
 
 /// Print what a model would be sent if a run began now, byte for byte: the system prompt, then what is sent after the
-/// history (<system_context>). Stderr has the length of each section, its position, what was left out, and an estimate of
-/// the tokens.
+/// history (<system_context>). Stderr has the length of each section, its position, what was left out, and an estimate
+/// of the tokens.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Prompt {

@@ -13,8 +13,8 @@ use super::agentable::AgentArg;
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
-/// Reset a conversation: the model forgets it. The thread stays, and the history moves to a closed session. Refused while
-/// a run is open.
+/// Reset a conversation: the model forgets it. The thread stays, and the history moves to a closed session. Refused
+/// while a run is open.
 #[derive(Debug, Args)]
 pub(crate) struct Reset {
     #[command(flatten)]

@@ -17,8 +17,8 @@ pub(crate) struct Serve {
     /// Address to listen on, `address:port` (also HOUSTON_SERVER__ADDRESS)
     #[arg(long)]
     address: Option<String>,
-    /// If DATABASE_URL or HOUSTON_REDIS_URL is not set, use the embedded servers of the folder, and create them if they do
-    /// not exist
+    /// If DATABASE_URL or HOUSTON_REDIS_URL is not set, use the embedded servers of the folder, and create them if they
+    /// do not exist
     #[arg(long)]
     embedded: bool,
 }

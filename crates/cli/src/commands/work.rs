@@ -13,8 +13,8 @@ use crate::{connect, lifecycle, models};
 /// Drive runs.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
-    /// If DATABASE_URL or HOUSTON_REDIS_URL is not set, use the embedded servers of the folder, and create them if they do
-    /// not exist
+    /// If DATABASE_URL or HOUSTON_REDIS_URL is not set, use the embedded servers of the folder, and create them if they
+    /// do not exist
     #[arg(long)]
     embedded: bool,
 }

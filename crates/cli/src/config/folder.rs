@@ -1,7 +1,7 @@
 //! Checks the names of files in a folder of settings.
 //!
-//! A misspelt file name would silently have no effect. So a file that looks like settings but is never read is an error,
-//! like an unknown key in a file.
+//! A misspelt file name would silently have no effect. So a file that looks like settings but is never read is an
+//! error, like an unknown key in a file.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,8 @@ pub(crate) fn of_user(environment: impl Fn(&str) -> Option<String>) -> Option<Pa
 /// Checks the names of the files in a folder, not their contents.
 ///
 /// # Errors
-/// [`ConfigError::Folder`] when the folder cannot be read, [`ConfigError::UnknownFile`] when it has a file or folder that
-/// looks like settings but is never read.
+/// [`ConfigError::Folder`] when the folder cannot be read, [`ConfigError::UnknownFile`] when it has a file or folder
+/// that looks like settings but is never read.
 pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     let files: Vec<String> = FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
     let allowed: Vec<&str> = files.iter().map(String::as_str).chain([AGENTS]).collect();

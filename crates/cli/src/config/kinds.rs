@@ -1,5 +1,5 @@
-//! Loads agent types: the built-in ones, then those of the folders, which replace or add kinds. Errors have the line, the
-//! column, what is allowed, and the most similar name.
+//! Loads agent types: the built-in ones, then those of the folders, which replace or add kinds. Errors have the line,
+//! the column, what is allowed, and the most similar name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ impl Loaded {
 /// Loads all agent types, by kind. Files of a later folder replace those of earlier ones.
 ///
 /// # Errors
-/// [`ConfigError::AgentType`] with the position in the file and what is allowed, [`ConfigError::Folder`] when a file cannot
-/// be read.
+/// [`ConfigError::AgentType`] with the position in the file and what is allowed, [`ConfigError::Folder`] when a file
+/// cannot be read.
 pub(super) fn load(folders: &[PathBuf], tools: &[&str]) -> Result<BTreeMap<String, Kind>, ConfigError> {
     let mut kinds = BTreeMap::new();
     for (kind, text) in BUILT_IN {

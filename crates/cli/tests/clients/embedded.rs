@@ -29,14 +29,14 @@ fn stop(mut process: Process) {
     assert!(process.wait(PATIENCE).unwrap().success(), "{}", process.log());
 }
 
-fn listed(folder: &Path) -> Vec<String> {
+fn list_goals(folder: &Path) -> Vec<String> {
     let output = run(houston(folder).args(["list", "goals", "--json"]), "");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
     listed["data"].as_array().unwrap().iter().map(|goal| goal["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn demo(folder: &Path) -> String {
+fn demo_goal(folder: &Path) -> String {
     let kept: Value = serde_json::from_slice(&std::fs::read(folder.join("demo.json")).unwrap()).unwrap();
     kept["goal"].as_str().unwrap().to_owned()
 }
@@ -45,8 +45,8 @@ fn demo(folder: &Path) -> String {
 fn commands_find_the_database_of_dev_running_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let (dev, url) = start(folder.path());
-    let goal = demo(folder.path());
-    assert_eq!(listed(folder.path()), [goal.as_str()]);
+    let goal = demo_goal(folder.path());
+    assert_eq!(list_goals(folder.path()), [goal.as_str()]);
     let state = run(houston(folder.path()).args(["state", &goal]), "");
     assert_eq!(state.status.code(), Some(0), "{state:?}");
     assert_eq!(text(&state.stderr), "", "attaching to running servers prints nothing");
@@ -83,8 +83,8 @@ fn commands_find_the_database_of_dev_running_or_not() {
     assert!(text(&other.stdout).contains("Another"), "{other:?}");
     stop(dev);
 
-    assert_eq!(listed(folder.path()).len(), 2, "the data of a stopped dev is found, too");
+    assert_eq!(list_goals(folder.path()).len(), 2, "the data of a stopped dev is found, too");
     let (dev, _) = start(folder.path());
-    assert_eq!(demo(folder.path()), goal);
+    assert_eq!(demo_goal(folder.path()), goal);
     stop(dev);
 }

@@ -10,8 +10,8 @@
 //! This program is also the Houston under test: with `serve` or `work` as its first argument it runs as `houston` with
 //! three tools that write to the ledger.
 //!
-//! Leases take 6 s, pauses 9 s and delays 2 s. The cases of [`case::Case::is_in_real_time`] take the times of production:
-//! a lease of 30 s, a pause of 35 s, a delay of 10 s.
+//! Leases take 6 s, pauses 9 s and delays 2 s. The cases of [`case::Case::is_in_real_time`] take the times of
+//! production: a lease of 30 s, a pause of 35 s, a delay of 10 s.
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]

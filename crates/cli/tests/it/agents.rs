@@ -10,7 +10,7 @@ use crate::scripted::{Scripted, answer};
 use crate::test_houston::{PATIENCE, environment, houston_command, serve};
 
 /// The tenant's agent of this name.
-async fn named(scripted: &Scripted, name: &str) -> Value {
+async fn agent_named(scripted: &Scripted, name: &str) -> Value {
     let agents = scripted.ok("GET", "/v1/agents?limit=100", Value::Null).await;
     let found = agents["data"].as_array().unwrap().iter().find(|agent| agent["name"] == name).cloned();
     found.unwrap_or_else(|| panic!("no agent `{name}`: {agents}"))
@@ -19,7 +19,7 @@ async fn named(scripted: &Scripted, name: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_is_created_changed_and_deleted() {
     let scripted = Scripted::start(answer).await;
-    let goal = named(&scripted, "goal").await;
+    let goal = agent_named(&scripted, "goal").await;
     assert_eq!(
         (&goal["is_default"], &goal["changed"], &goal["kind"]),
         (&json!(true), &json!(false), &json!("goal"))
@@ -27,7 +27,7 @@ async fn agent_is_created_changed_and_deleted() {
     assert_eq!((&goal["provider"], &goal["model"]), (&json!("default"), &json!("default")));
     assert!(goal["role"].as_str().unwrap().contains("one goal of your user"), "as its file says: {goal}");
     for kind in ["task", "user_agent"] {
-        assert_eq!(named(&scripted, kind).await["is_default"], true);
+        assert_eq!(agent_named(&scripted, kind).await["is_default"], true);
     }
 
     let body = json!({"name": "cook", "kind": "goal", "description": "recipes", "role": "COOK",
@@ -148,7 +148,7 @@ async fn changed_agent_is_used_by_the_next_run_on_every_worker() {
     assert!(scripted.asked().last().unwrap().tools.len() > 5);
 
     // The default agent of a kind answers goals without a selection.
-    let goal = named(&scripted, "goal").await;
+    let goal = agent_named(&scripted, "goal").await;
     let of_goal = format!("/v1/agents/{}", goal["id"].as_str().unwrap());
     scripted.ok("PATCH", &of_goal, json!({"role": "GUIDE"})).await;
     assert_eq!(scripted.ask(&plain, "hello").await, "GUIDE by usual");
@@ -209,7 +209,7 @@ async fn disabled_agent_is_not_replaced_by_another() {
 }
 
 /// Writes the file of a kind like goal with this role.
-fn write(folder: &Path, kind: &str, role: &str) {
+fn write_kind(folder: &Path, kind: &str, role: &str) {
     let text = include_str!("../../../../jobs/agents/goal.toml");
     let text = text.replace("kind = \"goal\"", &format!("kind = \"{kind}\""));
     let text = text.replace("You are the assistant for one goal", &format!("{role}\nYou work"));
@@ -233,9 +233,9 @@ async fn unchanged_default_agents_follow_their_files() {
     let scripted = Scripted::start(answer).await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("agents")).unwrap();
-    let write = |kind: &str, role: &str| write(folder.path(), kind, role);
-    write("goal", "FIRST");
-    write("project", "FIRST");
+    let write_kind = |kind: &str, role: &str| write_kind(folder.path(), kind, role);
+    write_kind("goal", "FIRST");
+    write_kind("project", "FIRST");
     let jobs = || with_files(&scripted, folder.path());
     let (address, server) = serve(jobs());
     let worker = Process::spawn(jobs().arg("work")).unwrap();
@@ -262,8 +262,8 @@ async fn unchanged_default_agents_follow_their_files() {
     let (_, problem) = send("PATCH", &format!("/v1/agents/{of_goal}"), named).await;
     assert_eq!(problem["changed"], false, "{problem}");
 
-    write("goal", "SECOND");
-    write("boat", "FIRST");
+    write_kind("goal", "SECOND");
+    write_kind("boat", "FIRST");
     assert_eq!(scripted.ask(&goal, "hello").await, "FIRST by usual");
     let (status, report) = send("POST", "/v1/agents/resync", Value::Null).await;
     assert_eq!(status, 200, "{report}");
@@ -283,7 +283,7 @@ async fn unchanged_default_agents_follow_their_files() {
     assert_eq!(scripted.ask(&goal, "hello").await, "SECOND by usual");
 
     // Resync of a single agent.
-    write("goal", "THIRD");
+    write_kind("goal", "THIRD");
     let (_, back) = send("POST", &format!("/v1/agents/{task}/reset"), Value::Null).await;
     assert!(back["changed"] == false && back["role"].as_str().unwrap().contains("one task"), "{back}");
     let (_, back) = send("POST", &format!("/v1/agents/{of_goal}/reset"), Value::Null).await;
@@ -291,7 +291,7 @@ async fn unchanged_default_agents_follow_their_files() {
     assert_eq!(scripted.ask(&goal, "hello").await, "THIRD by usual");
 
     // A server syncs default agents with the files when it starts, like a worker.
-    write("goal", "FOURTH");
+    write_kind("goal", "FOURTH");
     drop(server);
     let (_, _server) = serve(jobs());
     let path = format!("/v1/agents/{of_goal}");

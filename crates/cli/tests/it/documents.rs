@@ -63,7 +63,7 @@ async fn fork_is_independent_of_the_original() {
     let whole = people.of(&goal, "export").await;
     let path = format!("/v1/goals/{goal}/fork");
 
-    let everything = people.made(&path, &json!({})).await;
+    let everything = people.create(&path, &json!({})).await;
     assert_eq!(people.of(&everything, "export").await, whole);
     let state = people.of(&everything, "state").await;
     assert_eq!((&state["forked_from"], &state["status"]), (&json!(goal), &json!("waiting")));
@@ -77,12 +77,12 @@ async fn fork_is_independent_of_the_original() {
     assert_eq!(status, 422);
     assert!(refused.to_string().contains("the last one before it is at 8"), "{refused}");
 
-    let early = people.made(&path, &json!({"position": 5, "title": "Kyoto"})).await;
+    let early = people.create(&path, &json!({"position": 5, "title": "Kyoto"})).await;
     let copied = people.of(&early, "export").await;
     assert_eq!((&copied["title"], &copied["notes"]), (&json!("Kyoto"), &whole["notes"]));
     assert_eq!(copied["history"].as_array().unwrap()[..], whole["history"].as_array().unwrap()[..5]);
     assert_eq!(people.houston.agent_texts(&early).await, ["Noted."], "the thread of that time");
-    let bare = people.made(&path, &json!({"position": 5, "knowledge": false})).await;
+    let bare = people.create(&path, &json!({"position": 5, "knowledge": false})).await;
     assert_eq!(people.of(&bare, "export").await["notes"], json!([]));
 
     people.talk(&early, "where to?").await;
@@ -124,7 +124,7 @@ async fn fork_of_an_open_run_copies_complete_turns_and_reset_waits() {
     let (shown, _) = people.output(&["state", &goal]);
     assert!(shown.contains("A worker is running it.") && shown.contains("alive"), "{shown}");
 
-    let copy = people.made(&format!("/v1/goals/{goal}/fork"), &json!({})).await;
+    let copy = people.create(&format!("/v1/goals/{goal}/fork"), &json!({})).await;
     people.talk(&copy, "hello").await;
     gate.open();
     assert_eq!(people.houston.wait_until_answered(&message).await["status"], "answered");
@@ -143,7 +143,7 @@ async fn fork_of_an_open_run_copies_complete_turns_and_reset_waits() {
     assert_eq!(after["history"].as_array().unwrap()[..8], before["history"].as_array().unwrap()[..]);
     assert_eq!(after["notes"].as_array().unwrap().len(), 1);
     let body = json!({"user_id": people.user(&goal).await, "conversation": after});
-    let copy = people.made("/v1/goals/import", &body).await;
+    let copy = people.create("/v1/goals/import", &body).await;
     assert_eq!(people.of(&copy, "state").await["session"], json!({"entries": 3, "closed_entries": 8}));
 
     let done = people.json(&["reset", &goal, "--knowledge", "--json"]);
@@ -152,7 +152,7 @@ async fn fork_of_an_open_run_copies_complete_turns_and_reset_waits() {
 }
 
 /// A conversation with every kind of block that a provider may return.
-fn foreign() -> Value {
+fn sample_conversation() -> Value {
     let at = "2026-11-20T10:00:00.123456Z";
     let raw = |json: &str| json!({"wire": "anthropic", "provider": "anthropic", "json": json});
     json!({
@@ -193,12 +193,12 @@ async fn invalid_document_is_refused_and_changes_nothing() {
     let goal = people.houston.goal("any").await;
     let user = people.user(&goal).await;
     let body = |document: &Value| json!({"user_id": user, "conversation": document});
-    let first = people.made("/v1/goals/import", &body(&foreign())).await;
+    let first = people.create("/v1/goals/import", &body(&sample_conversation())).await;
     let exported = people.of(&first, "export").await;
     let mut unsealed = exported.clone();
     unsealed.as_object_mut().unwrap().remove("digests");
-    assert_eq!(unsealed, foreign(), "the export equals the import, raw blocks byte for byte");
-    let second = people.made("/v1/goals/import", &body(&exported)).await;
+    assert_eq!(unsealed, sample_conversation(), "the export equals the import, raw blocks byte for byte");
+    let second = people.create("/v1/goals/import", &body(&exported)).await;
     assert_eq!(people.of(&second, "export").await, exported);
 
     type Change = fn(&mut Value);

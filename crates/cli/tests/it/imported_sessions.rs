@@ -6,11 +6,11 @@ use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
 use crate::people::rows;
-use crate::sessions::{Asked, Seen, an_hour_passes, exchange, says, summarised, worker};
+use crate::sessions::{Asked, RecordedCall, age_by_an_hour, exchange, says, wait_for_summaries, worker};
 use crate::test_houston::TestHouston;
 
 /// An installation whose model calls `ring_bell`, reads large results, searches the history, or repeats the message.
-struct Past {
+struct ImportTest {
     houston: TestHouston,
     client: reqwest::Client,
     asked: Asked,
@@ -38,13 +38,14 @@ fn reply(call: &Call) -> Reply {
     }
 }
 
-impl Past {
+impl ImportTest {
     async fn start() -> Self {
         let asked = Asked::default();
         let heard = std::sync::Arc::clone(&asked);
         let model = ModelServer::start(move |call: &Call| {
             if !call.system().contains("You write the summary") {
-                let seen = Seen { system: call.system(), tools: call.tools(), texts: call.user_texts() };
+                let seen =
+                    RecordedCall { system: call.system(), tools: call.tools(), texts: call.user_texts() };
                 heard.lock().unwrap().push(seen);
             }
             reply(call)
@@ -56,12 +57,12 @@ impl Past {
     }
 
     /// Creates a goal with two closed sessions, and an open one with a large result.
-    async fn travelled(&self) -> String {
+    async fn goal_with_sessions(&self) -> String {
         let goal = self.houston.goal("journey").await;
         for (nth, text) in ["Tokyo in spring", "Kyoto in autumn, by night train"].into_iter().enumerate() {
             exchange(&self.houston, &goal, text).await;
-            an_hour_passes(&self.houston);
-            summarised(&self.houston, &goal, nth + 1).await;
+            age_by_an_hour(&self.houston);
+            wait_for_summaries(&self.houston, &goal, nth + 1).await;
         }
         exchange(&self.houston, &goal, "ring: very often").await;
         goal
@@ -78,19 +79,19 @@ impl Past {
         (response.status().as_u16(), serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
     }
 
-    async fn imported(&self, goal: &str, document: &Value) -> (u16, Value) {
+    async fn import(&self, goal: &str, document: &Value) -> (u16, Value) {
         let user = self.houston.get(&format!("/v1/goals/{goal}")).await["user_id"].clone();
         self.post("/v1/goals/import", &json!({"user_id": user, "conversation": document})).await
     }
 
-    async fn copied(&self, goal: &str, document: &Value) -> String {
-        let (status, made) = self.imported(goal, document).await;
+    async fn import_ok(&self, goal: &str, document: &Value) -> String {
+        let (status, made) = self.import(goal, document).await;
         assert_eq!(status, 201, "{made}");
         made["id"].as_str().unwrap().to_owned()
     }
 
     /// The latest call of the agent's model.
-    fn last(&self) -> Seen {
+    fn last_call(&self) -> RecordedCall {
         self.asked.lock().unwrap().last().unwrap().clone()
     }
 }
@@ -107,9 +108,9 @@ fn without_ids(sessions: &Value) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_sessions_survive_export_and_import() {
-    let past = Past::start().await;
-    let goal = past.travelled().await;
-    let exported = past.of(&goal, "export").await;
+    let test = ImportTest::start().await;
+    let goal = test.goal_with_sessions().await;
+    let exported = test.of(&goal, "export").await;
     let sessions = exported["sessions"].as_array().unwrap();
     let ranges: Vec<_> = sessions.iter().map(|one| (&one["first_position"], &one["last_position"])).collect();
     assert_eq!(ranges, [(&json!(1), &json!(3)), (&json!(4), &json!(6))], "{exported}");
@@ -125,52 +126,52 @@ async fn closed_sessions_survive_export_and_import() {
         "the whole of it"
     );
 
-    let copy = past.copied(&goal, &exported).await;
-    assert_eq!(past.of(&copy, "export").await, exported, "a second export is equal");
-    let again = past.copied(&goal, &past.of(&copy, "export").await).await;
-    assert_eq!(past.of(&again, "export").await, exported);
+    let copy = test.import_ok(&goal, &exported).await;
+    assert_eq!(test.of(&copy, "export").await, exported, "a second export is equal");
+    let again = test.import_ok(&goal, &test.of(&copy, "export").await).await;
+    assert_eq!(test.of(&again, "export").await, exported);
     assert_eq!(
-        without_ids(&past.of(&copy, "sessions").await),
-        without_ids(&past.of(&goal, "sessions").await)
+        without_ids(&test.of(&copy, "sessions").await),
+        without_ids(&test.of(&goal, "sessions").await)
     );
-    assert_eq!(past.of(&copy, "state").await["session"], past.of(&goal, "state").await["session"]);
-    let prompt = past.of(&copy, "prompt").await["system"].to_string();
+    assert_eq!(test.of(&copy, "state").await["session"], test.of(&goal, "state").await["session"]);
+    let prompt = test.of(&copy, "prompt").await["system"].to_string();
     assert!(prompt.contains(">They talked of Kyoto.</session>") && prompt.contains("of Tokyo."), "{prompt}");
 
     // The words are in no summary: the search covers whole conversations.
-    exchange(&past.houston, &copy, "search: night train").await;
-    let found = past.houston.agent_texts(&copy).await.last().unwrap().clone();
-    let own = past.of(&copy, "sessions").await["data"][0]["id"].as_str().unwrap().to_owned();
+    exchange(&test.houston, &copy, "search: night train").await;
+    let found = test.houston.agent_texts(&copy).await.last().unwrap().clone();
+    let own = test.of(&copy, "sessions").await["data"][0]["id"].as_str().unwrap().to_owned();
     assert!(found.contains(&own) && found.contains("They talked of Kyoto."), "{found}");
-    let sent = past.last();
+    let sent = test.last_call();
     let open = ["ring: very often", "search: night train"];
     assert_eq!(sent.texts, open, "the open session begins after the last one that is closed");
     assert!(sent.tools.contains(&"read_result".to_owned()));
-    exchange(&past.houston, &copy, &format!("read: {}", result["id"].as_str().unwrap())).await;
-    let read = past.houston.agent_texts(&copy).await.last().unwrap().clone();
+    exchange(&test.houston, &copy, &format!("read: {}", result["id"].as_str().unwrap())).await;
+    let read = test.houston.agent_texts(&copy).await.last().unwrap().clone();
     assert!(read.contains("stroke 5000: everybody heard it"), "{read}");
     let told_of = std::sync::Mutex::new(Vec::new());
     let path = format!("/v1/goals/{copy}/events?after=0");
-    let received = past.houston.watch_with(&path, |event| {
+    let received = test.houston.watch_with(&path, |event| {
         told_of.lock().unwrap().push(event["name"].clone());
     });
     let texts = received.await.texts.len();
     let archived = told_of.lock().unwrap().iter().filter(|name| **name == "houston.session.archived").count();
     assert_eq!((texts, archived), (5, 0), "the copy's stream has no event for sessions closed elsewhere");
-    assert_eq!(past.of(&goal, "export").await, exported, "the original is as it was");
+    assert_eq!(test.of(&goal, "export").await, exported, "the original is as it was");
 
     // The next session of the copy has the next number.
-    an_hour_passes(&past.houston);
-    past.houston.sql("update houston.session_states set look_at = now() where look_at is not null");
-    assert_eq!(summarised(&past.houston, &copy, 3).await[0]["number"], 3);
+    age_by_an_hour(&test.houston);
+    test.houston.sql("update houston.session_states set look_at = now() where look_at is not null");
+    assert_eq!(wait_for_summaries(&test.houston, &copy, 3).await[0]["number"], 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_sessions_in_a_document_are_refused() {
     type Change = fn(&mut Value);
-    let past = Past::start().await;
-    let goal = past.travelled().await;
-    let exported = past.of(&goal, "export").await;
+    let test = ImportTest::start().await;
+    let goal = test.goal_with_sessions().await;
+    let exported = test.of(&goal, "export").await;
     let cases: [(Change, &str, &str); 13] = [
         (|d| d["sessions"][0]["first_position"] = json!(2), "/sessions/0/first_position", "first entry"),
         (
@@ -214,63 +215,63 @@ async fn invalid_sessions_in_a_document_are_refused() {
         (|d| d["version"] = json!(1), "/sessions", "version 1"),
         (|d| d["closed_entries"] = json!(3), "/closed_entries", "version 1"),
     ];
-    let before = rows(&past.houston);
+    let before = rows(&test.houston);
     for (nth, (change, pointer, words)) in cases.into_iter().enumerate() {
         let mut document = exported.clone();
         change(&mut document);
-        let (status, refused) = past.imported(&goal, &document).await;
+        let (status, refused) = test.import(&goal, &document).await;
         assert_eq!((status, &refused["code"]), (422, &json!("invalid_request")), "{nth}: {refused}");
         let error = &refused["errors"][0];
         assert_eq!(error["pointer"], json!(format!("/conversation{pointer}")), "{nth}: {refused}");
         assert!(error["detail"].as_str().unwrap().contains(words), "{nth}: {refused}");
     }
-    assert_eq!(rows(&past.houston), before, "no row was written");
+    assert_eq!(rows(&test.houston), before, "no row was written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn import_of_older_format_summarises_closed_entries() {
-    let past = Past::start().await;
-    let goal = past.travelled().await;
-    let mut old = past.of(&goal, "export").await;
+    let test = ImportTest::start().await;
+    let goal = test.goal_with_sessions().await;
+    let mut old = test.of(&goal, "export").await;
     let fields = old.as_object_mut().unwrap();
     fields.retain(|name, _| !["sessions", "compressions", "results"].contains(&name.as_str()));
     fields.insert("version".to_owned(), json!(1));
     fields.insert("closed_entries".to_owned(), json!(3));
-    let copy = past.copied(&goal, &old).await;
-    let [session] = &summarised(&past.houston, &copy, 1).await[..] else { panic!("one session") };
+    let copy = test.import_ok(&goal, &old).await;
+    let [session] = &wait_for_summaries(&test.houston, &copy, 1).await[..] else { panic!("one session") };
     assert_eq!(
         (&session["last_position"], &session["summary"]),
         (&json!(3), &json!("They talked of Tokyo."))
     );
-    exchange(&past.houston, &copy, "hello").await;
-    assert_eq!(past.last().texts[0], "Kyoto in autumn, by night train");
+    exchange(&test.houston, &copy, "hello").await;
+    assert_eq!(test.last_call().texts[0], "Kyoto in autumn, by night train");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fork_reflects_the_state_at_its_last_entry() {
-    let past = Past::start().await;
-    let goal = past.travelled().await;
+    let test = ImportTest::start().await;
+    let goal = test.goal_with_sessions().await;
     let path = format!("/v1/goals/{goal}/fork");
-    let fork = async |body: Value| past.post(&path, &body).await.1["id"].as_str().unwrap().to_owned();
+    let fork = async |body: Value| test.post(&path, &body).await.1["id"].as_str().unwrap().to_owned();
 
     let whole = fork(json!({})).await;
-    assert_eq!(past.of(&whole, "export").await, past.of(&goal, "export").await);
+    assert_eq!(test.of(&whole, "export").await, test.of(&goal, "export").await);
 
     // The entry at 6 ends the second session, which was open then and had no summary.
     let early = fork(json!({"position": 6})).await;
-    let exported = past.of(&early, "export").await;
+    let exported = test.of(&early, "export").await;
     let sessions = exported["sessions"].as_array().unwrap();
     assert_eq!((sessions.len(), &sessions[0]["summary"]), (1, &json!("They talked of Tokyo.")), "{exported}");
     assert_eq!(exported["results"], json!([]), "the large result came later");
-    exchange(&past.houston, &early, "and now?").await;
+    exchange(&test.houston, &early, "and now?").await;
     // The entries are an hour old, but the copy is new.
-    assert_eq!(past.last().texts, ["Kyoto in autumn, by night train", "and now?"]);
-    assert!(past.last().system.contains(">They talked of Tokyo.</session>"));
+    assert_eq!(test.last_call().texts, ["Kyoto in autumn, by night train", "and now?"]);
+    assert!(test.last_call().system.contains(">They talked of Tokyo.</session>"));
 
     let first = fork(json!({"position": 3})).await;
-    assert_eq!(past.of(&first, "sessions").await["data"], json!([]));
-    exchange(&past.houston, &first, "and now?").await;
-    assert_eq!(past.last().texts, ["Tokyo in spring", "and now?"]);
-    let made = past.houston.sql("select count(*) from houston.sessions where number > 2");
+    assert_eq!(test.of(&first, "sessions").await["data"], json!([]));
+    exchange(&test.houston, &first, "and now?").await;
+    assert_eq!(test.last_call().texts, ["Tokyo in spring", "and now?"]);
+    let made = test.houston.sql("select count(*) from houston.sessions where number > 2");
     assert_eq!(made, "0", "its first message closed no session");
 }

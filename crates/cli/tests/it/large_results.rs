@@ -14,7 +14,7 @@ fn result_id(text: &str) -> Option<String> {
 }
 
 /// Calls `ring_bell` with 5,000 strokes, searches the result for one stroke, reads its end, and answers.
-fn ringer(call: &Call) -> Reply {
+fn model_script(call: &Call) -> Reply {
     let results = call.tool_results();
     let Some(last) = results.last() else { return Reply::tool("ring_bell", json!({"strokes": 5000})) };
     let Some(id) = result_id(&call.json().to_string()) else {
@@ -49,7 +49,7 @@ fn tools(body: &[u8]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn large_result_is_stored_whole_and_read_in_pages() {
     let houston = TestHouston::start();
-    let model = ModelServer::start(ringer).await.unwrap();
+    let model = ModelServer::start(model_script).await.unwrap();
     let _worker = worker(&houston, &model.url());
     let goal = houston.goal("bell").await;
     let posted = houston.post(&goal, "1", "Ring the bell very often").await;
@@ -133,7 +133,7 @@ async fn crash_after_a_large_result_stores_it_once() {
     let gate = Gate::new();
     let held = gate.clone();
     let model = ModelServer::start(move |call: &Call| {
-        let reply = ringer(call);
+        let reply = model_script(call);
         let has_read = call.tool_results().iter().any(|result| result.content.contains("the beginning"));
         if has_read { reply.held_by(&held) } else { reply }
     })

@@ -1,5 +1,5 @@
-//! Compression of long conversations: what the model is sent when a conversation exceeds the token budget or the model's
-//! context, and when a worker dies meanwhile. Users always see the whole thread.
+//! Compression of long conversations: what the model is sent when a conversation exceeds the token budget or the
+//! model's context, and when a worker dies meanwhile. Users always see the whole thread.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn summarises(call: &Call) -> bool {
 }
 
 /// The reply with an estimate of the tokens that a provider would count.
-fn counted(call: &Call, reply: Reply) -> Reply {
+fn with_usage(call: &Call, reply: Reply) -> Reply {
     reply.usage(u64::try_from(call.body.len() / 4).unwrap(), 60)
 }
 
@@ -60,7 +60,7 @@ fn worker(houston: &TestHouston, url: &str, history: &'static str) -> houston_te
 }
 
 /// The messages of each request except those for summaries, without system prompt and system context.
-fn sent(model: &ModelServer) -> Vec<Vec<Value>> {
+fn sent_messages(model: &ModelServer) -> Vec<Vec<Value>> {
     let bodies = model.journal().exchanges().into_iter().map(|exchange| exchange.body);
     let requests = bodies.map(|body| serde_json::from_slice::<Value>(&body).unwrap());
     let agents = requests.filter(|request| !request.to_string().contains(SUMMARISES));
@@ -110,7 +110,7 @@ async fn conversation_over_budget_is_compressed_and_stays_valid() {
             let nth = summaries.fetch_add(1, Ordering::Relaxed) + 1;
             return Reply::text(format!("SUMMARY {nth}: they sail around the island.")).usage(900, 20);
         }
-        counted(call, agent(call))
+        with_usage(call, agent(call))
     })
     .await
     .unwrap();
@@ -133,7 +133,7 @@ async fn conversation_over_budget_is_compressed_and_stays_valid() {
         assert!(number("entries_after") < number("entries_before"), "{one}");
     }
 
-    judge_requests(&sent(&model), made.len());
+    judge_requests(&sent_messages(&model), made.len());
     let asked: Vec<String> = model
         .journal()
         .exchanges()
@@ -224,7 +224,7 @@ async fn compression_survives_the_crash_of_its_worker() {
         if summarises(call) {
             return Reply::text("SUMMARY: they sail around the island.");
         }
-        let reply = counted(call, agent(call));
+        let reply = with_usage(call, agent(call));
         let is_short = call.user_texts().iter().any(|text| text.contains(MARK));
         if is_short { reply.held_by(&held) } else { reply }
     })
@@ -254,7 +254,7 @@ async fn compression_survives_the_crash_of_its_worker() {
     assert_eq!(houston.wait_until_answered(&last).await["status"], "answered");
     let made = compressions(&houston, &goal).await;
     assert_eq!(made.len(), 1, "{made:?}");
-    let requests = sent(&model);
+    let requests = sent_messages(&model);
     let short: Vec<&Vec<Value>> =
         requests.iter().filter(|messages| messages[0].to_string().contains(MARK)).collect();
     assert!(short.len() >= 2, "asked before the crash and after it");
@@ -286,7 +286,7 @@ async fn context_overflow_is_compressed_and_retried_once() {
         } else if texts.contains("whatever you send") || texts.matches("Message").count() > 6 {
             too_long()
         } else {
-            counted(call, agent(call))
+            with_usage(call, agent(call))
         }
     })
     .await
@@ -302,7 +302,7 @@ async fn context_overflow_is_compressed_and_retried_once() {
     assert_eq!(made[0]["reason"], "context_length");
     // Two calls for each of six messages, one that is refused, one summary, and two calls for the seventh message.
     assert_eq!(model.journal().calls(), 12 + 2 + 2);
-    sent(&model).iter().for_each(|messages| assert_accepted(messages));
+    sent_messages(&model).iter().for_each(|messages| assert_accepted(messages));
 
     let calls = model.journal().calls();
     let refused = houston.post(&goal, "refused", "whatever you send").await;
@@ -318,7 +318,7 @@ async fn failed_compression_falls_back_to_an_extract() {
     let model =
         ModelServer::start(
             |call: &Call| {
-                if summarises(call) { Reply::status(500) } else { counted(call, agent(call)) }
+                if summarises(call) { Reply::status(500) } else { with_usage(call, agent(call)) }
             },
         )
         .await
@@ -335,7 +335,7 @@ async fn failed_compression_falls_back_to_an_extract() {
         assert_eq!((&one["model"], &one["cost"]), (&Value::Null, &Value::Null));
         assert!(one["summary"].as_str().unwrap().contains("The user said:\n- Message"), "{one}");
     }
-    sent(&model).iter().for_each(|messages| assert_accepted(messages));
+    sent_messages(&model).iter().for_each(|messages| assert_accepted(messages));
     let waited = model.journal().wait_until(PATIENCE, |journal| journal.open() == 0).await;
     assert!(waited, "no call is left open");
 }
@@ -363,7 +363,7 @@ async fn long_run_is_compressed_between_steps_and_keeps_its_task() {
                 json!({"action": "add", "content": "likes whales ".repeat(30)}),
             ),
         };
-        counted(call, reply)
+        with_usage(call, reply)
     })
     .await
     .unwrap();
@@ -373,7 +373,7 @@ async fn long_run_is_compressed_between_steps_and_keeps_its_task() {
     assert_eq!(houston.wait_until_answered(&posted).await["status"], "answered");
     let made = compressions(&houston, &goal).await;
     assert!(!made.is_empty());
-    let requests = sent(&model);
+    let requests = sent_messages(&model);
     requests.iter().for_each(|messages| assert_accepted(messages));
     for short in requests.iter().filter(|messages| messages[0].to_string().contains(MARK)) {
         let summary = short[0].to_string();

@@ -13,7 +13,7 @@ fn monitor(houston: &TestHouston, arguments: &[&str], variables: &[(&str, &str)]
     command.arg("monitor").args(arguments).envs(variables.iter().copied()).output().unwrap()
 }
 
-fn found(output: &Output) -> Value {
+fn parse_output(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
@@ -30,18 +30,18 @@ async fn monitor_reports_missing_workers() {
     assert_eq!((&never["status"], &never["checks"][0]["id"]), (&"red".into(), &"monitor".into()), "{never}");
 
     let idle = monitor(&houston, &["--json"], &[]);
-    assert_eq!(idle.status.code(), Some(0), "no work and no workers: {}", found(&idle));
-    assert_eq!(status_of(&found(&idle), "workers"), "warn");
+    assert_eq!(idle.status.code(), Some(0), "no work and no workers: {}", parse_output(&idle));
+    assert_eq!(status_of(&parse_output(&idle), "workers"), "warn");
 
     let goal = houston.goal("health").await;
     let message = houston.post(&goal, "1", "hello").await;
     let due = monitor(&houston, &["--json"], &[]);
     assert_eq!(due.status.code(), Some(1));
-    assert_eq!(status_of(&found(&due), "workers"), "red");
+    assert_eq!(status_of(&parse_output(&due), "workers"), "red");
     let shown = houston.get("/v1/health").await;
     assert_eq!((&shown["status"], shown["checks"].as_array().unwrap().len()), (&"red".into(), 18), "{shown}");
     assert_eq!(shown["checks"], {
-        let mut checks = found(&due)["checks"].as_array().unwrap().clone();
+        let mut checks = parse_output(&due)["checks"].as_array().unwrap().clone();
         checks.sort_by_key(|check| check["id"].as_str().unwrap().to_owned());
         for (check, api) in checks.iter_mut().zip(shown["checks"].as_array().unwrap()) {
             check["since"] = api["since"].clone();
@@ -167,7 +167,7 @@ async fn monitor_reports_and_repairs_overdue_summaries() {
            from houston.agentables a where a.id = s.agentable_id and a.title <> 'young'",
     );
     let of = |output: &Output| {
-        let checks = found(output)["checks"].as_array().unwrap().clone();
+        let checks = parse_output(output)["checks"].as_array().unwrap().clone();
         let check = checks.into_iter().find(|check| check["id"] == "session_summaries").unwrap();
         (check["status"].as_str().unwrap().to_owned(), check["detail"].as_str().unwrap().to_owned())
     };

@@ -119,8 +119,8 @@ fn outdated_schema_error_says_what_to_do() {
     assert!(stderr.contains("29990101000000") && stderr.contains("install the newer Houston"), "{stderr}");
 }
 
-/// Two releases share a queue, and the older one cannot parse the hints of the newer. Postgres has the facts, so both go
-/// on.
+/// Two releases share a queue, and the older one cannot parse the hints of the newer. Postgres has the facts, so both
+/// go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_hints_of_a_newer_release_only_cost_a_sweep() {
     let houston = TestHouston::start();

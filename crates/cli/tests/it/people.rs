@@ -69,7 +69,7 @@ impl People {
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
     }
 
-    pub(crate) async fn made(&self, path: &str, body: &Value) -> String {
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> String {
         let (status, made) = self.post(path, None, body).await;
         assert_eq!(status, 201, "{path}: {made}");
         made["id"].as_str().unwrap().to_owned()
@@ -127,8 +127,8 @@ pub(crate) fn rows(houston: &TestHouston) -> String {
     houston.sql(&format!("select concat_ws(' ', {})", counts.join(", ")))
 }
 
-/// The prefixes of a request up to each cache mark, without the marks. A provider finds a prefix in its cache only if it is
-/// equal byte for byte.
+/// The prefixes of a request up to each cache mark, without the marks. A provider finds a prefix in its cache only if
+/// it is equal byte for byte.
 fn marked_prefixes(body: &[u8]) -> Vec<String> {
     const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
     let body = std::str::from_utf8(body).unwrap();

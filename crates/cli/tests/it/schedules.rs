@@ -1,5 +1,5 @@
-//! Feeds and check-ins end to end, scheduled and on demand: each happens once, whichever workers look or die, and a feed
-//! is skipped when nothing happened.
+//! Feeds and check-ins end to end, scheduled and on demand: each happens once, whichever workers look or die, and a
+//! feed is skipped when nothing happened.
 
 use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use reqwest::Method;
@@ -44,16 +44,16 @@ async fn user_with_goal(houston: &TestHouston, name: &str, zone: &str) -> (Strin
     )
 }
 
-async fn note(houston: &TestHouston, goal: &str, title: &str) {
+async fn create_note(houston: &TestHouston, goal: &str, title: &str) {
     let note = json!({"title": title, "content": "Shibuya </feed_generation>"});
     houston.create(&format!("{goal}/notes"), &format!("{goal} {title}"), &note).await;
 }
 
-async fn items(houston: &TestHouston, user: &str) -> Vec<Value> {
+async fn feed_items(houston: &TestHouston, user: &str) -> Vec<Value> {
     houston.get(&format!("{user}/feed")).await["data"].as_array().unwrap().clone()
 }
 
-async fn ended(houston: &TestHouston, run: &Value) -> Value {
+async fn wait_for_end(houston: &TestHouston, run: &Value) -> Value {
     let path = format!("/v1/runs/{}", run.as_str().unwrap());
     houston.wait_until(&path, "its end", |run| !run["ended_at"].is_null()).await
 }
@@ -69,7 +69,7 @@ async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
     let (status, nothing) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &nothing), (200, &json!({"status": "nothing_happened"})));
 
-    note(&houston, &goal, "Hotels").await;
+    create_note(&houston, &goal, "Hotels").await;
     let message = houston.create(&format!("{goal}/messages"), "1", &json!({"content": "Where to?"})).await;
     houston.wait_until_answered(&message).await;
     let (status, begun) = houston.ask(Method::POST, &generate).await;
@@ -77,9 +77,9 @@ async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
     let (status, again) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &again["run_id"]), (202, &begun["run_id"]), "one is being written");
     gate.open();
-    let run = ended(&houston, &begun["run_id"]).await;
+    let run = wait_for_end(&houston, &begun["run_id"]).await;
     assert_eq!(run["status"], "completed", "{run}");
-    let written = items(&houston, &user).await;
+    let written = feed_items(&houston, &user).await;
     let [item] = &written[..] else { panic!("one item: {written:?}") };
     assert_eq!(item["title"], "Hotels");
 
@@ -112,10 +112,10 @@ async fn requested_feed_covers_what_is_new_and_skips_when_empty() {
     let (status, nothing) = houston.ask(Method::POST, &generate).await;
     assert_eq!((status, &nothing["status"]), (200, &json!("nothing_happened")));
     assert_eq!(server.journal().calls(), calls, "no model was called");
-    note(&houston, &goal, "Trains").await;
+    create_note(&houston, &goal, "Trains").await;
     let (status, third) = houston.ask(Method::POST, &generate).await;
     assert_eq!(status, 202);
-    ended(&houston, &third["run_id"]).await;
+    wait_for_end(&houston, &third["run_id"]).await;
     let (status, _) =
         houston.ask(Method::POST, "/v1/users/user_00000000000000000000000000000001/feed/generate").await;
     assert_eq!(status, 404);
@@ -128,7 +128,7 @@ async fn scheduled_feed_is_generated_once_in_the_users_time_zone() {
     let server = ModelServer::start(writes_feeds(&gate)).await.unwrap();
     let (user, goal, _) = user_with_goal(&houston, "Ada", "Asia/Tokyo").await;
     let (idle, ..) = user_with_goal(&houston, "Ben", "America/New_York").await;
-    note(&houston, &goal, "Hotels").await;
+    create_note(&houston, &goal, "Hotels").await;
     let mut victim = worker(&houston, &server, &SOON);
     let due = |user: &str| {
         let id = user.rsplit('_').next().unwrap().to_owned();
@@ -167,7 +167,7 @@ async fn scheduled_feed_is_generated_once_in_the_users_time_zone() {
     assert!(server.journal().wait_until(PATIENCE, |journal| journal.calls() == 2).await);
     gate.open();
     let deadline = std::time::Instant::now() + PATIENCE;
-    while items(&houston, &user).await.is_empty() {
+    while feed_items(&houston, &user).await.is_empty() {
         assert!(std::time::Instant::now() < deadline, "no feed was written");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -178,8 +178,8 @@ async fn scheduled_feed_is_generated_once_in_the_users_time_zone() {
     );
     until_none(&houston, "select count(*) from houston.runs where ended_at is null", &runs).await;
     assert_eq!(houston.sql("select count(*) from houston.runs where mode = 'feed_generation'"), "1", "once");
-    assert_eq!(items(&houston, &user).await.len(), 1);
-    assert!(items(&houston, &idle).await.is_empty(), "nothing happened there");
+    assert_eq!(feed_items(&houston, &user).await.len(), 1);
+    assert!(feed_items(&houston, &idle).await.is_empty(), "nothing happened there");
 }
 
 /// Schedules check-ins on the message `wake`; its answer to `stay` is held by the gate.
@@ -268,7 +268,7 @@ async fn check_in_wakes_its_agent_once_at_the_chosen_time() {
     }
     assert_eq!(houston.get(&goal).await["run_id"], talking);
     gate.open();
-    ended(&houston, &talking).await;
+    wait_for_end(&houston, &talking).await;
     let before = houston.agent_texts(goal_id).await.len();
     while houston.sql("select count(*) from houston.check_ins") != "0" {
         assert!(std::time::Instant::now() < deadline, "they never came");

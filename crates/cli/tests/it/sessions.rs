@@ -1,5 +1,5 @@
-//! Sessions of a conversation that is paused and continued: closed, summarised, listed in the prompt and found by search,
-//! despite failures. Real processes, a scripted model.
+//! Sessions of a conversation that is paused and continued: closed, summarised, listed in the prompt and found by
+//! search, despite failures. Real processes, a scripted model.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::test_houston::{PATIENCE, TestHouston};
 const SUMMARISER: &str = "You write the summary";
 
 /// The recorded calls of the model, in order.
-pub(crate) type Asked = std::sync::Arc<Mutex<Vec<Seen>>>;
+pub(crate) type Asked = std::sync::Arc<Mutex<Vec<RecordedCall>>>;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedCall {
     pub(crate) system: String,
     pub(crate) tools: Vec<String>,
     pub(crate) texts: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) async fn model(summary: impl Fn(&Call) -> Reply + Send + Sync + 'stat
         if is_summary(call) {
             return summary(call);
         }
-        let seen = Seen { system: call.system(), tools: call.tools(), texts: call.user_texts() };
+        let seen = RecordedCall { system: call.system(), tools: call.tools(), texts: call.user_texts() };
         heard.lock().unwrap().push(seen);
         if let Some(result) = call.tool_results().first() {
             return says(&format!("I found: {}", result.content));
@@ -69,7 +69,7 @@ pub(crate) fn worker(houston: &TestHouston, server: &ModelServer, more: &[(&str,
 }
 
 /// Moves all timestamps an hour into the past.
-pub(crate) fn an_hour_passes(houston: &TestHouston) {
+pub(crate) fn age_by_an_hour(houston: &TestHouston) {
     houston.sql(
         "update houston.history set created_at = created_at - interval '1 hour';
          update houston.session_states set look_at = look_at - interval '1 hour'",
@@ -84,7 +84,7 @@ pub(crate) async fn exchange(houston: &TestHouston, goal: &str, text: &str) -> V
 }
 
 /// Waits until there are `count` closed sessions and all have summaries; returns them, newest first.
-pub(crate) async fn summarised(houston: &TestHouston, goal: &str, count: usize) -> Vec<Value> {
+pub(crate) async fn wait_for_summaries(houston: &TestHouston, goal: &str, count: usize) -> Vec<Value> {
     let is_it = |found: &Value| {
         let data = found["data"].as_array();
         data.is_some_and(|data| data.len() == count && data.iter().all(|one| one["pending"] == false))
@@ -101,9 +101,9 @@ async fn closed_session_is_summarised_and_searchable() {
     let _worker = worker(&houston, &server, &[]);
     let goal = houston.goal("journey").await;
     exchange(&houston, &goal, "Tokyo in spring, by night train?").await;
-    an_hour_passes(&houston);
+    age_by_an_hour(&houston);
 
-    let [session] = &summarised(&houston, &goal, 1).await[..] else { panic!("one session") };
+    let [session] = &wait_for_summaries(&houston, &goal, 1).await[..] else { panic!("one session") };
     assert_eq!(session["summary"], "They planned a journey to Tokyo in spring.");
     assert_eq!(
         (&session["summary_source"], &session["completion_reason"]),
@@ -170,8 +170,8 @@ async fn prompt_has_the_last_five_summaries_during_a_session() {
     let goal = houston.goal("many").await;
     for nth in 1..=6 {
         exchange(&houston, &goal, &format!("number {nth}")).await;
-        an_hour_passes(&houston);
-        summarised(&houston, &goal, nth).await;
+        age_by_an_hour(&houston);
+        wait_for_summaries(&houston, &goal, nth).await;
     }
     asked.lock().unwrap().clear();
     exchange(&houston, &goal, "one").await;
@@ -197,8 +197,8 @@ async fn failed_summary_falls_back_to_an_extract() {
     let goal = houston.goal("extract").await;
     exchange(&houston, &goal, "Find me a boat").await;
     exchange(&houston, &goal, "A small one").await;
-    an_hour_passes(&houston);
-    let [session] = &summarised(&houston, &goal, 1).await[..] else { panic!("one session") };
+    age_by_an_hour(&houston);
+    let [session] = &wait_for_summaries(&houston, &goal, 1).await[..] else { panic!("one session") };
     assert_eq!(session["summary_source"], "extract");
     assert_eq!(session["summary"], "The user wrote: Find me a boat / A small one");
     assert_eq!(session["message_count"], 4);
@@ -224,7 +224,7 @@ async fn summary_of_a_killed_worker_is_taken_over() {
     let mut victim = worker(&houston, &server, &[lease]);
     let goal = houston.goal("killed").await;
     exchange(&houston, &goal, "boats").await;
-    an_hour_passes(&houston);
+    age_by_an_hour(&houston);
     let deadline = Instant::now() + PATIENCE;
     while *asked.lock().unwrap() == 0 {
         assert!(Instant::now() < deadline, "no summary was ever asked for: {}", victim.log());
@@ -237,13 +237,13 @@ async fn summary_of_a_killed_worker_is_taken_over() {
     assert_eq!(waiting["data"][0]["summary"], "The user wrote: boats");
     let _successor = worker(&houston, &server, &[lease]);
     exchange(&houston, &goal, "are you there?").await;
-    let sessions = summarised(&houston, &goal, 1).await;
+    let sessions = wait_for_summaries(&houston, &goal, 1).await;
     assert_eq!((&sessions[0]["summary"], sessions.len()), (&json!("They talked of boats."), 1));
     gate.open();
 }
 
-/// Sessions end after milliseconds, two workers look for them permanently, and one is killed repeatedly: each message is
-/// answered once, each entry belongs to one session, each session is summarised.
+/// Sessions end after milliseconds, two workers look for them permanently, and one is killed repeatedly: each message
+/// is answered once, each entry belongs to one session, each session is summarised.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_posted_during_session_close_are_answered() {
     let houston = TestHouston::start();

@@ -1,5 +1,5 @@
-//! Tasks end to end: a goal creates one, its note and its result reach the goal, and the goal reports to its user. Kills
-//! and retries neither lose nor repeat any of it.
+//! Tasks end to end: a goal creates one, its note and its result reach the goal, and the goal reports to its user.
+//! Kills and retries neither lose nor repeat any of it.
 
 use std::sync::Mutex;
 

@@ -10,7 +10,7 @@ use crate::scripted::{Asked, Scripted, answer};
 use crate::test_houston::PATIENCE;
 
 /// A routing answer that picks this agent.
-fn picks(agent: &str) -> Reply {
+fn routing_answer(agent: &str) -> Reply {
     Reply::text(json!({"agent": agent, "reason": "it knows"}).to_string())
 }
 
@@ -29,7 +29,7 @@ async fn routed(scripted: &Scripted, goal: &str) -> Vec<Value> {
 }
 
 /// Creates two agents, a cook and a clerk.
-async fn two(scripted: &Scripted) -> [String; 2] {
+async fn two_agents(scripted: &Scripted) -> [String; 2] {
     let cook =
         scripted.agent("cook", json!({"description": "knows recipes", "tools": ["send_message"]})).await;
     let clerk = scripted.agent("clerk", json!({"description": "knows invoices", "model": "rare"})).await;
@@ -37,7 +37,7 @@ async fn two(scripted: &Scripted) -> [String; 2] {
 }
 
 /// Creates a team and a goal that it answers.
-async fn served(scripted: &Scripted, agents: &[String; 2], router: Value) -> (String, String) {
+async fn goal_of_team(scripted: &Scripted, agents: &[String; 2], router: Value) -> (String, String) {
     let body = json!({"name": "office", "agents": agents, "router": router});
     let team = scripted.ok("POST", "/v1/teams", body).await["id"].as_str().unwrap().to_owned();
     let goal = scripted.goal(json!({"team_id": team})).await;
@@ -48,13 +48,13 @@ async fn served(scripted: &Scripted, agents: &[String; 2], router: Value) -> (St
 async fn rule_picks_the_agent_and_every_view_agrees() {
     let scripted = Scripted::start(answer).await;
     let _worker = scripted.worker("local/usual");
-    let agents = two(&scripted).await;
+    let agents = two_agents(&scripted).await;
     let [cook, clerk] = &agents;
     let router = json!({"by": "rules", "rules": [
         {"when": {"contains": "invoice"}, "agent_id": clerk},
         {"when": {"regex": "^/cook\\b"}, "agent_id": cook},
     ]});
-    let (team, goal) = served(&scripted, &agents, router).await;
+    let (team, goal) = goal_of_team(&scripted, &agents, router).await;
     assert_eq!(scripted.ask(&goal, "Where is my INVOICE?").await, "CLERK by rare");
     assert_eq!(scripted.ask(&goal, "/cook some rice").await, "COOK by usual");
     assert_eq!(
@@ -87,10 +87,11 @@ async fn rule_picks_the_agent_and_every_view_agrees() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn model_router_picks_an_agent_and_its_cost_is_counted() {
-    let scripted = Scripted::start(|asked| if asked.routes() { picks("clerk") } else { answer(asked) }).await;
+    let scripted =
+        Scripted::start(|asked| if asked.routes() { routing_answer("clerk") } else { answer(asked) }).await;
     let _worker = scripted.worker("local/usual");
-    let agents = two(&scripted).await;
-    let (_, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    let agents = two_agents(&scripted).await;
+    let (_, goal) = goal_of_team(&scripted, &agents, json!({"by": "model"})).await;
     assert_eq!(scripted.ask(&goal, "I paid twice").await, "CLERK by rare");
     let asked = scripted.asked();
     let [pick, answer] = &asked[..] else { panic!("{asked:?}") };
@@ -126,10 +127,10 @@ async fn default_agent_answers_when_the_router_fails() {
         ("HOUSTON_LOCAL_URL", &scripted.model.url()),
         ("HOUSTON_TEAMS__TIMEOUT_MS", "500"),
     ]);
-    let agents = two(&scripted).await;
-    let (team, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    let agents = two_agents(&scripted).await;
+    let (team, goal) = goal_of_team(&scripted, &agents, json!({"by": "model"})).await;
     scripted.ok("PATCH", &format!("/v1/teams/{team}"), json!({"default_agent_id": agents[1]})).await;
-    for reply in [Reply::status(400), picks("butcher"), Reply::text("no JSON"), Reply::hang()] {
+    for reply in [Reply::status(400), routing_answer("butcher"), Reply::text("no JSON"), Reply::hang()] {
         *broken.lock().unwrap() = reply;
         assert_eq!(scripted.ask(&goal, "hello").await, "CLERK by rare");
     }
@@ -158,11 +159,11 @@ async fn crash_after_routing_keeps_the_chosen_agent() {
             return answer(asked).held_by(&held);
         }
         // A second routing call would pick the other agent.
-        picks(if picked.fetch_add(1, Ordering::Relaxed) == 0 { "clerk" } else { "cook" })
+        routing_answer(if picked.fetch_add(1, Ordering::Relaxed) == 0 { "clerk" } else { "cook" })
     })
     .await;
-    let agents = two(&scripted).await;
-    let (_, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    let agents = two_agents(&scripted).await;
+    let (_, goal) = goal_of_team(&scripted, &agents, json!({"by": "model"})).await;
     let mut first = scripted.worker("local/usual");
     let posted =
         scripted.ok("POST", &format!("/v1/goals/{goal}/messages"), json!({"content": "hello"})).await;
@@ -190,11 +191,11 @@ async fn run_is_cancelled_or_handed_over_during_routing() {
             return answer(asked);
         }
         // The first two routing calls never finish.
-        if calls.fetch_add(1, Ordering::Relaxed) < 2 { Reply::hang() } else { picks("clerk") }
+        if calls.fetch_add(1, Ordering::Relaxed) < 2 { Reply::hang() } else { routing_answer("clerk") }
     })
     .await;
-    let agents = two(&scripted).await;
-    let (_, goal) = served(&scripted, &agents, json!({"by": "model"})).await;
+    let agents = two_agents(&scripted).await;
+    let (_, goal) = goal_of_team(&scripted, &agents, json!({"by": "model"})).await;
     // Far longer than the test takes: nothing waits for it.
     let url = scripted.model.url();
     let patient = [
@@ -230,7 +231,7 @@ async fn run_is_cancelled_or_handed_over_during_routing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_team_is_refused_with_pointer_and_allowed_values() {
     let scripted = Scripted::start(answer).await;
-    let agents = two(&scripted).await;
+    let agents = two_agents(&scripted).await;
     let [cook, clerk] = &agents;
     let porter = scripted.agent("porter", json!({"kind": "task"})).await;
     let rule =
@@ -273,7 +274,7 @@ async fn invalid_team_is_refused_with_pointer_and_allowed_values() {
 #[tokio::test(flavor = "multi_thread")]
 async fn team_is_created_changed_and_deleted() {
     let scripted = Scripted::start(answer).await;
-    let [cook, clerk] = &two(&scripted).await;
+    let [cook, clerk] = &two_agents(&scripted).await;
     let porter = scripted.agent("porter", json!({"kind": "task"})).await;
     let rule =
         |when: Value, agent: &str| json!({"by": "rules", "rules": [{"when": when, "agent_id": agent}]});

@@ -32,8 +32,8 @@ fn on_a_terminal(people: &People, arguments: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_prints_escape_sequences_of_users() {
     let (people, _) = People::start().await;
-    let user = people.made("/v1/users", &json!({"name": HOSTILE})).await;
-    let goal = people.made("/v1/goals", &json!({"user_id": user, "title": HOSTILE})).await;
+    let user = people.create("/v1/users", &json!({"name": HOSTILE})).await;
+    let goal = people.create("/v1/goals", &json!({"user_id": user, "title": HOSTILE})).await;
     let message = people.houston.post(&goal, "hostile", HOSTILE).await;
     assert_eq!(people.houston.wait_until_answered(&message).await["status"], "answered");
     let agents: [&[&str]; 11] = [

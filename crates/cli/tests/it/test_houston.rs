@@ -224,8 +224,8 @@ impl TestHouston {
         texts
     }
 
-    /// Reads an event stream to its clean end, and reconnects when it breaks. Returns the text messages a client ends up
-    /// with, and the types of all events.
+    /// Reads an event stream to its clean end, and reconnects when it breaks. Returns the text messages a client ends
+    /// up with, and the types of all events.
     pub(crate) async fn watch(&self, path: &str) -> ReceivedStream {
         self.watch_with(path, |_| {}).await
     }

@@ -31,14 +31,14 @@ fn worker(houston: &TestHouston, url: &str) -> Process {
 }
 
 /// Creates a goal without a title.
-async fn unnamed(houston: &TestHouston, name: &str) -> String {
+async fn goal_without_title(houston: &TestHouston, name: &str) -> String {
     let user = houston.create("/v1/users", &format!("user {name}"), &json!({"name": name})).await;
     let goal = houston.create("/v1/goals", &format!("goal {name}"), &json!({"user_id": user["id"]})).await;
     assert_eq!(goal["title"], "");
     goal["id"].as_str().unwrap().to_owned()
 }
 
-async fn say(houston: &TestHouston, goal: &str, texts: &[&str]) -> Value {
+async fn post_all(houston: &TestHouston, goal: &str, texts: &[&str]) -> Value {
     let mut last = Value::Null;
     for text in texts {
         last = houston.post(goal, &format!("{goal} {text}"), text).await;
@@ -47,7 +47,7 @@ async fn say(houston: &TestHouston, goal: &str, texts: &[&str]) -> Value {
     last
 }
 
-async fn titled(houston: &TestHouston, goal: &str) -> String {
+async fn wait_for_title(houston: &TestHouston, goal: &str) -> String {
     let goal = houston.wait_until(&format!("/v1/goals/{goal}"), "a title", |goal| goal["title"] != "").await;
     goal["title"].as_str().unwrap().to_owned()
 }
@@ -87,18 +87,18 @@ async fn untitled_goal_gets_a_title_after_the_third_message() {
     .await
     .unwrap();
     let _worker = worker(&houston, &model.url());
-    let goal = unnamed(&houston, "Ada").await;
-    say(&houston, &goal, &["Hello", "We want to see whales"]).await;
+    let goal = goal_without_title(&houston, "Ada").await;
+    post_all(&houston, &goal, &["Hello", "We want to see whales"]).await;
     assert_eq!(houston.get(&format!("/v1/goals/{goal}")).await["title"], "");
-    let third = say(&houston, &goal, &["Around the island"]).await;
-    assert_eq!(titled(&houston, &goal).await, "Whales around the island");
+    let third = post_all(&houston, &goal, &["Around the island"]).await;
+    assert_eq!(wait_for_title(&houston, &goal).await, "Whales around the island");
     assert_eq!(streamed_titles(&houston, &goal).await, ["Whales around the island"]);
     let calls = houston.get(&format!("/v1/runs/{}/model_calls", third["run_id"].as_str().unwrap())).await;
     let counted =
         calls["data"].as_array().unwrap().iter().filter(|call| call["usage"]["input_tokens"] == 100);
     assert_eq!(counted.count(), 1, "{calls}");
 
-    say(&houston, &goal, &["And then?", "Home."]).await;
+    post_all(&houston, &goal, &["And then?", "Home."]).await;
     let asked = asked.lock().unwrap().clone();
     let [asked] = &asked[..] else { panic!("asked once: {asked:?}") };
     for part in ["[user] Hello", "[agent] Good.", "[user] Around the island"] {
@@ -124,7 +124,7 @@ async fn given_titles_stay_and_other_kinds_require_one() {
     .unwrap();
     let _worker = worker(&houston, &model.url());
     let goal = houston.goal("Learn to sail").await;
-    say(&houston, &goal, &["one", "two", "three", "four"]).await;
+    post_all(&houston, &goal, &["one", "two", "three", "four"]).await;
     assert_eq!(houston.get(&format!("/v1/goals/{goal}")).await["title"], "Learn to sail");
     assert_eq!(houston.sql("select count(*) from houston.title_requests"), "0");
     assert_eq!(titles.load(Ordering::Relaxed), 0);
@@ -141,8 +141,8 @@ async fn given_titles_stay_and_other_kinds_require_one() {
     .unwrap();
     drop(_worker);
     let _worker = worker(&houston, &slow.url());
-    let goal = unnamed(&houston, "Bob").await;
-    say(&houston, &goal, &["one", "two", "three"]).await;
+    let goal = goal_without_title(&houston, "Bob").await;
+    post_all(&houston, &goal, &["one", "two", "three"]).await;
     assert!(slow.journal().wait_until(PATIENCE, |journal| journal.calls() == 4).await);
     houston.sql("update houston.agentables set title = 'Mine' where title = ''");
     gate.open();
@@ -168,8 +168,8 @@ async fn title_is_generated_once_after_its_worker_dies() {
     .await
     .unwrap();
     let mut first = worker(&houston, &model.url());
-    let goal = unnamed(&houston, "Ada").await;
-    say(&houston, &goal, &["one", "two", "three"]).await;
+    let goal = goal_without_title(&houston, "Ada").await;
+    post_all(&houston, &goal, &["one", "two", "three"]).await;
     assert!(
         model.journal().wait_until(PATIENCE, |journal| journal.calls() == 4).await,
         "a title is looked for"
@@ -177,7 +177,7 @@ async fn title_is_generated_once_after_its_worker_dies() {
     first.kill().unwrap();
     gate.open();
     let _others = [worker(&houston, &model.url()), worker(&houston, &model.url())];
-    assert_eq!(titled(&houston, &goal).await, "Whales");
+    assert_eq!(wait_for_title(&houston, &goal).await, "Whales");
     assert_eq!(streamed_titles(&houston, &goal).await, ["Whales"]);
     assert_eq!(houston.sql("select count(*) from houston.title_requests"), "0");
 }
@@ -194,8 +194,8 @@ async fn title_falls_back_to_the_first_words() {
         .await
         .unwrap();
     let _worker = worker(&houston, &model.url());
-    let goal = unnamed(&houston, "Ada").await;
+    let goal = goal_without_title(&houston, "Ada").await;
     let first = "Where shall we stay when we are in Tokyo in the spring of next year?";
-    say(&houston, &goal, &[first, "two", "three"]).await;
-    assert_eq!(titled(&houston, &goal).await, "Where shall we stay when we are in Tokyo in the…");
+    post_all(&houston, &goal, &[first, "two", "three"]).await;
+    assert_eq!(wait_for_title(&houston, &goal).await, "Where shall we stay when we are in Tokyo in the…");
 }
