@@ -79,3 +79,22 @@ pub struct AcceptedMessageResponse {
     #[schema(example = "/v1/goals/goal_019ab3c4d5e67f8091a2b3c4d5e6f708/events?after=0")]
     pub events_url: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn accepted_message_reads_back() {
+        let accepted = json!({
+            "id": format!("msg_{:032x}", 1), "task_id": format!("task_{:032x}", 2), "source": "user",
+            "message_type": "text", "content": "hi", "metadata": {}, "status": "pending",
+            "run_id": format!("run_{:032x}", 3), "seq": 2, "created_at": "2026-11-22T09:00:00.000Z",
+            "processed_at": null, "events_url": "/v1/tasks/task_1/events?after=0",
+        });
+        let read: AcceptedMessageResponse = serde_json::from_value(accepted.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), accepted);
+    }
+}

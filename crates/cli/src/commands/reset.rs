@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
+use houston_protocol::conversation::ResetConversationResponse;
 use houston_store::Error;
 
 use super::agentable::AgentArg;
@@ -40,10 +41,12 @@ impl Reset {
             })?;
             let (closed, notes, learnings) = (done.closed_entries, done.notes, done.learnings);
             if self.json {
-                print_json(&serde_json::json!({
-                    "id": found.public_id(), "closed_entries": closed, "deleted_notes": notes,
-                    "deleted_learnings": learnings,
-                }));
+                print_json(&ResetConversationResponse {
+                    id: found.public_id(),
+                    closed_entries: closed,
+                    deleted_notes: notes,
+                    deleted_learnings: learnings,
+                });
             } else {
                 print(&format!("{closed} entries closed, {notes} notes and {learnings} learnings deleted"));
             }
