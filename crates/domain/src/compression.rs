@@ -12,14 +12,14 @@ use crate::history::{Block, Entry, Role};
 /// Why a history was compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum CompressionReason {
     /// It was longer than `budget_tokens` allows.
     Budget,
     /// The provider refused it as longer than the model's context window.
     ContextLength,
 }
 
-impl Reason {
+impl CompressionReason {
     /// The name in the database and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -29,7 +29,7 @@ impl Reason {
         }
     }
 
-    /// Parses the name; an unknown name is read as [`Reason::Budget`].
+    /// Parses the name; an unknown name is read as [`CompressionReason::Budget`].
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         if name == Self::ContextLength.as_str() { Self::ContextLength } else { Self::Budget }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::compression;
+use crate::compression::CompressionReason;
 use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
@@ -127,7 +127,7 @@ pub enum Event {
         /// The compression.
         compression_id: CompressionId,
         /// Why the history was compressed.
-        reason: compression::Reason,
+        reason: CompressionReason,
         /// Entries of the request before the compression.
         entries_before: usize,
         /// Entries of the request after it, including the summary.

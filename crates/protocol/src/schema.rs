@@ -285,7 +285,7 @@ mod tests {
         check::<houston_domain::run::RunStatus, RunStatus>();
         check::<houston_domain::agentable::DoubleTexting, DoubleTexting>();
         check::<houston_domain::session::CompletionReason, CompletionReason>();
-        check::<houston_domain::compression::Reason, CompressionReason>();
+        check::<houston_domain::compression::CompressionReason, CompressionReason>();
         check::<houston_domain::team::RoutedBy, RoutedBy>();
         check::<houston_domain::team::RouterKind, RouterKind>();
         check::<houston_domain::health::HealthStatus, HealthStatus>();

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use crate::compression::Reason;
+use crate::compression::CompressionReason;
 
 /// A summary that replaces the beginning of a session. For the last session, the next run is sent the newest
 /// compression and the entries after it.
@@ -16,7 +16,7 @@ pub struct ExportedCompression {
     /// The text of the summary.
     pub summary: String,
     /// Why the history was compressed.
-    pub reason: Reason,
+    pub reason: CompressionReason,
     /// Entries of the request before the compression.
     pub entries_before: u32,
     /// Entries of the request after it, including the summary.

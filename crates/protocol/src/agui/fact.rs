@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::id::{AgentId, MessageId, RunId, SessionId, TeamId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::session::CompletionReason;
@@ -106,7 +106,7 @@ pub enum Fact<'a> {
     #[serde(rename = "houston.context.compressed")]
     ContextCompressed {
         #[schema(value_type = schema::CompressionReason)]
-        reason: Reason,
+        reason: CompressionReason,
         entries_before: usize,
         entries_after: usize,
         tokens_before: u64,

@@ -41,7 +41,7 @@ fn archived() -> Conversation {
     let compression = |through_position| ExportedCompression {
         through_position,
         summary: "They travel.".to_owned(),
-        reason: crate::compression::Reason::Budget,
+        reason: crate::compression::CompressionReason::Budget,
         entries_before: 40,
         entries_after: 10,
         tokens_before: 28_000,
