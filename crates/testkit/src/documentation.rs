@@ -16,9 +16,9 @@ pub struct Document {
     pub text: String,
 }
 
-/// A link or command found in a document.
+/// A link or command in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Reference {
     /// Line number, from 1.
     pub line: usize,
     /// The target of a link, or a command without prompt, comment and leading assignments.
@@ -62,7 +62,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
 impl Document {
     /// The targets of its links, `[text](target)`, outside code.
     #[must_use]
-    pub fn links(&self) -> Vec<Found> {
+    pub fn links(&self) -> Vec<Reference> {
         let mut links = Vec::new();
         for (line, text, fenced) in self.lines() {
             if fenced {
@@ -71,7 +71,7 @@ impl Document {
             let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join("code");
             for (at, _) in prose.match_indices("](") {
                 if let Some(end) = prose[at + 2..].find(')') {
-                    links.push(Found { line, text: prose[at + 2..at + 2 + end].to_owned() });
+                    links.push(Reference { line, text: prose[at + 2..at + 2 + end].to_owned() });
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Document {
 
     /// The commands in fenced blocks and code spans that begin with `program`, for example `["cargo", "xtask"]`.
     #[must_use]
-    pub fn commands(&self, program: &[&str]) -> Vec<Found> {
+    pub fn commands(&self, program: &[&str]) -> Vec<Reference> {
         let mut commands = Vec::new();
         for (line, text, fenced) in self.lines() {
             let candidates: Vec<&str> =
@@ -95,7 +95,7 @@ impl Document {
             for candidate in candidates {
                 let command = bare(candidate);
                 if command.len() > program.len() && command.starts_with(program) {
-                    commands.push(Found { line, text: command.join(" ") });
+                    commands.push(Reference { line, text: command.join(" ") });
                 }
             }
         }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
-use super::database::{Sample, ask};
+use super::database::{Sample, query};
 use super::spread::round;
 use super::statement::{fill, quote, statements};
 use super::{Size, workload};
@@ -44,7 +44,7 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
     let clients = size.concurrency;
     print_status(&format!("bound: the same statements in a bare loop, {clients} concurrently"));
     let each = usize::try_from(size.saturated.as_secs())? * MOST_PER_SECOND / clients;
-    ask(servers, &set_up(sample, clients * (each + 1)))?;
+    query(servers, &set_up(sample, clients * (each + 1)))?;
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("run.sql");
     std::fs::write(&script, loop_script(&statements()?, sample)?)?;
@@ -65,9 +65,9 @@ pub(crate) async fn measure(servers: &TestServers, size: Size, sample: &Sample) 
         .context("pgbench printed no number of transactions")?;
     let rate = number("tps = ").context("pgbench printed no tps")?;
     let done =
-        ask(servers, "select count(*) from houston.runs where status = 'completed' and model = 'bound'")?;
+        query(servers, "select count(*) from houston.runs where status = 'completed' and model = 'bound'")?;
     ensure!(done.parse::<f64>()? == runs, "{done} runs of {runs} were completed by the bare loop");
-    ask(servers, "drop schema bound cascade; update houston.runs set model = null where model = 'bound'")?;
+    query(servers, "drop schema bound cascade; update houston.runs set model = null where model = 'bound'")?;
     Ok(Some(Bound {
         runs: runs as usize,
         runs_per_second: round(rate),

@@ -20,7 +20,7 @@ pub(crate) struct Counters {
 impl Counters {
     /// The current values. They are exact; the statistics views of Postgres lag behind.
     pub(crate) fn read(servers: &TestServers) -> Result<Self> {
-        let counts = ask(
+        let counts = query(
             servers,
             "select json_build_object(
                  'commits', pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
@@ -54,7 +54,7 @@ pub(crate) struct Sample {
 
 /// Reads what the latest completed run wrote.
 pub(crate) fn sample(servers: &TestServers) -> Result<Sample> {
-    let sample = ask(
+    let sample = query(
         servers,
         "with run as (select * from houston.runs where status = 'completed' order by ended_at desc limit 1)
          select json_build_object(
@@ -73,12 +73,12 @@ pub(crate) fn sample(servers: &TestServers) -> Result<Sample> {
 
 /// Number of rows in `table`, which may include a condition: `houston.runs where status = 'running'`.
 pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
-    Ok(ask(servers, &format!("select count(*) from {table}"))?.parse()?)
+    Ok(query(servers, &format!("select count(*) from {table}"))?.parse()?)
 }
 
 /// Milliseconds from storing a message to the claim of its run, by Postgres' clock, of the latest `runs` runs.
 pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f64>> {
-    let times = ask(
+    let times = query(
         servers,
         &format!(
             "select extract(epoch from started_at - created_at) * 1000 from houston.runs
@@ -89,6 +89,6 @@ pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f6
 }
 
 /// Executes one or more statements; returns the rows as text, one per line, with fields separated by `|`.
-pub(crate) fn ask(servers: &TestServers, sql: &str) -> Result<String> {
+pub(crate) fn query(servers: &TestServers, sql: &str) -> Result<String> {
     Psql::of(servers)?.query(sql)
 }

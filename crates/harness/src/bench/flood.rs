@@ -100,7 +100,7 @@ impl BenchUser {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let runs = database::count(installation.servers, &self.runs("true"))? - before;
-        let times = database::ask(
+        let times = database::query(
             installation.servers,
             &format!(
                 "select extract(epoch from started_at - created_at) * 1000 from {} \
@@ -131,7 +131,7 @@ fn insert_backlog(installation: &BenchInstallation<'_>, flooding: &BenchUser, me
     for begin in (0..messages).step_by(AT_ONCE) {
         let end = messages.min(begin + AT_ONCE) - 1;
         let text = workload::content().replace('\'', "''");
-        database::ask(
+        database::query(
             installation.servers,
             &format!(
                 "select count(p.seq) from generate_series({begin}, {end}) n

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
-use super::database::ask;
+use super::database::query;
 use super::scale::durations;
 use super::spread::round;
 use super::statement::{fill, statements};
@@ -108,8 +108,8 @@ async fn seed(servers: &TestServers, sessions: u32) -> Result<()> {
     command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-v", &format!("sessions={sessions}")]);
     command.args(["-d", servers.database_url(), "-f"]).arg(Path::new(&script));
     tokio::task::spawn_blocking(move || output(&mut command)).await??;
-    ask(servers, "vacuum analyze")?;
-    ask(servers, "checkpoint")?;
+    query(servers, "vacuum analyze")?;
+    query(servers, "checkpoint")?;
     Ok(())
 }
 

@@ -64,8 +64,8 @@ impl Settings {
         Ok(Self {
             processor: machine::processor(),
             cores: machine::cores(),
-            postgres: database::ask(servers, "show server_version")?,
-            fsync: database::ask(servers, "show fsync")?,
+            postgres: database::query(servers, "show server_version")?,
+            fsync: database::query(servers, "show fsync")?,
             concurrency: size.concurrency,
             idle_runs: size.idle_runs,
             pieces: workload::PIECES,

@@ -11,7 +11,7 @@ use houston_testkit::seed_data::SeedData;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 
-use super::database::ask;
+use super::database::query;
 use super::spread::{Spread, round};
 use super::statement::{fill, quote, statements};
 use houston_xtask::child::output;
@@ -58,8 +58,8 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     command.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", servers.database_url(), "-f"]).arg(&script);
     tokio::task::spawn_blocking(move || output(&mut command)).await??;
     let seeded = began.elapsed();
-    ask(&servers, "vacuum analyze")?;
-    ask(&servers, "checkpoint")?;
+    query(&servers, "vacuum analyze")?;
+    query(&servers, "checkpoint")?;
 
     let statements = statements()?;
     let text = |name: &str, values: &[&str]| -> Result<String> {
@@ -90,7 +90,7 @@ pub(crate) async fn measure() -> Result<Option<Scale>> {
     print_status("idle scale: sweeps, then claims");
     let sweep_ms = times(&servers, &pgbench, &sweep, SWEEPS).await?;
     let claim_ms = times(&servers, &pgbench, &claim, CLAIMS).await?;
-    let claimed = ask(&servers, "select count(*) from houston.runs where status = 'running'")?;
+    let claimed = query(&servers, "select count(*) from houston.runs where status = 'running'")?;
     ensure!(
         claimed.parse::<u32>()? == CLAIMS + SEED.driven,
         "{claimed} runs are driven after {CLAIMS} claims"

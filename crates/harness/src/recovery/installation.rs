@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{POLL, Plan};
-use crate::bench::database::ask;
+use crate::bench::database::query;
 use crate::http::Connection;
 use crate::installation::{self, goal, user};
 use houston_xtask::child::output;
@@ -109,7 +109,7 @@ impl<'s> RecoveryInstallation<'s> {
         let next = Gate::new();
         std::mem::replace(&mut *self.gate.lock().unwrap_or_else(PoisonError::into_inner), next).open();
         let end = Instant::now() + PATIENCE;
-        while ask(self.servers, "select count(*) from houston.run_locks where run_open")? != "0" {
+        while query(self.servers, "select count(*) from houston.run_locks where run_open")? != "0" {
             ensure!(Instant::now() < end, "the runs did not end:\n{}", self.log());
             tokio::time::sleep(POLL).await;
         }
@@ -129,7 +129,7 @@ impl<'s> RecoveryInstallation<'s> {
         if self.model.journal().open() < self.plan.runs {
             return Ok(None);
         }
-        let mut held: Vec<HeldRuns> = serde_json::from_str(&ask(
+        let mut held: Vec<HeldRuns> = serde_json::from_str(&query(
             self.servers,
             "select coalesce(json_agg(json_build_object('pid', pid, 'at', clock_timestamp()::text, 'runs', runs)
                                       order by pid), '[]')
@@ -177,7 +177,7 @@ impl<'s> RecoveryInstallation<'s> {
     pub(crate) fn recovered(&self, held: &HeldRuns) -> Result<Vec<Duration>> {
         let runs: Vec<String> =
             held.runs.iter().map(|run| format!("('{}'::uuid, {})", run.agentable, run.epoch)).collect();
-        let times = ask(
+        let times = query(
             self.servers,
             &format!(
                 "select extract(epoch from min(e.created_at) - '{}'::timestamptz)
