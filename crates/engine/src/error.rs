@@ -16,8 +16,8 @@ pub enum Interrupted {
     Store(StoreError),
 }
 
-impl From<houston_faults::Broken> for Interrupted {
-    fn from(broken: houston_faults::Broken) -> Self {
+impl From<houston_faults::ConnectionBroken> for Interrupted {
+    fn from(broken: houston_faults::ConnectionBroken) -> Self {
         Self::Store(broken.into())
     }
 }

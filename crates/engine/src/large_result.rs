@@ -59,8 +59,8 @@ impl RunDriver<'_> {
     /// Sets the page size of a `read_result` call, which only the settings know.
     pub(crate) fn with_page_size(&self, record: Record) -> Record {
         match record {
-            Record::ReadResult { id, reading, .. } => {
-                Record::ReadResult { id, reading, most: self.engine.config.context.results.page_bytes }
+            Record::ReadResult { id, query, .. } => {
+                Record::ReadResult { id, query, max_bytes: self.engine.config.context.results.page_bytes }
             }
             record => record,
         }

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agent::partial_json::StringProperty;
 use houston_domain::agentable::Reply;
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelError, ModelErrorCode, ModelTurn};
 use houston_domain::run::RunStatus;
@@ -40,7 +40,9 @@ impl RunDriver<'_> {
         let mut budget = std::mem::take(&mut self.budget);
         let tokens = budget.tokens(&self.request(None), &self.answering.provider);
         self.budget = budget;
-        if self.exceeds_token_budget(tokens) && Box::pin(self.compress(Reason::Budget, tokens)).await? {
+        if self.exceeds_token_budget(tokens)
+            && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
+        {
             return Ok(ControlFlow::Continue(()));
         }
         if let Some(over) = self.check_budget(tokens).await? {
@@ -82,7 +84,7 @@ impl RunDriver<'_> {
                 let too_long = error.code == ModelErrorCode::ContextLengthExceeded && is_without_text;
                 if too_long && !std::mem::replace(&mut self.sizes.was_refused, true) {
                     tracing::warn!(run = %self.claimed.run, %error, "the conversation is too long for the model");
-                    if Box::pin(self.compress(Reason::ContextLength, tokens)).await? {
+                    if Box::pin(self.compress(CompressionReason::ContextLength, tokens)).await? {
                         return Ok(ControlFlow::Continue(()));
                     }
                 }

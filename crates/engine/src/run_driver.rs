@@ -13,7 +13,7 @@ use houston_domain::agentable::cache_key;
 use houston_domain::compression;
 use houston_domain::frame::FrameMark;
 use houston_domain::id::MessageId;
-use houston_domain::local_time::zone;
+use houston_domain::local_time::parse_zone;
 use houston_domain::model::Usage;
 use houston_domain::tool_call::ToolResponse;
 use houston_llm::{ContextBudget, Description, Switch, SystemPart};
@@ -170,14 +170,14 @@ impl<'e> RunDriver<'e> {
         self.system = prompt.parts();
         self.system_context = prompt.system_context();
         self.mark = context.mark;
-        self.zone = zone(&context.user.time_zone);
+        self.zone = parse_zone(&context.user.time_zone);
         self.budget = ContextBudget::default();
         self.sizes = Sizes::default();
         self.run = AgentRun::resume(self.setup.policy, context.history, context.run_entries, now);
         if let Some(summary) = &context.summary {
             self.run.replace_prefix_with_summary(
                 context.summarised_entries,
-                compression::entry(summary, &self.mark),
+                compression::summary_entry(summary, &self.mark),
             );
         }
         Ok(())

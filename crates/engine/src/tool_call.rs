@@ -13,7 +13,7 @@ use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolRespon
 use houston_faults::mutation::{self, Mutation};
 use houston_store::history::CommittedIntent;
 use houston_store::step::{RunTransition, Step};
-use houston_tools::{CallContext, Happened, Plan};
+use houston_tools::{CallContext, CheckOutcome, Plan};
 
 use crate::drive::DriveOutcome;
 use crate::error::Interrupted;
@@ -244,9 +244,9 @@ impl RunDriver<'_> {
                 match work {
                     Work::Execute(work) => work.await,
                     Work::Check => match tool.check(&call.input, &context).await {
-                        Happened::Yes(response) => response,
-                        Happened::Unknown => ToolResponse::outcome_unknown(),
-                        Happened::No => match tool.plan(&call.input, &context) {
+                        CheckOutcome::Executed(response) => response,
+                        CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
+                        CheckOutcome::NotExecuted => match tool.plan(&call.input, &context) {
                             Ok(Plan::Execute(work)) => work.await,
                             Ok(_) => ToolResponse::outcome_unknown(),
                             Err(invalid) => invalid.into(),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::agent::step::{Next, Turn};
+use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::event::Event;
 use houston_domain::id::MessageId;
 use houston_domain::message::{MessageType, Source};
@@ -39,7 +39,7 @@ impl RunDriver<'_> {
     /// Commits a turn together with its tool calls that need only Postgres, then executes the others.
     pub(crate) async fn commit_turn(
         &mut self,
-        turn: Turn,
+        turn: TurnOutcome,
         reasoning: String,
         streamed: String,
         usage: Usage,

@@ -2,7 +2,7 @@
 //! run's context; see [`crate::history`].
 
 use chrono::{DateTime, Utc};
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::id::{AgentableId, CompressionId, RunId, TenantId};
 use rust_decimal::Decimal;
 
@@ -22,7 +22,7 @@ pub struct NewCompression {
     /// The summary that replaces the other entries.
     pub summary: String,
     /// What triggered the compression.
-    pub reason: Reason,
+    pub reason: CompressionReason,
     /// The size of a request before and after.
     pub metrics: Metrics,
     /// The model that wrote the summary, as `provider/model`; `None`: it is an extract.
@@ -57,7 +57,7 @@ pub struct Compression {
     pub through_position: i64,
     /// The summary's text.
     pub summary: String,
-    /// What triggered it, as [`Reason::as_str`].
+    /// What triggered it, as [`CompressionReason::as_str`].
     pub reason: String,
     /// The size of a request before and after.
     pub metrics: Metrics,

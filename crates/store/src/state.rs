@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
 use houston_domain::run::RunStatus;
-use houston_domain::runtime_state::{Failure, Holder, OpenRun, RuntimeState, Session};
+use houston_domain::runtime_state::{Failure, Holder, LatestRun, RuntimeState, Session};
 use uuid::Uuid;
 
 use crate::agentable::Agentable;
@@ -55,7 +55,7 @@ impl StandingRow {
             name: self.worker_name,
             alive_until: self.alive_until,
         });
-        let run = self.run_id.zip(self.status).map(|(id, status)| OpenRun {
+        let run = self.run_id.zip(self.status).map(|(id, status)| LatestRun {
             id: RunId(id),
             open: self.run_open,
             status: RunStatus::from_name(&status).unwrap_or(RunStatus::Failed),

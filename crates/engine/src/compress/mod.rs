@@ -9,7 +9,7 @@ mod transcript;
 use std::time::Duration;
 
 use houston_domain::agent::token_budget::HistoryBudget;
-use houston_domain::compression::{self, Reason, TailPolicy, TokenEstimate};
+use houston_domain::compression::{self, CompressionReason, TailPolicy, TokenEstimate};
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::Usage;
@@ -106,14 +106,18 @@ impl RunDriver<'_> {
 
     /// Replaces the beginning of the history by a summary. Returns whether it did: it does not if that would save too little,
     /// or if the drive is ending.
-    pub(crate) async fn compress(&mut self, reason: Reason, tokens: u64) -> Result<bool, Interrupted> {
+    pub(crate) async fn compress(
+        &mut self,
+        reason: CompressionReason,
+        tokens: u64,
+    ) -> Result<bool, Interrupted> {
         self.sizes.tried = Some(self.open_step);
         let weight = self.history_tokens(tokens);
         let config = self.engine.config.context.compression;
         let room = match reason {
-            Reason::Budget => self.history_budget(),
+            CompressionReason::Budget => self.history_budget(),
             // The provider's limit is unknown, but lower than this: aim at half.
-            Reason::ContextLength => {
+            CompressionReason::ContextLength => {
                 let (room, half) = (self.history_budget(), weight.tokens / 2);
                 HistoryBudget { history: room.history.min(half), tool_results: room.tool_results.min(half) }
             }
@@ -122,7 +126,7 @@ impl RunDriver<'_> {
         let policy = TailPolicy {
             turns: config.keep_turns,
             budget: room.share(config.target_percent, summary_tokens + AROUND_SUMMARY),
-            min_gain: if reason == Reason::Budget { 2 * summary_tokens } else { 1 },
+            min_gain: if reason == CompressionReason::Budget { 2 * summary_tokens } else { 1 },
         };
         let Some(at) = compression::cut_position(self.run.history(), &self.sizes.estimates, &policy) else {
             return Ok(false);
@@ -190,7 +194,7 @@ impl RunDriver<'_> {
     /// Commits the compression and applies it to the state machine.
     async fn apply_compression(
         &mut self,
-        reason: Reason,
+        reason: CompressionReason,
         tokens_before: u64,
         at: usize,
         summary: String,

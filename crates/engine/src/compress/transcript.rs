@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn entry(summary: &str) -> Entry {
-        compression::entry(summary, &mark())
+        compression::summary_entry(summary, &mark())
     }
 
     fn said(text: &str) -> Entry {

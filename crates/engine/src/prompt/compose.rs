@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::frame::FrameMark;
-use houston_domain::local_time::zone;
+use houston_domain::local_time::parse_zone;
 use houston_llm::SystemPart;
 use houston_store::history::{PromptUser, RunContext};
 use houston_tools::{Offer, Situation};
@@ -116,7 +116,7 @@ impl PromptInput<'_> {
         let nobody = PromptUser::default();
         let about_user = self.agent_type.prompt.about_user;
         // Needed even without `about_user`: it decides what "tomorrow" means.
-        let zone = zone(&self.context.user.time_zone);
+        let zone = parse_zone(&self.context.user.time_zone);
         let user = if about_user { &self.context.user } else { &nobody };
         let parent = self.context.setting.parent.as_ref();
         let sections = [

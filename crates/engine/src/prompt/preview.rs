@@ -158,8 +158,11 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
     let definitions = next.offer.definitions();
     let system = tokens::of_preamble(&parts, &[], &model.provider);
     let tools = tokens::of_preamble(&[], definitions, &model.provider);
-    let summary =
-        next.context.summary.as_deref().map(|summary| compression::entry(summary, &next.context.mark));
+    let summary = next
+        .context
+        .summary
+        .as_deref()
+        .map(|summary| compression::summary_entry(summary, &next.context.mark));
     let history = tokens::of_entries(&next.context.history[next.context.summarised_entries..])
         + summary.map_or(0, |summary| tokens::of_entries(std::slice::from_ref(&summary)));
     let system_context = prompt.system_context();

@@ -2,7 +2,7 @@
 //! model. Lists show the beginning of each text, newest first, and name the tool that reads the rest.
 
 use houston_domain::id::MemoryId;
-use houston_domain::knowledge::{Knowledge, KnowledgeLimits, ListQuery, ProfileChange, ProfileList};
+use houston_domain::knowledge::{KnowledgeAction, KnowledgeLimits, ListQuery, ProfileChange, ProfileList};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -17,38 +17,38 @@ pub(super) async fn work(
     connection: &mut PgConnection,
     owner: Owner,
     id: Uuid,
-    knowledge: &Knowledge,
+    knowledge: &KnowledgeAction,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let done = match knowledge {
-        Knowledge::ListNotes(_)
-        | Knowledge::ReadNote(_)
-        | Knowledge::UpdateNote { .. }
-        | Knowledge::DeleteNote(_) => notes(connection, owner, knowledge, limits).await,
-        Knowledge::ListLearnings(listing) => {
+        KnowledgeAction::ListNotes(_)
+        | KnowledgeAction::ReadNote(_)
+        | KnowledgeAction::UpdateNote { .. }
+        | KnowledgeAction::DeleteNote(_) => notes(connection, owner, knowledge, limits).await,
+        KnowledgeAction::ListLearnings(listing) => {
             let found = learning::listed(connection, owner.tenant, owner.agentable, listing).await?;
             let found = found.into_iter().map(|(id, text)| format!("{id}: {text}")).collect();
             Ok(page(found, listing, "learnings"))
         }
-        Knowledge::ReadProfile => {
+        KnowledgeAction::ReadProfile => {
             let (profile, _) = profile::find(connection, owner.tenant, owner.user).await?;
             let lists = ProfileList::ALL.map(|list| (list, profile.list(list)));
             Ok(ToolResponse::success(profile_text(&lists)))
         }
-        Knowledge::UpdateProfile { list, change } => {
+        KnowledgeAction::UpdateProfile { list, change } => {
             update_profile(connection, owner, *list, change, limits).await
         }
-        Knowledge::ReadCustomInstructions => {
+        KnowledgeAction::ReadCustomInstructions => {
             let all = custom_instruction::all(connection, owner.tenant, owner.user, limits).await?;
             let all: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
             let none = "There are no custom instructions.";
             Ok(ToolResponse::success(if all.is_empty() { none.to_owned() } else { all.join("\n\n") }))
         }
-        Knowledge::SaveMemory { .. }
-        | Knowledge::RecallMemories { .. }
-        | Knowledge::ReadMemory(_)
-        | Knowledge::ForgetMemory(_) => memories(connection, owner, id, knowledge, limits).await,
-        Knowledge::CreateFeedItem { .. } | Knowledge::ListFeedItems(_) | Knowledge::ReadFeedItem(_) => {
+        KnowledgeAction::SaveMemory { .. }
+        | KnowledgeAction::RecallMemories { .. }
+        | KnowledgeAction::ReadMemory(_)
+        | KnowledgeAction::ForgetMemory(_) => memories(connection, owner, id, knowledge, limits).await,
+        KnowledgeAction::CreateFeedItem { .. } | KnowledgeAction::ListFeedItems(_) | KnowledgeAction::ReadFeedItem(_) => {
             feed(connection, owner, id, knowledge, limits).await
         }
     };
@@ -62,28 +62,28 @@ pub(super) async fn work(
 async fn notes(
     connection: &mut PgConnection,
     owner: Owner,
-    knowledge: &Knowledge,
+    knowledge: &KnowledgeAction,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let within = Some(owner.agentable);
     let missing = |id| not_found(id, "list_notes");
     Ok(match knowledge {
-        Knowledge::ReadNote(id) => match note::find(connection, owner.tenant, within, *id).await? {
+        KnowledgeAction::ReadNote(id) => match note::find(connection, owner.tenant, within, *id).await? {
             Some(note) => ToolResponse::success(format!("{id}: {}\n{}", note.title, note.content)),
             None => missing(id),
         },
-        Knowledge::UpdateNote { id, title, content } => {
+        KnowledgeAction::UpdateNote { id, title, content } => {
             let (title, content) = (title.as_deref(), content.as_deref());
             match note::change(connection, owner.tenant, within, *id, title, content).await? {
                 Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title)),
                 None => missing(id),
             }
         }
-        Knowledge::DeleteNote(id) => match note::delete(connection, owner.tenant, within, *id).await? {
+        KnowledgeAction::DeleteNote(id) => match note::delete(connection, owner.tenant, within, *id).await? {
             true => ToolResponse::success(format!("Deleted {id}.")),
             false => missing(id),
         },
-        Knowledge::ListNotes(listing) => {
+        KnowledgeAction::ListNotes(listing) => {
             let found =
                 note::excerpts(connection, owner.tenant, owner.agentable, listing, limits.excerpt_chars)
                     .await?;
@@ -101,26 +101,26 @@ async fn memories(
     connection: &mut PgConnection,
     owner: Owner,
     new: Uuid,
-    knowledge: &Knowledge,
+    knowledge: &KnowledgeAction,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     let within = Some(owner.user);
     let missing = |id| not_found(id, "manage_memory with `recall`");
     Ok(match knowledge {
-        Knowledge::SaveMemory { content, instead_of: Some(id) } => {
+        KnowledgeAction::SaveMemory { content, instead_of: Some(id) } => {
             match memory::change(connection, owner.tenant, within, *id, content).await? {
                 Some(_) => ToolResponse::success(format!("Corrected {id}.")),
                 None => missing(id),
             }
         }
-        Knowledge::SaveMemory { content, instead_of: None } => {
+        KnowledgeAction::SaveMemory { content, instead_of: None } => {
             let id = MemoryId(new);
             let run = Some(owner.run);
             let memory = memory::NewMemory { id, user: owner.user, run, content, created_at: None };
             memory::insert(connection, owner.tenant, &memory, limits).await?;
             ToolResponse::success(format!("Saved {id}."))
         }
-        Knowledge::RecallMemories { query, limit } => {
+        KnowledgeAction::RecallMemories { query, limit } => {
             let found =
                 memory::recall(connection, owner.tenant, owner.user, query, *limit, limits.excerpt_chars)
                     .await?;
@@ -131,11 +131,11 @@ async fn memories(
             let none = "Nothing like it is in memory: try other words.".to_owned();
             ToolResponse::success(if found.is_empty() { none } else { found.join("\n\n") })
         }
-        Knowledge::ReadMemory(id) => match memory::find(connection, owner.tenant, within, *id).await? {
+        KnowledgeAction::ReadMemory(id) => match memory::find(connection, owner.tenant, within, *id).await? {
             Some(memory) => ToolResponse::success(memory.content),
             None => missing(id),
         },
-        Knowledge::ForgetMemory(id) => match memory::delete(connection, owner.tenant, within, *id).await? {
+        KnowledgeAction::ForgetMemory(id) => match memory::delete(connection, owner.tenant, within, *id).await? {
             true => ToolResponse::success(format!("Forgot {id}.")),
             false => missing(id),
         },
@@ -147,18 +147,18 @@ async fn feed(
     connection: &mut PgConnection,
     owner: Owner,
     new: Uuid,
-    knowledge: &Knowledge,
+    knowledge: &KnowledgeAction,
     limits: &KnowledgeLimits,
 ) -> Result<ToolResponse> {
     Ok(match knowledge {
-        Knowledge::CreateFeedItem { title, content } => {
+        KnowledgeAction::CreateFeedItem { title, content } => {
             let (id, author) = (new.into(), Some((owner.agentable, owner.run)));
             let item =
                 feed_item::NewFeedItem { id, user: owner.user, author, title, content, created_at: None };
             feed_item::insert(connection, owner.tenant, &item, limits).await?;
             ToolResponse::success(format!("Created {id}: {title}"))
         }
-        Knowledge::ListFeedItems(listing) => {
+        KnowledgeAction::ListFeedItems(listing) => {
             let found =
                 feed_item::excerpts(connection, owner.tenant, owner.user, listing, limits.excerpt_chars)
                     .await?;
@@ -168,7 +168,7 @@ async fn feed(
                 "feed items",
             )
         }
-        Knowledge::ReadFeedItem(id) => {
+        KnowledgeAction::ReadFeedItem(id) => {
             match feed_item::find(connection, owner.tenant, Some(owner.user), *id).await? {
                 Some(item) => ToolResponse::success(format!("{id}: {}\n{}", item.title, item.content)),
                 None => not_found(id, "list_feed_items"),

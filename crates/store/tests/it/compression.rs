@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use houston_domain::agentable::DoubleTexting::Rollback;
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
@@ -31,7 +31,7 @@ async fn compress(test: &TestStore, claimed: &ClaimedRun, summary: &str, remaini
         remaining_entries: remaining,
         run_entries: own,
         summary: summary.into(),
-        reason: Reason::Budget,
+        reason: CompressionReason::Budget,
         metrics,
         model: None,
         cost: None,

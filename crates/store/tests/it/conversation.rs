@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
     ClosedSession, Conversation, ExportedCompression, ExportedLearning, ExportedNote, ExportedResult, Format,
     HistoryEntry, SummarySource, ThreadMessage, Version,
@@ -152,7 +152,7 @@ impl Past {
                 is_compressed.then(|| ExportedCompression {
                     through_position,
                     summary: format!("Before that: {summary}"),
-                    reason: Reason::ContextLength,
+                    reason: CompressionReason::ContextLength,
                     entries_before: 40,
                     entries_after: 10,
                     tokens_before: 28_000,

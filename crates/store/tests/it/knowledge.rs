@@ -2,7 +2,7 @@
 
 use houston_domain::id::{FeedItemId, LearningId, MemoryId, NoteId};
 use houston_domain::knowledge::{
-    Knowledge, KnowledgeLimits, ListQuery, ProfileChange, ProfileList, PromptLimits,
+    KnowledgeAction, KnowledgeLimits, ListQuery, ProfileChange, ProfileList, PromptLimits,
 };
 use houston_domain::tool_call::{Record, ToolErrorCode, ToolResponse};
 use houston_store::claim::ClaimedRun;
@@ -43,11 +43,11 @@ impl Tools {
         answers
     }
 
-    async fn call(&self, knowledge: Knowledge) -> ToolResponse {
+    async fn call(&self, knowledge: KnowledgeAction) -> ToolResponse {
         self.call_as(self.owner(), &[Record::Knowledge(knowledge)]).await.remove(0)
     }
 
-    async fn says(&self, knowledge: Knowledge) -> String {
+    async fn says(&self, knowledge: KnowledgeAction) -> String {
         let answer = self.call(knowledge).await;
         assert!(answer.is_success(), "{answer:?}");
         answer.text().to_owned()
@@ -60,7 +60,7 @@ impl Tools {
     }
 
     async fn save(&self, content: &str) -> MemoryId {
-        let save = Knowledge::SaveMemory { content: content.into(), instead_of: None };
+        let save = KnowledgeAction::SaveMemory { content: content.into(), instead_of: None };
         named(self.says(save).await.trim_end_matches('.'))
     }
 }
@@ -84,30 +84,30 @@ fn all<Id>(limit: u32) -> ListQuery<Id> {
 #[tokio::test(flavor = "multi_thread")]
 async fn list_shows_excerpts_and_the_rest_is_read_by_id() {
     let tools = Tools::start().await;
-    assert_eq!(tools.says(Knowledge::ListNotes(all(10))).await, "There are no notes yet.");
+    assert_eq!(tools.says(KnowledgeAction::ListNotes(all(10))).await, "There are no notes yet.");
     let long = format!("Brot {}", "x".repeat(300));
     let (milk, bread) = (tools.note("milk", "buy it").await, tools.note("bread", &long).await);
-    let listed = tools.says(Knowledge::ListNotes(all(10))).await;
+    let listed = tools.says(KnowledgeAction::ListNotes(all(10))).await;
     assert!(listed.contains(&format!("{milk}: milk\nbuy it")), "a short note is whole: {listed}");
     assert!(listed.contains("[305 characters: read_note]") && !listed.contains(&long), "{listed}");
-    assert_eq!(tools.says(Knowledge::ReadNote(bread)).await, format!("{bread}: bread\n{long}"));
+    assert_eq!(tools.says(KnowledgeAction::ReadNote(bread)).await, format!("{bread}: bread\n{long}"));
 
-    let first = tools.says(Knowledge::ListNotes(all(1))).await;
+    let first = tools.says(KnowledgeAction::ListNotes(all(1))).await;
     assert!(first.contains("bread") && first.contains("`before`") && !first.contains("milk"), "{first}");
     let older = ListQuery { before: Some(bread), ..all(1) };
-    let older = tools.says(Knowledge::ListNotes(older)).await;
+    let older = tools.says(KnowledgeAction::ListNotes(older)).await;
     assert!(older.contains("milk") && !older.contains("`before`"), "{older}");
     for (query, finds) in [("BROT", true), ("bred", true), ("who has the bread", true), ("cheese", false)] {
         let found = ListQuery { query: Some(query.into()), ..all(10) };
-        let found = tools.says(Knowledge::ListNotes(found)).await;
+        let found = tools.says(KnowledgeAction::ListNotes(found)).await;
         assert_eq!(found.contains("bread"), finds, "{query}: {found}");
     }
 
     let content = Some("two litres".to_owned());
-    tools.says(Knowledge::UpdateNote { id: milk, title: None, content }).await;
-    assert_eq!(tools.says(Knowledge::ReadNote(milk)).await, format!("{milk}: milk\ntwo litres"));
-    tools.says(Knowledge::DeleteNote(milk)).await;
-    for gone in [Knowledge::ReadNote(milk), Knowledge::DeleteNote(milk)] {
+    tools.says(KnowledgeAction::UpdateNote { id: milk, title: None, content }).await;
+    assert_eq!(tools.says(KnowledgeAction::ReadNote(milk)).await, format!("{milk}: milk\ntwo litres"));
+    tools.says(KnowledgeAction::DeleteNote(milk)).await;
+    for gone in [KnowledgeAction::ReadNote(milk), KnowledgeAction::DeleteNote(milk)] {
         let answer = tools.call(gone).await;
         let (code, text) = failed(&answer);
         assert!(code == ToolErrorCode::NotFound && text.contains("list_notes"), "{text}");
@@ -119,7 +119,7 @@ async fn recall_finds_exact_and_similar_words_best_match_first() {
     let tools = Tools::start().await;
     let sushi = tools.save("Ada likes sushi restaurants in Tokyo").await;
     let train = tools.save("Takes the night train to Vienna every March").await;
-    let recall = |query: &str| Knowledge::RecallMemories { query: query.into(), limit: 5 };
+    let recall = |query: &str| KnowledgeAction::RecallMemories { query: query.into(), limit: 5 };
     for (query, best) in [
         ("sushi", sushi),
         ("Tokio restaurant", sushi),
@@ -130,15 +130,15 @@ async fn recall_finds_exact_and_similar_words_best_match_first() {
         assert!(found.starts_with(&best.to_string()), "{query}: {found}");
     }
     assert!(tools.says(recall("quantum")).await.starts_with("Nothing like it"));
-    let one = Knowledge::RecallMemories { query: "the sushi train".into(), limit: 1 };
+    let one = KnowledgeAction::RecallMemories { query: "the sushi train".into(), limit: 1 };
     assert_eq!(tools.says(one).await.matches("memory_").count(), 1);
 
     let content = format!("Ada hates sushi. {}", "y".repeat(300));
-    tools.says(Knowledge::SaveMemory { content: content.clone(), instead_of: Some(sushi) }).await;
+    tools.says(KnowledgeAction::SaveMemory { content: content.clone(), instead_of: Some(sushi) }).await;
     let found = tools.says(recall("sushi")).await;
     assert!(found.contains("[317 characters: manage_memory with `read`]"), "{found}");
-    assert_eq!(tools.says(Knowledge::ReadMemory(sushi)).await, content);
-    tools.says(Knowledge::ForgetMemory(sushi)).await;
+    assert_eq!(tools.says(KnowledgeAction::ReadMemory(sushi)).await, content);
+    tools.says(KnowledgeAction::ForgetMemory(sushi)).await;
     assert!(tools.says(recall("sushi")).await.starts_with("Nothing like it"));
 }
 
@@ -146,7 +146,7 @@ async fn recall_finds_exact_and_similar_words_best_match_first() {
 async fn agent_cannot_reach_other_users_or_notes_of_other_goals() {
     let tools = Tools::start().await;
     let (note, memory) = (tools.note("mine", "secret").await, tools.save("secret").await);
-    let create = Knowledge::CreateFeedItem { title: "mine".into(), content: "secret".into() };
+    let create = KnowledgeAction::CreateFeedItem { title: "mine".into(), content: "secret".into() };
     let item: FeedItemId = named(&tools.says(create).await);
     let add = Record::AddLearning { content: "secret".into() };
     let learnt = tools.call_as(tools.owner(), &[add]).await.remove(0);
@@ -156,19 +156,19 @@ async fn agent_cannot_reach_other_users_or_notes_of_other_goals() {
     let other = goal(&tools.test.store, &tools.test.ids, tools.test.tenant).await;
     let other = tools.test.store.agentable(tools.test.tenant, "goal", other).await.unwrap();
     let stranger = Owner { user: other.user, agentable: other.id, ..tools.owner() };
-    let knowledge = |knowledge: Knowledge| Record::Knowledge(knowledge);
+    let knowledge = |knowledge: KnowledgeAction| Record::Knowledge(knowledge);
     let (title, content) = (Some("stolen".to_owned()), None);
     let answers = tools
         .call_as(
             stranger,
             &[
-                knowledge(Knowledge::ReadNote(note)),
-                knowledge(Knowledge::UpdateNote { id: note, title, content }),
-                knowledge(Knowledge::DeleteNote(note)),
-                knowledge(Knowledge::ReadMemory(memory)),
-                knowledge(Knowledge::SaveMemory { content: "stolen".into(), instead_of: Some(memory) }),
-                knowledge(Knowledge::ForgetMemory(memory)),
-                knowledge(Knowledge::ReadFeedItem(item)),
+                knowledge(KnowledgeAction::ReadNote(note)),
+                knowledge(KnowledgeAction::UpdateNote { id: note, title, content }),
+                knowledge(KnowledgeAction::DeleteNote(note)),
+                knowledge(KnowledgeAction::ReadMemory(memory)),
+                knowledge(KnowledgeAction::SaveMemory { content: "stolen".into(), instead_of: Some(memory) }),
+                knowledge(KnowledgeAction::ForgetMemory(memory)),
+                knowledge(KnowledgeAction::ReadFeedItem(item)),
                 Record::UpdateLearning { id: learning, content: "stolen".into() },
                 Record::RemoveLearning { id: learning },
             ],
@@ -181,18 +181,18 @@ async fn agent_cannot_reach_other_users_or_notes_of_other_goals() {
         .call_as(
             stranger,
             &[
-                knowledge(Knowledge::ListNotes(all(10))),
-                knowledge(Knowledge::ListLearnings(all(10))),
-                knowledge(Knowledge::ListFeedItems(all(10))),
-                knowledge(Knowledge::RecallMemories { query: "secret".into(), limit: 5 }),
+                knowledge(KnowledgeAction::ListNotes(all(10))),
+                knowledge(KnowledgeAction::ListLearnings(all(10))),
+                knowledge(KnowledgeAction::ListFeedItems(all(10))),
+                knowledge(KnowledgeAction::RecallMemories { query: "secret".into(), limit: 5 }),
             ],
         )
         .await;
     for list in &lists {
         assert!(list.is_success() && !list.text().contains("secret"), "{list:?}");
     }
-    assert!(tools.says(Knowledge::ListLearnings(all(10))).await.contains("secret"));
-    assert!(tools.says(Knowledge::ListFeedItems(all(10))).await.contains("secret"));
+    assert!(tools.says(KnowledgeAction::ListLearnings(all(10))).await.contains("secret"));
+    assert!(tools.says(KnowledgeAction::ListFeedItems(all(10))).await.contains("secret"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +209,7 @@ async fn full_list_is_reported_and_the_step_continues() {
     let (code, text) = failed(&answers[0]);
     assert!(code == ToolErrorCode::RateLimited && text.contains("delete one first"), "{text}");
     assert!(answers[1].is_success());
-    assert!(tools.says(Knowledge::ListNotes(all(1))).await.contains("milk"), "the rest was committed");
+    assert!(tools.says(KnowledgeAction::ListNotes(all(1))).await.contains("milk"), "the rest was committed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +226,7 @@ async fn configured_limits_bound_what_tools_store_and_list() {
     let answers = tools.call_as(tools.owner(), &[learning("first"), learning("second")]).await;
     assert!(answers[0].is_success());
     assert_eq!(failed(&answers[1]).0, ToolErrorCode::RateLimited);
-    let add = |text: &str| Knowledge::UpdateProfile {
+    let add = |text: &str| KnowledgeAction::UpdateProfile {
         list: ProfileList::Facts,
         change: ProfileChange::Add(text.into()),
     };
@@ -234,14 +234,14 @@ async fn configured_limits_bound_what_tools_store_and_list() {
     let answer = tools.call(add("has two cats")).await;
     assert!(failed(&answer).1.contains("`facts` has 1 entries"), "{answer:?}");
     tools.note("milk", "buy it").await;
-    let listed = tools.says(Knowledge::ListNotes(all(1))).await;
+    let listed = tools.says(KnowledgeAction::ListNotes(all(1))).await;
     assert!(listed.contains("buy… [6 characters"), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_context_is_shortened_and_says_there_is_more() {
     let tools = Tools::start().await;
-    let add = |list, text: &str| Knowledge::UpdateProfile { list, change: ProfileChange::Add(text.into()) };
+    let add = |list, text: &str| KnowledgeAction::UpdateProfile { list, change: ProfileChange::Add(text.into()) };
     for fact in ["lives in Graz", "has two cats", "is a nurse"] {
         tools.says(add(ProfileList::Facts, fact)).await;
     }
@@ -288,9 +288,9 @@ async fn run_context_is_shortened_and_says_there_is_more() {
     assert_eq!((memories, user.memories.more), (vec!["a long…", "second"], true), "the newest");
     assert_eq!(context.learnings[0].1, "learnt…");
     assert_eq!(context.history.last().unwrap().text(), "hello");
-    let whole = tools.says(Knowledge::ReadProfile).await;
+    let whole = tools.says(KnowledgeAction::ReadProfile).await;
     assert!(whole.contains("- is a nurse") && whole.contains("interests: nothing"), "{whole}");
-    let rules = tools.says(Knowledge::ReadCustomInstructions).await;
+    let rules = tools.says(KnowledgeAction::ReadCustomInstructions).await;
     assert_eq!(rules, "rule 1\n\nrule 2");
 }
 
@@ -299,7 +299,7 @@ async fn concurrent_profile_writes_lose_nothing() {
     let tools = Tools::start().await;
     let (store, tenant, user) = (&tools.test.store, tools.claimed.tenant, tools.claimed.user);
     let patch = store.change_profile(tenant, user, vec![(ProfileList::Interests, vec!["trains".into()])]);
-    let tool = tools.says(Knowledge::UpdateProfile {
+    let tool = tools.says(KnowledgeAction::UpdateProfile {
         list: ProfileList::Facts,
         change: ProfileChange::Add("lives in Graz".into()),
     });
@@ -309,7 +309,7 @@ async fn concurrent_profile_writes_lose_nothing() {
     assert_eq!((profile.interests.len(), profile.facts.len()), (1, 1));
     assert!(at.is_some());
     let unknown = ProfileChange::Remove("lives in Linz".into());
-    let answer = tools.call(Knowledge::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
+    let answer = tools.call(KnowledgeAction::UpdateProfile { list: ProfileList::Facts, change: unknown }).await;
     assert!(failed(&answer).1.contains("read_profile"));
     let missing = houston_domain::id::UserId(Uuid::nil());
     assert!(store.profile(tenant, missing).await.is_err());

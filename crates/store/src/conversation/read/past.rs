@@ -1,6 +1,6 @@
 //! Reading closed sessions, compressions, and the large results that the document's texts name.
 
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
     ClosedSession, Conversation, ExportedCompression, ExportedResult, HistoryEntry, SummarySource,
 };
@@ -133,7 +133,7 @@ impl Reader<'_> {
                 compressions.push(ExportedCompression {
                     through_position,
                     summary: row.summary,
-                    reason: Reason::from_name(&row.reason),
+                    reason: CompressionReason::from_name(&row.reason),
                     entries_before: entries(row.entries_before),
                     entries_after: entries(row.entries_after),
                     tokens_before: tokens(row.tokens_before),
