@@ -156,11 +156,11 @@ impl KeyCache {
         match found.iter().find(|key| is_of(key, &hash)) {
             Some(key) => {
                 invalid.remove(&hash);
-                remember(&mut valid, hash, ValidKey { caller: caller(key), until, refreshing: false });
+                insert(&mut valid, hash, ValidKey { caller: caller(key), until, refreshing: false });
             }
             None => {
                 valid.remove(&hash);
-                remember(&mut invalid, hash, until);
+                insert(&mut invalid, hash, until);
             }
         }
     }
@@ -245,7 +245,7 @@ fn caller(key: &ApiKey) -> Caller {
     Caller { tenant: key.tenant_id, key: key.id }
 }
 
-fn remember<V>(keys: &mut HashMap<Hash, V>, hash: Hash, value: V) {
+fn insert<V>(keys: &mut HashMap<Hash, V>, hash: Hash, value: V) {
     if keys.len() >= MAX_CACHED_KEYS {
         keys.clear();
     }

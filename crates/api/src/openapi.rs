@@ -68,7 +68,7 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
-            add_refusals(path, operation);
+            add_error_responses(path, operation);
         }
     }
     document
@@ -85,7 +85,7 @@ pub(crate) fn json(document: &OpenApi) -> Bytes {
 /// The status codes whose errors mean the same for all operations.
 const SHARED: [&str; 9] = ["400", "401", "404", "408", "413", "415", "422", "500", "503"];
 
-fn add_refusals(path: &str, operation: &mut Operation) {
+fn add_error_responses(path: &str, operation: &mut Operation) {
     let is_open = operation.security.is_some();
     let is_in = |location: &ParameterIn| {
         let parameters = operation.parameters.iter().flatten();

@@ -56,15 +56,15 @@ pub(crate) fn documented() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(erasures::list::list))
         .routes(routes!(erasures::get::get))
         .routes(routes!(check_ins::cancel::cancel))
-        .merge(of_users())
-        .merge(of_agents())
-        .merge(of_kinds())
+        .merge(user_routes())
+        .merge(agent_routes())
+        .merge(agentable_routes())
         .split_for_parts();
     (router, openapi::complete(document))
 }
 
 /// Users and the resources of a user.
-fn of_users() -> OpenApiRouter<Arc<App>> {
+fn user_routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
         .routes(routes!(users::list::list, users::create::create))
         .routes(routes!(users::get::get, users::change::change, users::delete::delete))
@@ -80,7 +80,7 @@ fn of_users() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Agents and teams.
-fn of_agents() -> OpenApiRouter<Arc<App>> {
+fn agent_routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
         .routes(routes!(agents::list::list, agents::create::create))
         .routes(routes!(agents::resync::resync))
@@ -91,7 +91,7 @@ fn of_agents() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Agentables of every kind and the resources of an agentable.
-fn of_kinds() -> OpenApiRouter<Arc<App>> {
+fn agentable_routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
         .routes(routes!(agentables::list::list, agentables::create::create))
         .routes(routes!(agentables::get::get, agentables::change::change, agentables::delete::delete))

@@ -69,7 +69,7 @@ impl HintBackend {
         let intake = Intake::new(settings);
         let (worker, deliveries) = mpsc::channel(intake.max_in_flight());
         let local = LocalHints::new(intake.clone());
-        tracker.spawn(local.clone().feed(worker.clone()));
+        tracker.spawn(local.clone().deliver_all(worker.clone()));
         let health = match redis {
             None => RedisHealth::absent(),
             Some(redis) => {

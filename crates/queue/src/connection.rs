@@ -73,7 +73,7 @@ impl Redis {
     }
 
     /// Records whether Redis is unavailable; `true` if that changed in this process.
-    pub(crate) fn announce_outage(&self, away: bool) -> bool {
+    pub(crate) fn record_outage(&self, away: bool) -> bool {
         self.outage_logged.swap(away, Relaxed) != away
     }
 
@@ -113,7 +113,7 @@ pub(crate) async fn within<T>(
 }
 
 /// Runs `task` until at most a second after `stop`, so that what was queued before is still written, in one attempt.
-pub(crate) async fn until_stopped(stop: &CancellationToken, task: impl Future<Output = ()>) {
+pub(crate) async fn run_until_stopped(stop: &CancellationToken, task: impl Future<Output = ()>) {
     let grace = async {
         stop.cancelled().await;
         tokio::time::sleep(SHUTDOWN_GRACE).await;

@@ -93,7 +93,7 @@ impl ConnectionMonitor {
             return;
         }
         let (purpose, address) = (self.purpose, self.redis.address());
-        if std::mem::take(&mut self.outage_seen) && self.redis.announce_outage(false) {
+        if std::mem::take(&mut self.outage_seen) && self.redis.record_outage(false) {
             tracing::info!(purpose, address, "redis is available again");
         } else {
             tracing::debug!(purpose, address, "redis connected");
@@ -106,7 +106,7 @@ impl ConnectionMonitor {
     pub(crate) fn failed(&mut self, failure: &Failure) -> Duration {
         if !std::mem::replace(&mut self.outage_seen, true) {
             let (purpose, address) = (self.purpose, self.redis.address());
-            if self.redis.announce_outage(true) {
+            if self.redis.record_outage(true) {
                 tracing::warn!(purpose, address, error = %failure, "redis is unavailable, polling postgres every second");
             } else {
                 tracing::debug!(purpose, address, error = %failure, "redis is unavailable on this connection, too");

@@ -78,17 +78,17 @@ impl LocalHints {
     }
 
     /// Delivers hints to the worker until the intake closes.
-    pub(crate) async fn feed(self, worker: mpsc::Sender<Delivery>) {
+    pub(crate) async fn deliver_all(self, worker: mpsc::Sender<Delivery>) {
         let _close_on_end = CloseIntakeOnDrop(self.intake.clone());
         while self.intake.wait_until_open().await {
             tokio::select! {
-                () = self.feed_one(&worker) => {}
+                () = self.deliver_next(&worker) => {}
                 () = self.intake.wait_until_not_open() => {}
             }
         }
     }
 
-    async fn feed_one(&self, worker: &mpsc::Sender<Delivery>) {
+    async fn deliver_next(&self, worker: &mpsc::Sender<Delivery>) {
         let Some(lane) = self.queue.lock().most_urgent() else { return self.queue.changed.notified().await };
         tokio::select! {
             slot = self.intake.slot(lane) => {

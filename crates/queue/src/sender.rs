@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{PipelineConnection, Redis, until_stopped};
+use crate::connection::{PipelineConnection, Redis, run_until_stopped};
 use crate::error::Failure;
 use crate::health::{ConnectionMonitor, RedisHealth};
 use crate::hint::Hint;
@@ -135,7 +135,7 @@ struct Writer {
 impl Writer {
     async fn run(mut self, waiting: mpsc::Receiver<QueuedHint>) {
         let stop = self.stop.clone();
-        until_stopped(&stop, self.write_all(waiting)).await;
+        run_until_stopped(&stop, self.write_all(waiting)).await;
     }
 
     async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {

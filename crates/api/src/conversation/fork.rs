@@ -10,7 +10,7 @@ use houston_protocol::schema;
 use houston_store::conversation::{ExportOptions, Origin};
 use serde::Deserialize;
 
-use super::{check_kind, make};
+use super::{check_kind, create};
 use crate::agentable_path::{AgentablePath, KindPath};
 use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody, check_line};
@@ -76,7 +76,7 @@ pub(crate) async fn fork(
             conversation.title = title;
         }
         let origin = Origin { id: original.id, served_by: original.served_by };
-        make(&forking, caller, &kind, original.user, &conversation, Some(origin), key).await
+        create(&forking, caller, &kind, original.user, &conversation, Some(origin), key).await
     };
     app.offload.drive(fork).await
 }

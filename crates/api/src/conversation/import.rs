@@ -11,7 +11,7 @@ use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::conversation::ImportConversation;
 use serde::Deserialize;
 
-use super::{check_kind, make};
+use super::{check_kind, create};
 use crate::agentable_path::KindPath;
 use crate::agentables::tools;
 use crate::auth::Caller;
@@ -53,10 +53,10 @@ pub(crate) async fn import(
 ) -> Result<Response, ApiError> {
     check_kind(&kind)?;
     let importing = Arc::clone(&app);
-    app.offload.drive(async move { read_and_make(&importing, caller, &kind, received).await }).await
+    app.offload.drive(async move { parse_and_create(&importing, caller, &kind, received).await }).await
 }
 
-async fn read_and_make(
+async fn parse_and_create(
     app: &App,
     caller: Caller,
     kind: &KindPath,
@@ -82,5 +82,5 @@ async fn read_and_make(
     if let Some(names) = &conversation.tools {
         tools::check(app, &kind.name, "/conversation/tools", names)?;
     }
-    make(app, caller, kind, user_id, &conversation.upgraded(), None, key).await
+    create(app, caller, kind, user_id, &conversation.upgraded(), None, key).await
 }

@@ -22,7 +22,7 @@ use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
 /// Creates an agentable that continues where `conversation` ends, and returns the 201 response.
-async fn make(
+async fn create(
     app: &App,
     caller: Caller,
     kind: &KindPath,

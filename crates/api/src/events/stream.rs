@@ -223,11 +223,11 @@ impl EventStream {
             (self.has_more, self.missed) = (false, false);
             self.read();
         } else if self.wants_transcript {
-            self.ask_for_transcript();
+            self.request_transcript();
         }
     }
 
-    fn ask_for_transcript(&mut self) {
+    fn request_transcript(&mut self) {
         self.wants_transcript = self.cursor.is_writing();
         if self.wants_transcript {
             let agentable = self.agentable;
@@ -242,7 +242,7 @@ impl EventStream {
                 let before = frames.len();
                 match self.cursor.delta(delta, &mut |at, event| frames.push(at, event)) {
                     DeltaOutcome::Handled => self.wants_transcript &= self.frames.len() == before,
-                    DeltaOutcome::Gap => self.ask_for_transcript(),
+                    DeltaOutcome::Gap => self.request_transcript(),
                     DeltaOutcome::Behind => self.read(),
                 }
             }

@@ -37,7 +37,7 @@ pub(crate) async fn prompt(
     caller: Caller,
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    answer(&app, caller, &path, ExplainTopic::Prompt).await
+    respond(&app, caller, &path, ExplainTopic::Prompt).await
 }
 
 /// `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
@@ -60,10 +60,10 @@ pub(crate) async fn tools(
     caller: Caller,
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    answer(&app, caller, &path, ExplainTopic::Tools).await
+    respond(&app, caller, &path, ExplainTopic::Tools).await
 }
 
-async fn answer(
+async fn respond(
     app: &App,
     caller: Caller,
     path: &AgentablePath,
@@ -71,6 +71,6 @@ async fn answer(
 ) -> Result<Json<Value>, ApiError> {
     let agentable = app.store().agentable(caller.tenant, &path.kind, path.id).await?;
     // Building the prompt of a long conversation takes too long for a thread of the runtime.
-    let answer = app.state.explain.get(topic, agentable);
-    app.offload.drive(async move { Ok(Json(answer.await?)) }).await
+    let explanation = app.state.explain.get(topic, agentable);
+    app.offload.drive(async move { Ok(Json(explanation.await?)) }).await
 }

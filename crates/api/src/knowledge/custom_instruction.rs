@@ -41,7 +41,7 @@ impl KnowledgeResource for CustomInstructions {
         response.id
     }
 
-    fn make(
+    fn build(
         id: CustomInstructionId,
         owner: &Self::Owner,
         new: Sentence,

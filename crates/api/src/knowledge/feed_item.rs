@@ -6,7 +6,7 @@ use houston_protocol::time::Time;
 use houston_store::feed_item::{FeedItem, FeedItemChange, NewFeedItem};
 use houston_store::knowledge_item::KnowledgeItem;
 
-use super::{KnowledgeResource, Owner, check_document, check_title, nothing_changes};
+use super::{KnowledgeResource, Owner, check_document, check_title, nothing_to_change};
 use crate::agentable_path;
 use crate::error::ApiError;
 use crate::page::List;
@@ -45,7 +45,7 @@ impl KnowledgeResource for FeedItems {
         response.id
     }
 
-    fn make(
+    fn build(
         id: FeedItemId,
         owner: &Self::Owner,
         new: CreateDocument,
@@ -61,7 +61,7 @@ impl KnowledgeResource for FeedItems {
 
     fn check(change: &UpdateFeedItem) -> Result<(), ApiError> {
         if change.title.is_none() && change.content.is_none() && change.read.is_none() {
-            return Err(nothing_changes("`title`, `content`, `read`"));
+            return Err(nothing_to_change("`title`, `content`, `read`"));
         }
         change.title.as_deref().map_or(Ok(()), check_title)?;
         change.content.as_deref().map_or(Ok(()), check_document)

@@ -41,7 +41,7 @@ impl KnowledgeResource for Learnings {
         response.id
     }
 
-    fn make(
+    fn build(
         id: LearningId,
         owner: &Self::Owner,
         new: Sentence,

@@ -42,7 +42,7 @@ impl KnowledgeResource for Memories {
         response.id
     }
 
-    fn make(id: MemoryId, owner: &Self::Owner, new: Sentence, at: Time) -> Result<MemoryResponse, ApiError> {
+    fn build(id: MemoryId, owner: &Self::Owner, new: Sentence, at: Time) -> Result<MemoryResponse, ApiError> {
         check_sentence(&new)?;
         let user_id = owner.0;
         Ok(MemoryResponse { id, user_id, run_id: None, content: new.content, created_at: at, updated_at: at })

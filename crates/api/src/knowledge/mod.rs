@@ -80,7 +80,8 @@ pub(crate) trait KnowledgeResource: 'static {
     ///
     /// # Errors
     /// [`ApiError::InvalidRequest`] with the invalid field.
-    fn make(id: Self::Id, owner: &Self::Owner, new: Self::New, at: Time) -> Result<Self::Response, ApiError>;
+    fn build(id: Self::Id, owner: &Self::Owner, new: Self::New, at: Time)
+    -> Result<Self::Response, ApiError>;
 
     /// Checks the body of a PATCH.
     ///
@@ -177,6 +178,6 @@ fn check_content(content: &str, max_bytes: usize) -> Result<(), ApiError> {
 }
 
 /// The error for a PATCH without fields. `allowed` lists them.
-fn nothing_changes(allowed: &str) -> ApiError {
+fn nothing_to_change(allowed: &str) -> ApiError {
     ApiError::field("", format!("nothing to change: give at least one of {allowed}"))
 }

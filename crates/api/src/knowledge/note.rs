@@ -6,7 +6,7 @@ use houston_protocol::time::Time;
 use houston_store::knowledge_item::KnowledgeItem;
 use houston_store::note::{NewNote, Note, NoteChange};
 
-use super::{KnowledgeResource, Owner, check_document, check_title, nothing_changes};
+use super::{KnowledgeResource, Owner, check_document, check_title, nothing_to_change};
 use crate::agentable_path::{self, AgentablePath};
 use crate::error::ApiError;
 use crate::page::List;
@@ -43,7 +43,7 @@ impl KnowledgeResource for Notes {
         response.id
     }
 
-    fn make(
+    fn build(
         id: NoteId,
         owner: &Self::Owner,
         new: CreateDocument,
@@ -58,7 +58,7 @@ impl KnowledgeResource for Notes {
 
     fn check(change: &UpdateNote) -> Result<(), ApiError> {
         if change.title.is_none() && change.content.is_none() {
-            return Err(nothing_changes("`title`, `content`"));
+            return Err(nothing_to_change("`title`, `content`"));
         }
         change.title.as_deref().map_or(Ok(()), check_title)?;
         change.content.as_deref().map_or(Ok(()), check_document)

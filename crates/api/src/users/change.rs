@@ -15,7 +15,7 @@ use crate::auth::Caller;
 use crate::body::Creation;
 use crate::error::ApiError;
 use crate::state::App;
-use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, show};
+use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, read};
 
 #[utoipa::path(
     patch,
@@ -48,5 +48,5 @@ pub(crate) async fn change(
     external_id.as_ref().and_then(Option::as_deref).map_or(Ok(()), check_external_id)?;
     let change = UserChange { name, time_zone, external_id };
     app.store().change_user(caller.tenant, id, &change).await.map_err(external_id_taken)?;
-    Ok(Json(show(&app, caller, id).await?))
+    Ok(Json(read(&app, caller, id).await?))
 }

@@ -13,7 +13,7 @@ use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
-use crate::users::show;
+use crate::users::read;
 
 #[utoipa::path(
     get,
@@ -33,5 +33,5 @@ pub(crate) async fn get(
     caller: Caller,
     Id(id): Id<UserId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(show(&app, caller, id).await?))
+    Ok(Json(read(&app, caller, id).await?))
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::merge::merge;
 use super::payload;
 use super::topics::Channel;
-use crate::connection::{PipelineConnection, Redis, until_stopped};
+use crate::connection::{PipelineConnection, Redis, run_until_stopped};
 use crate::error::Failure;
 use crate::health::ConnectionMonitor;
 
@@ -121,7 +121,7 @@ impl Publisher {
     /// Publishes until `stop`; then sends, in one last attempt, what was queued before.
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
-        until_stopped(&stop, self.publish_all()).await;
+        run_until_stopped(&stop, self.publish_all()).await;
         self.outbox.close();
     }
 

@@ -60,7 +60,7 @@ impl TestStream {
     /// Delivers frames to the client; `true` if the connection broke.
     fn deliver(&mut self, frames: Vec<(String, Value)>) -> bool {
         for (id, event) in frames {
-            self.client.take(&id, &event);
+            self.client.apply(&id, &event);
             self.last_id = id;
             self.delivered += 1;
             if self.cuts.contains(&self.delivered) {

@@ -26,7 +26,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Applies one frame; panics if it is invalid.
-    pub(super) fn take(&mut self, id: &str, event: &Value) {
+    pub(super) fn apply(&mut self, id: &str, event: &Value) {
         assert!(self.ids.insert(id.to_owned()), "id {id} twice: {event}");
         let field = |name: &str| {
             event[name].as_str().unwrap_or_else(|| panic!("{name} is missing: {event}")).to_owned()
@@ -51,11 +51,11 @@ impl Client {
             "STEP_STARTED" => assert!(self.open_steps.insert(field("stepName")), "{event}"),
             "STEP_FINISHED" => assert!(self.open_steps.remove(&field("stepName")), "{event}"),
             "CUSTOM" => self.customs.push(field("name")),
-            _ => self.take_part(&kind, event, field),
+            _ => self.apply_part(&kind, event, field),
         }
     }
 
-    fn take_part(&mut self, kind: &str, event: &Value, field: impl Fn(&str) -> String) {
+    fn apply_part(&mut self, kind: &str, event: &Value, field: impl Fn(&str) -> String) {
         match kind {
             "TEXT_MESSAGE_START" => {
                 assert_eq!(event["role"], "assistant");

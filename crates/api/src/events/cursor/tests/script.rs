@@ -1,7 +1,7 @@
 //! Random histories of an agentable: committed events and deltas, in the order in which they were published.
 
 use chrono::DateTime;
-use houston_domain::compression::Reason;
+use houston_domain::compression::CompressionReason;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Delta, Event as Durable, MessageBody, Part};
 use houston_domain::id::{AgentId, CompressionId, MessageId, RunId, TeamId};
@@ -91,15 +91,15 @@ pub(super) fn script() -> impl Strategy<Value = Script> {
 
 /// The items that a script publishes.
 pub(super) fn play((runs, posts): &Script) -> Vec<Item> {
-    let mut stage = Stage { posts: posts.clone(), ..Stage::default() };
+    let mut recorder = Recorder { posts: posts.clone(), ..Recorder::default() };
     for run in runs {
-        stage.run(run);
+        recorder.run(run);
     }
-    stage.items
+    recorder.items
 }
 
 #[derive(Default)]
-struct Stage {
+struct Recorder {
     items: Vec<Item>,
     seq: i64,
     ids: u128,
@@ -112,7 +112,7 @@ struct Stage {
     failing: bool,
 }
 
-impl Stage {
+impl Recorder {
     fn id(&mut self) -> MessageId {
         self.ids += 1;
         MessageId(Uuid::from_u128(self.ids))
@@ -145,7 +145,7 @@ impl Stage {
 
     fn posted(&mut self) -> (Durable, Option<MessageBody>) {
         let message_id = self.id();
-        (Durable::MessagePosted { message_id }, Some(said(Source::User, "and?".into())))
+        (Durable::MessagePosted { message_id }, Some(message_body(Source::User, "and?".into())))
     }
 
     fn run(&mut self, attempts: &[Attempt]) {
@@ -182,7 +182,7 @@ impl Stage {
         if number == 2 {
             let compressed = Durable::ContextCompressed {
                 compression_id: CompressionId(Uuid::from_u128(self.ids)),
-                reason: Reason::Budget,
+                reason: CompressionReason::Budget,
                 entries_before: 40,
                 entries_after: 9,
                 tokens_before: 30_000,
@@ -234,7 +234,7 @@ impl Stage {
                     let message_id = self.id();
                     events.push((
                         Durable::MessageSent { message_id },
-                        Some(said(Source::Error, "Sorry.".into())),
+                        Some(message_body(Source::Error, "Sorry.".into())),
                     ));
                 }
                 if std::mem::take(&mut self.failing) || status == RunStatus::Failed {
@@ -300,7 +300,7 @@ impl Stage {
             let (call_id, name) = ("call_1_1".to_owned(), "create_note".to_owned());
             let event =
                 Durable::ToolCalled { call_id, name, input: json!({"a": 1}), message_id: *message_id };
-            events.push((event, Some(said(Source::Agent, "Note".into()))));
+            events.push((event, Some(message_body(Source::Agent, "Note".into()))));
         }
         if std::mem::take(&mut self.failing) {
             events.push(self.error("resolved"));
@@ -312,7 +312,7 @@ impl Stage {
     fn error(&self, state: &str) -> (Durable, Option<MessageBody>) {
         let id = ErrorMessage::id_of(RunId(Uuid::from_u128(self.run << 64)));
         let (content, metadata) = ("slow".to_owned(), json!({"state": state}));
-        let body = MessageBody { metadata: metadata.clone(), ..said(Source::Error, content.clone()) };
+        let body = MessageBody { metadata: metadata.clone(), ..message_body(Source::Error, content.clone()) };
         (Durable::ErrorShown { message_id: id, content, metadata }, Some(body))
     }
 
@@ -330,7 +330,7 @@ impl Stage {
             }
         }
         if let (false, Some(message_id)) = (iteration.text.is_empty(), self.message) {
-            let body = said(Source::Agent, iteration.text.concat());
+            let body = message_body(Source::Agent, iteration.text.concat());
             events.push((Durable::MessageSent { message_id }, Some(body)));
         }
         match closing {
@@ -359,6 +359,6 @@ fn title(between_runs: bool) -> (Durable, Option<MessageBody>) {
     (Durable::TitleSet { title: "Tokyo".into(), between_runs }, None)
 }
 
-fn said(source: Source, content: String) -> MessageBody {
+fn message_body(source: Source, content: String) -> MessageBody {
     MessageBody { source, message_type: MessageType::Text, content, metadata: Value::Null }
 }
