@@ -19,12 +19,12 @@ pub(crate) struct Client {
 
 /// The response to a post.
 #[derive(Debug, Clone)]
-pub(crate) struct Posted {
+pub(crate) struct PostResponse {
     pub(crate) body: Value,
     pub(crate) replayed: bool,
 }
 
-impl Posted {
+impl PostResponse {
     pub(crate) fn id(&self) -> &str {
         self.body["id"].as_str().unwrap()
     }
@@ -41,7 +41,7 @@ impl Client {
     }
 
     /// Posts once. `None` when there is no response or a server error.
-    pub(crate) async fn post_once(&self, path: &str, key: &str, body: &Value) -> Option<Posted> {
+    pub(crate) async fn post_once(&self, path: &str, key: &str, body: &Value) -> Option<PostResponse> {
         let request = self.http.post(self.url(path)).bearer_auth(&self.key);
         let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
         let response = request.body(body.to_string()).send().await.ok()?;
@@ -52,11 +52,11 @@ impl Client {
             return None;
         }
         assert!(status.is_success(), "{path}: {status} {text}");
-        Some(Posted { body: serde_json::from_str(&text).unwrap(), replayed })
+        Some(PostResponse { body: serde_json::from_str(&text).unwrap(), replayed })
     }
 
     /// Posts until there is a response.
-    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Posted {
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> PostResponse {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let sent = tokio::time::timeout(RESPONSE_TIMEOUT, self.post_once(path, key, body)).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::case::{Action, Case, CrashPoint};
-use crate::client::{Client, Posted, Watched};
+use crate::client::{Client, PostResponse, Watched};
 use crate::crash_server::{CrashServer, PATIENCE};
 use crate::environment::CaseEnvironment;
 use crate::guarantees;
@@ -18,7 +18,7 @@ const KEY: &str = "the message";
 /// The result of a case whose processes are idle.
 pub(crate) struct Outcome {
     pub(crate) goal: String,
-    pub(crate) posted: Posted,
+    pub(crate) posted: PostResponse,
     pub(crate) watched: Watched,
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn message(case: Case) -> Value {
 }
 
 /// Follows the run of a message to its end.
-async fn follow(client: &Client, goal: &str, posted: &Posted) -> Watched {
+async fn follow(client: &Client, goal: &str, posted: &PostResponse) -> Watched {
     let path = format!("/v1/goals/{goal}/events?after={}", posted.body["seq"].as_i64().unwrap() - 2);
     client.watch_to_the_end(&path, Watched::default()).await
 }
 
 /// Waits until the message is answered or failed.
-async fn answered(client: &Client, posted: &Posted) {
+async fn answered(client: &Client, posted: &PostResponse) {
     let path = format!("/v1/messages/{}", posted.id());
     client.until(&path, |found| found["status"] == "answered" || found["status"] == "failed").await;
 }

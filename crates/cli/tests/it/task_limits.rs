@@ -9,18 +9,18 @@ use crate::tasks::{is_task, says, tasks, tools_answered, worker};
 use crate::test_houston::{PATIENCE, TestHouston};
 
 /// The tool results of all agents.
-type Heard = std::sync::Arc<Mutex<Vec<String>>>;
+type ToolResults = std::sync::Arc<Mutex<Vec<String>>>;
 
 /// A goal that creates too many tasks, and a task that creates subtasks too deep.
-fn too_many(gate: &Gate, heard: &Heard) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
-    let (held, heard) = (gate.clone(), Heard::clone(heard));
+fn too_many(gate: &Gate, results: &ToolResults) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
+    let (held, results) = (gate.clone(), ToolResults::clone(results));
     move |call: &Call| {
         let new = |title: &str, more: Value| {
             let mut task = json!({"title": title, "instructions": "Do it."});
             task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             ("create_task".to_owned(), task)
         };
-        heard.lock().unwrap().extend(call.tool_results().into_iter().map(|result| result.content));
+        results.lock().unwrap().extend(call.tool_results().into_iter().map(|result| result.content));
         let calls = |calls: Vec<(String, Value)>| {
             let mut calls = calls.into_iter();
             let (name, input) = calls.next().unwrap();
@@ -59,7 +59,7 @@ async fn task_count_and_depth_limits_are_refused_with_advice() {
     let text = text.replace("creates = [\"task\"]", "creates = [\"task\", \"researcher\"]");
     std::fs::write(&goal_file, text).unwrap();
 
-    let results = Heard::default();
+    let results = ToolResults::default();
     let gate = Gate::new();
     let server = ModelServer::start(too_many(&gate, &results)).await.unwrap();
     let _worker = worker(&houston, &server, &[("HOUSTON_ORCHESTRATOR__TASKS__MAX_OPEN", "2")]);

@@ -179,7 +179,7 @@ fn plain_text_answers_stream_and_are_shown_once() {
         assert_eq!(seen.show(&text(10, &["It is noon."])), "It is noon.\n");
         assert_eq!(seen.show(&[finished("success")]), "It is noon.\n");
     }
-    // What a tool call follows was a thought, and goes unless it was asked for.
+    // Text before a tool call was reasoning, and disappears unless it was requested.
     let mut seen = seen(Style { live: true, ..Style::default() });
     assert_eq!(seen.show(&thought(&["Let me look."])), "Let me look.\n");
     assert_eq!(seen.show(&[call(1, "list_notes")]), "⚙ List notes …\n");
