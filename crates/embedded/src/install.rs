@@ -1,6 +1,6 @@
-//! Puts a missing server on the machine: with apt-get, with Homebrew, or as two Python wheels in the folder.
+//! Installs missing servers: with apt-get, with Homebrew, or from two Python wheels into the folder.
 //!
-//! Packages of the system come first: they are maintained and get security updates. The wheels need no root.
+//! Packages of the system come first, because they are maintained and get security updates. The wheels need no root.
 //! Whether an installer succeeded is decided by searching again, not by its exit status alone.
 
 use std::fmt;
@@ -19,7 +19,7 @@ const APT_SCRIPT: &str = include_str!("apt.sh");
 /// A way to install servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installer {
-    /// `apt-get`, as root or through a `sudo` that asks no password.
+    /// `apt-get`, as root or through a `sudo` without a password.
     Apt,
     /// Homebrew.
     Brew,
@@ -28,7 +28,7 @@ pub enum Installer {
 }
 
 impl Installer {
-    /// All of them, in the order they should be tried.
+    /// All installers, in the order in which they should be tried.
     pub const ALL: [Self; 3] = [Self::Apt, Self::Brew, Self::Wheels];
 }
 
@@ -42,12 +42,12 @@ impl fmt::Display for Installer {
     }
 }
 
-/// An installer that did not help, and why.
+/// A failed attempt to install.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Which installer.
+    /// The installer.
     pub installer: Installer,
-    /// What stood in its way.
+    /// Why it failed.
     pub obstacle: Obstacle,
 }
 
@@ -57,12 +57,12 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// What stood in an installer's way.
+/// Why an installer failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// A program it needs is not in `PATH`.
-    #[error("`{program}` is not there")]
+    #[error("`{program}` is not in PATH")]
     Absent {
         /// The program.
         program: &'static str,
@@ -73,7 +73,7 @@ pub enum Obstacle {
     /// It refuses to run as root.
     #[error("it does not run as root")]
     RefusesRoot,
-    /// The distribution has nothing new enough.
+    /// The distribution's package is missing or too old.
     #[error("the package `{package}` is {}", candidate.map_or("not offered".to_owned(), |c| format!("too old: {c}")))]
     Outdated {
         /// The package.
@@ -86,7 +86,7 @@ pub enum Obstacle {
     Run {
         /// The program.
         program: PathBuf,
-        /// What the system answered.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -95,15 +95,15 @@ pub enum Obstacle {
     Failed {
         /// The program.
         program: PathBuf,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The end of what it printed.
+        /// The last lines of its output.
         tail: Tail,
     },
     /// A file could not be written.
     #[error(transparent)]
     File(Box<Error>),
-    /// It ran, and still no server is found.
+    /// It succeeded, but no server was found afterwards.
     #[error("it ran, but no server was found afterwards")]
     NoEffect,
 }
@@ -114,16 +114,19 @@ impl From<Error> for Obstacle {
     }
 }
 
-/// What installers work with.
+/// What installers need.
 #[derive(Debug)]
-pub(crate) struct Site<'a> {
+pub(crate) struct InstallContext<'a> {
     pub(crate) search: &'a Search,
     pub(crate) wheels: PathBuf,
 }
 
-/// Where each of `servers` is, in their order; what is missing is installed by the first of `installers` that can.
+/// The program of each of `servers`, in their order. Missing ones are installed by the first of `installers` that succeeds.
+///
+/// # Errors
+/// [`Error::Missing`] without installers, [`Error::Install`] when all of them failed.
 pub(crate) fn find_or_install(
-    site: &Site<'_>,
+    context: &InstallContext<'_>,
     installers: &[Installer],
     servers: &[Server],
     progress: &mut dyn FnMut(&str),
@@ -131,14 +134,14 @@ pub(crate) fn find_or_install(
     let mut tried = Vec::new();
     let mut installers = installers.iter();
     loop {
-        let (found, mut errors) = search(site.search, servers)?;
+        let (found, mut errors) = search(context.search, servers)?;
         if errors.is_empty() {
             return Ok(found);
         }
         let missing: Vec<Server> = errors.iter().map(|missing| missing.server).collect();
         match installers.next() {
             Some(installer) => {
-                let outcome = run(*installer, site, &missing, progress);
+                let outcome = run(*installer, context, &missing, progress);
                 let obstacle = outcome.err().unwrap_or(Obstacle::NoEffect);
                 tried.push(Attempt { installer: *installer, obstacle });
             }
@@ -148,13 +151,14 @@ pub(crate) fn find_or_install(
     }
 }
 
-/// A server that is nowhere, and the error that says so.
+/// A server that was not found, with its error.
 struct Missing {
     server: Server,
     error: Error,
 }
 
-/// Only what is missing can be installed; a cluster of another major version is for its owner to decide on.
+/// Searches the programs. Returns those found and those missing; fails if the cluster needs another major version, because
+/// only the user can decide what to do then.
 fn search(search: &Search, servers: &[Server]) -> Result<(Vec<Program>, Vec<Missing>), Error> {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for server in servers {
@@ -169,27 +173,31 @@ fn search(search: &Search, servers: &[Server]) -> Result<(Vec<Program>, Vec<Miss
 
 fn run(
     installer: Installer,
-    site: &Site<'_>,
+    context: &InstallContext<'_>,
     missing: &[Server],
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Obstacle> {
     match installer {
-        Installer::Apt => apt(site, missing, progress),
-        Installer::Brew => brew(site, missing, progress),
-        Installer::Wheels => wheels::install(site, missing, progress),
+        Installer::Apt => apt(context, missing, progress),
+        Installer::Brew => brew(context, missing, progress),
+        Installer::Wheels => wheels::install(context, missing, progress),
     }
 }
 
-fn apt(site: &Site<'_>, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Obstacle> {
-    let apt = site.program("apt-get")?;
-    let cache = site.program("apt-cache")?;
-    let shell = site.program("sh")?;
+fn apt(
+    context: &InstallContext<'_>,
+    missing: &[Server],
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Obstacle> {
+    let apt = context.program("apt-get")?;
+    let cache = context.program("apt-cache")?;
+    let shell = context.program("sh")?;
     let root = |program: PathBuf| -> Result<Command, Obstacle> {
         if privilege::caller() == 0 {
             return Ok(Command::new(program));
         }
-        let sudo = site.program("sudo").map_err(|_| Obstacle::NeedsRoot)?;
-        site.run(Command::new(&sudo).args(["-n", "true"])).map_err(|_| Obstacle::NeedsRoot)?;
+        let sudo = context.program("sudo").map_err(|_| Obstacle::NeedsRoot)?;
+        context.run(Command::new(&sudo).args(["-n", "true"])).map_err(|_| Obstacle::NeedsRoot)?;
         let mut command = Command::new(sudo);
         command.arg("-n").arg(program);
         Ok(command)
@@ -201,28 +209,32 @@ fn apt(site: &Site<'_>, missing: &[Server], progress: &mut dyn FnMut(&str)) -> R
         "installing {} on this system with apt-get, as root (this happens once)",
         packages.join(" and ")
     ));
-    // One broken source among many is common, and the packages may come from another.
-    let _ = site.run(update.args(["update", "-q"]));
+    // A single broken package source is common, and the packages may come from another.
+    let _ = context.run(update.args(["update", "-q"]));
     for server in missing {
         let (package, oldest) = (package(*server), if *server == Server::Postgres { 15 } else { 7 });
-        let policy = site.run(Command::new(&cache).args(["policy", package]).env("LC_ALL", "C"))?;
+        let policy = context.run(Command::new(&cache).args(["policy", package]).env("LC_ALL", "C"))?;
         let candidate = candidate(&policy);
         if candidate.is_none_or(|version| version.major < oldest) {
             return Err(Obstacle::Outdated { package, candidate });
         }
     }
-    site.run(root(shell)?.args(["-eu", "-c", APT_SCRIPT, "apt.sh", ""]).args(packages)).map(drop)
+    context.run(root(shell)?.args(["-eu", "-c", APT_SCRIPT, "apt.sh", ""]).args(packages)).map(drop)
 }
 
-fn brew(site: &Site<'_>, missing: &[Server], progress: &mut dyn FnMut(&str)) -> Result<(), Obstacle> {
-    let brew = site.program("brew")?;
+fn brew(
+    context: &InstallContext<'_>,
+    missing: &[Server],
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Obstacle> {
+    let brew = context.program("brew")?;
     if privilege::caller() == 0 {
         return Err(Obstacle::RefusesRoot);
     }
     let formula = |server: &Server| if *server == Server::Postgres { "postgresql@17" } else { "redis" };
     let formulas: Vec<&str> = missing.iter().map(formula).collect();
     progress(&format!("installing {} with brew (this happens once)", formulas.join(" and ")));
-    site.run(Command::new(brew).args(["install", "-q"]).args(formulas)).map(drop)
+    context.run(Command::new(brew).args(["install", "-q"]).args(formulas)).map(drop)
 }
 
 fn package(server: Server) -> &'static str {
@@ -232,18 +244,18 @@ fn package(server: Server) -> &'static str {
     }
 }
 
-/// The version that `apt-cache policy` would install: `15+248`, or `5:7.0.15-1` with an epoch.
+/// The version that apt-get would install, from the output of `apt-cache policy`: `15+248`, or `5:7.0.15-1` with an epoch.
 fn candidate(policy: &str) -> Option<Version> {
     let text = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate:"))?.trim();
     Version::parse(text.split_once(':').map_or(text, |(_epoch, version)| version))
 }
 
-impl Site<'_> {
+impl InstallContext<'_> {
     pub(crate) fn program(&self, program: &'static str) -> Result<PathBuf, Obstacle> {
         self.search.command(program).ok_or(Obstacle::Absent { program })
     }
 
-    /// Runs `command` to its end, asking nothing of anybody; returns what it printed.
+    /// Runs `command` to its end without input, and returns its output.
     pub(crate) fn run(&self, command: &mut Command) -> Result<String, Obstacle> {
         if let Some(path) = self.search.path() {
             command.env("PATH", path);
@@ -256,8 +268,8 @@ impl Site<'_> {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let said = if output.stderr.is_empty() { output.stdout } else { output.stderr };
-        Err(Obstacle::Failed { program, status: output.status, tail: Tail::of(&said) })
+        let printed = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+        Err(Obstacle::Failed { program, status: output.status, tail: Tail::of(&printed) })
     }
 }
 

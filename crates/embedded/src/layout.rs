@@ -1,4 +1,4 @@
-//! What lies where inside the folder, and the URLs that follow from it.
+//! Paths inside the folder, and the URLs of the servers.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{Error, file};
 use crate::privilege::{Identity, caller};
 
-/// `sun_path` holds 104 bytes on macOS and 108 on Linux, with the closing zero.
+/// Longest path of a socket in bytes. `sun_path` has 104 bytes on macOS and 108 on Linux, including the final zero.
 const LONGEST_SOCKET: usize = 103;
 const POSTGRES_SOCKET: &str = ".s.PGSQL.5432";
 
@@ -23,7 +23,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Creates the folder when it is missing.
+    /// The layout of `folder`, which is created if it does not exist.
     pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(file("create", folder))?;
         let folder = fs::canonicalize(folder).map_err(file("open", folder))?;
@@ -48,7 +48,7 @@ impl Layout {
         self.folder.join("pg")
     }
 
-    /// Where a cluster is made before it gets its name.
+    /// Folder in which a cluster is created before it is renamed.
     pub(crate) fn postgres_draft(&self) -> PathBuf {
         self.folder.join("pg.init")
     }
@@ -85,7 +85,7 @@ impl Layout {
         self.folder.join("wheels")
     }
 
-    /// Everything is said in the URL, so that a stray `PGPORT` or `PGSSLMODE` changes nothing.
+    /// The URL contains all settings, so that variables such as `PGPORT` or `PGSSLMODE` have no effect.
     pub(crate) fn database_url(&self) -> String {
         format!("postgres://houston@localhost:5432/houston?host={}&sslmode=disable", self.sockets.display())
     }
@@ -94,9 +94,10 @@ impl Layout {
         format!("redis+unix://{}", self.redis_socket().display())
     }
 
-    /// Creates the folder for the sockets, for the owner: mode 0700, given to the user the servers run as.
+    /// Creates the folder for the sockets with mode 0700, owned by the user that the servers run as.
     ///
-    /// Fails when the path in `/tmp` was taken by someone else before.
+    /// # Errors
+    /// [`Error::SocketFolder`] when the folder in `/tmp` exists and belongs to another user.
     pub(crate) fn make_sockets_folder(&self, identity: Identity) -> Result<(), Error> {
         match fs::DirBuilder::new().mode(0o700).create(&self.sockets) {
             Ok(()) => {}
@@ -111,13 +112,12 @@ impl Layout {
             }
             Err(error) => return Err(file("create", &self.sockets)(error)),
         }
-        identity.give(&self.sockets)
+        identity.change_owner(&self.sockets)
     }
 
-    /// Who can open the folder can open the servers, and in `/tmp` anybody may have made it: it must be a real
-    /// folder, closed to others, and owned by the caller or one of `trusted`.
-    ///
-    /// A folder that does not exist passes: there is nothing in it to trust.
+    /// Checks the folder for the sockets: users who can open it can connect to the servers, and any user can create folders
+    /// in `/tmp`. It must be a real folder, closed to others, and owned by the caller or one of `trusted`. A folder that does
+    /// not exist passes.
     pub(crate) fn check_sockets_folder(&self, trusted: &[u32]) -> Result<(), Error> {
         let Ok(found) = fs::symlink_metadata(&self.sockets) else { return Ok(()) };
         let (uid, mode) = (found.uid(), found.mode() & 0o7777);
@@ -128,10 +128,10 @@ impl Layout {
         Err(Error::SocketFolder { path: self.sockets.clone(), uid, mode })
     }
 
-    /// Leaves nothing behind in `/tmp`. Does nothing when a socket is still in there.
+    /// Removes the folder in `/tmp`, unless a socket is still in it.
     pub(crate) fn remove_outside_sockets(&self) {
         if self.is_outside() {
-            // Not empty or already gone: either way there is nothing more to do.
+            // An error means that it is not empty or was removed before.
             let _ = fs::remove_dir(&self.sockets);
         }
     }
@@ -141,7 +141,7 @@ impl Layout {
     }
 }
 
-/// Short enough for a socket address, and plain enough to stand unquoted in a URL and in Postgres's
+/// Whether the path is short enough for a socket address, and can be used without quotes in a URL and in Postgres'
 /// comma-separated `unix_socket_directories`.
 fn fits(sockets: &Path) -> bool {
     let bytes = sockets.as_os_str().as_bytes();
@@ -149,11 +149,11 @@ fn fits(sockets: &Path) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(byte))
 }
 
-/// A short name that every process derives from the folder alone.
+/// A short path in `/tmp` that every process derives from the folder's path alone.
 fn outside(folder: &Path) -> PathBuf {
     let mut name = "houston-".to_owned();
     for byte in &Sha256::digest(folder.as_os_str().as_bytes())[..8] {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(name, "{byte:02x}");
     }
     Path::new("/tmp").join(name)
@@ -166,7 +166,7 @@ mod tests {
     use super::{fits, outside};
 
     #[test]
-    fn long_or_odd_paths_put_the_sockets_outside() {
+    fn long_or_unusual_paths_have_their_sockets_in_tmp() {
         assert!(fits(Path::new("/home/me/project_1/.houston/run")));
         assert!(!fits(Path::new(&format!("/{}/run", "x".repeat(100)))));
         for odd in ["/home/my project/run", "/a,b/run", "/a?b/run", "/é/run", "/a%20/run", "/a#b/run"] {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outside_folder_follows_from_the_path_alone() {
+    fn socket_folder_in_tmp_depends_on_the_path_alone() {
         let one = outside(Path::new("/a"));
         assert_eq!(one, outside(Path::new("/a")));
         assert_ne!(one, outside(Path::new("/b")));

@@ -1,26 +1,35 @@
-//! A real Postgres and a real Redis as supervised children: what `houston` runs on when nobody gave it URLs.
+//! A real Postgres and a real Redis as supervised child processes: what `houston` uses when no URLs are configured.
 //!
 //! [`Servers::start`] finds the two programs (or installs them, if the [`Config`] says so), starts them on unix
-//! sockets inside one folder and hands out two URLs. The engine behind a laptop's first run is therefore the
-//! engine of production: one SQL dialect, one queue, fsync on.
+//! sockets inside one folder and returns two URLs. So the first run on a laptop uses the same servers as production: one SQL
+//! dialect, one queue, fsync on.
+//!
+//! ```no_run
+//! let config = houston_embedded::Config::new(".houston");
+//! let servers = houston_embedded::Servers::start(&config, &mut |line| eprintln!("{line}"))?;
+//! let url = servers.database_url(); // Some("postgres://houston@localhost:5432/houston?host=…")
+//! servers.stop()?;
+//! # Ok::<(), houston_embedded::Error>(())
+//! ```
 //!
 //! # Invariants
 //!
-//! - **One owner per folder.** The owner holds an exclusive lock on `<folder>/lock`; whoever comes second
-//!   attaches to the running servers and never stops them. If the owner goes away, those who attached see
-//!   connection errors: nobody takes over in mid-flight, the next [`Servers::start`] does.
-//! - **No orphans.** On Linux the kernel signals the children when their owner dies, even by `kill -9`. On macOS,
-//!   which has no such signal, the next owner stops what was left.
-//! - **Nothing half made.** The cluster is created in `pg.init` and renamed; downloads are unpacked aside and renamed.
-//! - **Any crash is survived.** Postgres and Redis may die at any moment, in any order, together with the owner:
-//!   the next start recovers what was acknowledged (Redis may lose its last second, by its `everysec` setting).
+//! - **One owner per folder.** The owner holds an exclusive lock on `<folder>/lock`. Other processes attach to the running
+//!   servers and never stop them. If the owner ends, attached processes get connection errors; the next
+//!   [`Servers::start`] starts the servers again.
+//! - **No orphans.** On Linux the kernel signals the children when their owner dies, even by `kill -9`. macOS has no such
+//!   signal: there the next owner stops servers that were left running.
+//! - **No partial files.** The cluster is created in `pg.init` and then renamed; downloads are unpacked into another folder and
+//!   then renamed.
+//! - **Crash-safe.** Postgres and Redis may die at any moment, in any order, together with the owner: the next start recovers
+//!   all acknowledged data (Redis may lose the last second, because of its setting `everysec`).
 //! - **Postgres never runs as root.** See `privilege.rs`.
-//! - **Only the owner's user gets in.** No TCP port is opened; the sockets lie in a folder with mode 0700.
+//! - **Access for the owner's user only.** No TCP port is opened; the sockets are in a folder with mode 0700.
 //!
 //! # The folder
 //!
 //! ```text
-//! .houston/lock           the lock, and who holds it       .houston/postgres.log   .houston/redis.log
+//! .houston/lock           the lock and its holder          .houston/postgres.log   .houston/redis.log
 //! .houston/pg/            the Postgres cluster             .houston/wheels/        downloaded programs, if any
 //! .houston/redis/         the append-only file             .houston/run/           the sockets
 //! ```
@@ -30,21 +39,21 @@
 //!
 //! # Deliberately absent
 //!
-//! - Restarting by itself: a server that dies stays dead until [`Servers::revive`] is called, so that the caller
-//!   decides how often, and says so in its log.
+//! - Automatic restarts: a server that dies stays stopped until [`Servers::revive`] is called, so that the caller decides how
+//!   often, and can log it.
 //! - An async API: everything blocks; call it before the runtime starts or from a blocking thread.
 //! - Upgrading a cluster to another major version, TCP, passwords, replication, Windows.
 //!
-//! # Recipe: another place to look for a server
+//! # Recipe: another folder to search for a server
 //!
-//! Add a line to `POSTGRES_PLACES` or `REDIS_PLACES` in `find.rs`; a `*` stands for any run of characters in one
-//! name. Nothing else: which program is chosen follows from its version.
+//! Add a line to `POSTGRES_FOLDERS` or `REDIS_FOLDERS` in `find.rs`; a `*` matches any characters within one name. Nothing
+//! else: the version decides which program is chosen.
 //!
 //! # Recipe: another installer
 //!
-//! Add a variant to [`Installer`] at its place in [`Installer::ALL`], a function `fn(&Site, &[Server], progress)` beside
-//! `brew` in `install.rs`, and its arm in `run`. It returns why it could not work instead of deciding what happens
-//! next; whether it worked is decided by searching again.
+//! Add a variant to [`Installer`] and to [`Installer::ALL`], a function `fn(&InstallContext, &[Server], progress)` beside
+//! `brew` in `install.rs`, and its arm in `run`. If it cannot work, it returns the reason; whether it worked is decided by
+//! searching again.
 
 mod config;
 mod error;

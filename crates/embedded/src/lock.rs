@@ -1,4 +1,4 @@
-//! Who owns the folder: an exclusive lock that ends with its holder, and a note about that holder.
+//! Ownership of the folder: an exclusive file lock that ends with its process, and a note about that process in the file.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Seek, Write};
@@ -7,18 +7,18 @@ use std::path::Path;
 use crate::error::{Error, file};
 use crate::server::Server;
 
-/// The lock, held until dropped. The standard library opens files close-on-exec, so no child keeps it.
+/// The lock, held until dropped. The standard library opens files close-on-exec, so child processes do not inherit it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
 }
 
-/// What the holder wrote about itself.
+/// Information about the holder, for other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) pid: u32,
     pub(crate) servers: Vec<Server>,
-    /// As whom the servers run. Missing until they are started; others wait without a limit meanwhile, since a
+    /// The uid that the servers run as. `None` until they are started: other processes then wait without a time-out, because a
     /// download may take minutes.
     pub(crate) uid: Option<u32>,
 }
@@ -37,7 +37,7 @@ impl Lock {
         }
     }
 
-    /// Replaces the note. Only a courtesy to others, so a full disk does not stop the owner.
+    /// Replaces the note. Errors are ignored: the note only helps other processes, and a full disk must not stop the owner.
     pub(crate) fn write(&mut self, note: &Note) {
         let text = note.text();
         let _ = self
@@ -49,7 +49,7 @@ impl Lock {
 }
 
 impl Note {
-    /// Reads the note of whoever holds the lock; `None` when there is none or it is being written.
+    /// Reads the note of the lock's holder. `None` when there is none, or it is being written.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(path).ok()?)
     }
@@ -61,7 +61,7 @@ impl Note {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The last line last: with it, the text is whole.
+        // The text is complete only with its last newline.
         let mut lines = text.strip_suffix('\n')?.lines();
         let pid = lines.next()?.strip_prefix("pid ")?.parse().ok()?;
         let words = lines.next()?.strip_prefix("servers ")?;
@@ -81,7 +81,7 @@ mod tests {
     use crate::server::Server;
 
     #[test]
-    fn a_second_taker_gets_nothing_until_the_first_lets_go() {
+    fn lock_is_exclusive_until_it_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let first = Lock::take(&path).unwrap().unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_read_as_it_was_written() {
+    fn note_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let mut lock = Lock::take(&path).unwrap().unwrap();

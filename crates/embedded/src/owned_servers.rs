@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::Config;
 use crate::error::{Error, Program};
 use crate::find::Search;
-use crate::install::{Site, find_or_install};
+use crate::install::{InstallContext, find_or_install};
 use crate::layout::Layout;
 use crate::lock::{Lock, Note};
 use crate::postgres::Postgres;
@@ -15,7 +15,7 @@ use crate::redis::Redis;
 use crate::server::Server;
 use crate::spawner::Spawner;
 
-/// The running children. Dropping stops them; the lock goes last.
+/// The running child processes. Dropping stops them, then releases the lock.
 #[derive(Debug)]
 pub(crate) struct OwnedServers {
     postgres: Option<(Postgres, Process)>,
@@ -26,7 +26,7 @@ pub(crate) struct OwnedServers {
 }
 
 impl OwnedServers {
-    /// Starts what `config` asks for, both at the same time, and returns when both are ready.
+    /// Starts the servers of `config` at the same time, and returns when all are ready.
     pub(crate) fn start(
         config: &Config,
         layout: Layout,
@@ -37,8 +37,8 @@ impl OwnedServers {
         let mut note = Note { pid: std::process::id(), servers: servers.clone(), uid: None };
         lock.write(&note);
         let search = Search::new(config, &layout);
-        let site = Site { search: &search, wheels: layout.wheels() };
-        let programs = find_or_install(&site, &config.installers, &servers, progress)?;
+        let context = InstallContext { search: &search, wheels: layout.wheels() };
+        let programs = find_or_install(&context, &config.installers, &servers, progress)?;
         let identity = choose_identity(&layout, &programs)?;
         layout.make_sockets_folder(identity)?;
 
@@ -49,7 +49,7 @@ impl OwnedServers {
         let mut owned = Self { postgres: None, redis: None, spawner, layout, lock };
         let program =
             |wanted| servers.iter().position(|server| *server == wanted).map(|at| programs[at].path.clone());
-        // Redis first: it loads while a cluster is made.
+        // Redis first: it loads its data while Postgres creates its cluster.
         if let Some(program) = program(Server::Redis) {
             let redis = Redis { program, layout: owned.layout.clone(), identity, fsync: config.fsync };
             rotate_log(&redis.layout.redis_log())?;
@@ -90,7 +90,7 @@ impl OwnedServers {
         }
     }
 
-    /// Whether `server` was started and has ended since.
+    /// Whether `server` was started and has ended by itself.
     pub(crate) fn has_ended(&mut self, server: Server) -> bool {
         match server {
             Server::Postgres => self.postgres.as_mut().is_some_and(|(_, process)| process.ended().is_some()),
@@ -115,7 +115,7 @@ impl OwnedServers {
         }
     }
 
-    /// Stops both at the same time; the first failure is returned after both were tried.
+    /// Stops both servers at the same time. Tries both before returning the first error.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         let postgres = self.postgres.take().map(|(_, process)| process);
         let redis = self.redis.take().map(|(_, process)| process);
@@ -129,7 +129,7 @@ impl OwnedServers {
 
 impl Drop for OwnedServers {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next owner would find what remains.
+        // The error cannot be reported here; the next owner stops what remains.
         let _ = self.stop();
     }
 }
@@ -140,7 +140,7 @@ fn choose_identity(layout: &Layout, programs: &[Program]) -> Result<Identity, Er
     Identity::choose(&data, &[&data[0], layout.sockets()], &programs)
 }
 
-/// "PostgreSQL 15.18", "Valkey 9.1".
+/// Name and version of a server, such as "PostgreSQL 15.18" or "Valkey 9.1".
 fn name(server: Server, program: &Program) -> String {
     if program.path.ends_with("valkey-server") {
         return format!("Valkey {}", program.version);

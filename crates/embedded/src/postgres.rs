@@ -1,4 +1,4 @@
-//! Postgres: making its cluster, starting it, asking whether it is ready.
+//! Creating the Postgres cluster, starting Postgres, and checking whether it is ready.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -16,19 +16,19 @@ use crate::wire::{Connection, Greeting, Refusal};
 
 /// `cannot_connect_now`: starting, recovering or stopping.
 const STARTING: &str = "57P03";
-/// `invalid_catalog_name`: the server is fine, the database is not there.
+/// `invalid_catalog_name`: the server is ready, but the database does not exist.
 const NO_DATABASE: &str = "3D000";
-/// `too_many_connections`: full, hence ready.
+/// `too_many_connections`: all connections are in use, so the server is ready.
 const FULL: &str = "53300";
-/// `duplicate_database`: somebody else was faster.
+/// `duplicate_database`: another process has created it meanwhile.
 const DUPLICATE: &str = "42P04";
-/// Postgres reads these before its configuration.
+/// Environment variables that would override the configuration.
 const STRAY_SETTINGS: [&str; 6] =
     ["PGDATA", "PGPORT", "PGOPTIONS", "PGCLIENTENCODING", "PGDATESTYLE", "PG_GRANDPARENT_PID"];
-/// For the children of a killed postmaster to notice and go.
+/// Time for the children of a killed postmaster to notice and end.
 const LINGER: Duration = Duration::from_secs(20);
 
-/// All it takes to start Postgres, again and again.
+/// Everything needed to start Postgres, also repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Postgres {
     pub(crate) program: PathBuf,
@@ -43,18 +43,17 @@ impl Postgres {
         self.layout.postgres_data().join("PG_VERSION").exists()
     }
 
-    /// Makes the cluster under another name and then renames it, so that a killed `initdb` leaves nothing that
-    /// could be taken for a cluster.
+    /// Creates the cluster under another name and then renames it, so that an interrupted `initdb` leaves no partial cluster.
     pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<(), Error> {
         let (data, draft) = (self.layout.postgres_data(), self.layout.postgres_draft());
         remove_draft(&draft)?;
         fs::DirBuilder::new().mode(0o700).create(&draft).map_err(file("create", &draft))?;
-        self.identity.give(&draft)?;
+        self.identity.change_owner(&draft)?;
 
         let program = self.program.with_file_name("initdb");
         let mut command = Command::new(&program);
         command.args(["--username=houston", "--auth=trust", "--encoding=UTF8"]);
-        // In the plain C locale `lower('É')` is `É`, and search finds nothing. macOS has no C.UTF-8.
+        // In the plain C locale `lower('É')` is `É`, so search would not find it. macOS has no C.UTF-8.
         let linux = cfg!(target_os = "linux");
         command.args(if linux {
             &["--locale=C.UTF-8"][..]
@@ -66,7 +65,7 @@ impl Postgres {
         }
         command.arg("-D").arg(&draft);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
-        forget_stray_settings(&mut command);
+        remove_stray_settings(&mut command);
         self.identity.apply(&mut command, libc::SIGKILL);
         let child = spawner.spawn(command);
         let output =
@@ -83,15 +82,15 @@ impl Postgres {
     /// Starts Postgres on an existing cluster; [`Self::wait`] for it next.
     pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
         let data = self.layout.postgres_data();
-        self.identity.give(&data)?;
+        self.identity.change_owner(&data)?;
         let pid_file = self.layout.postgres_pid_file();
         let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
         let mut command = Command::new(&self.program);
-        forget_stray_settings(&mut command);
+        remove_stray_settings(&mut command);
         if let Some(pid) = stale {
-            // Killed together with its owner, the old postmaster is a zombie or its pid is someone else's. Postgres
-            // only looks whether the pid lives, and would refuse to start. Told that it is its grandparent's, it
-            // goes on to the check that matters: whether the old shared memory is in use.
+            // The old postmaster was killed with its owner: it is a zombie, or its pid belongs to another process. Postgres
+            // only checks whether the pid exists, and would refuse to start. With the pid as that of its grandparent it
+            // continues with the check that matters: whether the old shared memory is in use.
             command.env("PG_GRANDPARENT_PID", pid.to_string());
         }
         command.arg("-D").arg(&data);
@@ -124,18 +123,18 @@ impl Postgres {
         ];
         settings.extend(fixed.map(str::to_owned));
         if cfg!(target_os = "linux") {
-            // After a crash: one call for the file system instead of one per file (8.7 s against 0.2 s).
+            // After a crash: one sync of the file system instead of one per file (0.2 s instead of 8.7 s).
             settings.push("recovery_init_sync_method=syncfs".to_owned());
         }
         if !self.fsync {
-            // Commits still reach the kernel before they are acknowledged: `kill -9` loses nothing, a power cut may.
+            // Commits still reach the kernel before they are acknowledged: `kill -9` loses nothing, but a power cut may.
             settings.extend(["fsync=off", "full_page_writes=off"].map(str::to_owned));
         }
         settings
     }
 
-    /// Waits until the database `houston` is open, creating it if it is not there. Starts Postgres again while
-    /// the children of a killed one linger.
+    /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as
+    /// long as children of a killed postmaster hold the shared memory.
     pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
         let socket = self.layout.postgres_socket();
         let began = Instant::now();
@@ -157,7 +156,7 @@ impl Postgres {
     }
 }
 
-/// A killed `initdb` may have children that write for a moment longer.
+/// Removes an unfinished cluster. Retries, because children of a killed `initdb` may still write.
 fn remove_draft(draft: &Path) -> Result<(), Error> {
     let began = Instant::now();
     while draft.exists() {
@@ -170,13 +169,13 @@ fn remove_draft(draft: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn forget_stray_settings(command: &mut Command) {
+fn remove_stray_settings(command: &mut Command) {
     for name in STRAY_SETTINGS {
         command.env_remove(name);
     }
 }
 
-/// The major version that made the cluster in `data`, if there is one.
+/// The major version that created the cluster in `data`, if there is one.
 pub(crate) fn made_by(data: &Path) -> Result<Option<u32>, Error> {
     let path = data.join("PG_VERSION");
     match fs::read_to_string(&path) {
@@ -186,9 +185,9 @@ pub(crate) fn made_by(data: &Path) -> Result<Option<u32>, Error> {
     }
 }
 
-/// Whether the Postgres that another process runs is ready for us.
+/// Whether the Postgres of another process is ready.
 pub(crate) fn ask_other(socket: &Path) -> Result<Answer, Error> {
-    // Its owner is about to create the database.
+    // Without the database: its owner is about to create it.
     Ok(match ask(socket)? {
         Reply::NoDatabase => Answer::Loading,
         Reply::Answer(answer) => answer,

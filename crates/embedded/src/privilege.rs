@@ -1,9 +1,9 @@
-//! As whom the servers run, and how they are tied to their owner's life.
+//! The user that the servers run as, and the signal that ends them with their owner.
 //!
-//! Postgres refuses uid 0. When the caller is root, the servers run as another user: the owner of the existing
-//! data, else `postgres`, else `nobody`, whichever can reach the folder and the programs. When none can (a folder
-//! below `/root`, say), Linux offers a user namespace in which root is called 1000: Postgres is content, and the
-//! files stay root's.
+//! Postgres refuses to run as uid 0. When the caller is root, the servers run as another user: the owner of the existing
+//! data, or `postgres`, or `nobody`, the first that can reach the folder and the programs. If none can (in a folder below
+//! `/root`, for example), Linux has user namespaces: inside, root has uid 1000, which Postgres accepts, and files still belong
+//! to root.
 
 use std::fs;
 use std::io;
@@ -14,21 +14,24 @@ use std::process::Command;
 
 use crate::error::{Error, file};
 
-/// As whom a server runs.
+/// The user that a server runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// As the caller, who is not root.
+    /// The caller, who is not root.
     Caller,
-    /// As another user, because the caller is root.
+    /// Another user, because the caller is root.
     User { uid: u32, gid: u32 },
-    /// As root under another name, in a user namespace.
+    /// Root with another uid, in a user namespace.
     #[cfg(target_os = "linux")]
     Namespace,
 }
 
 impl Identity {
-    /// Decides as whom to run `programs` that keep their data in `data` and must reach `places`.
-    pub(crate) fn choose(data: &[PathBuf], places: &[&Path], programs: &[&Path]) -> Result<Self, Error> {
+    /// Chooses the user for `programs`, which store data in `data` and must reach `folders`.
+    ///
+    /// # Errors
+    /// [`Error::NoUser`] when the caller is root and no other user can reach all paths.
+    pub(crate) fn choose(data: &[PathBuf], folders: &[&Path], programs: &[&Path]) -> Result<Self, Error> {
         if caller() != 0 {
             return Ok(Self::Caller);
         }
@@ -36,22 +39,22 @@ impl Identity {
         let owners = owners.map(|found| (found.uid(), found.gid())).filter(|(uid, _)| *uid != 0);
         let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let named = ["postgres", "nobody"].iter().filter_map(|name| account(&accounts, name));
-        let paths = || places.iter().chain(programs);
-        let mut beyond = None;
+        let paths = || folders.iter().chain(programs);
+        let mut unreachable = None;
         for (uid, gid) in owners.chain(named) {
             match paths().find(|path| !reachable(path, uid, gid)) {
                 None => return Ok(Self::User { uid, gid }),
-                Some(path) => beyond = Some(*path),
+                Some(path) => unreachable = Some(*path),
             }
         }
         #[cfg(target_os = "linux")]
         if programs.iter().all(|program| runs_in_namespace(program)) {
             return Ok(Self::Namespace);
         }
-        Err(Error::NoUser { path: beyond.unwrap_or(Path::new("/")).to_owned() })
+        Err(Error::NoUser { path: unreachable.unwrap_or(Path::new("/")).to_owned() })
     }
 
-    /// The owner of the servers' files, and of their processes as others see them.
+    /// The uid of the servers' files, and of their processes outside of a namespace.
     pub(crate) fn uid(self) -> u32 {
         match self {
             Self::Caller => caller(),
@@ -61,8 +64,8 @@ impl Identity {
         }
     }
 
-    /// Makes `path`, and all that is in it, belong to this identity. Costs one look when it does already.
-    pub(crate) fn give(self, path: &Path) -> Result<(), Error> {
+    /// Changes the owner of `path` and everything in it to this identity. Costs one system call if it is the owner already.
+    pub(crate) fn change_owner(self, path: &Path) -> Result<(), Error> {
         let (uid, gid) = match self {
             Self::Caller => return Ok(()),
             Self::User { uid, gid } => (uid, gid),
@@ -70,14 +73,14 @@ impl Identity {
             Self::Namespace => (0, 0),
         };
         let found = fs::symlink_metadata(path).map_err(file("look at", path))?;
-        if found.uid() == uid { Ok(()) } else { give_all(path, uid, gid) }
+        if found.uid() == uid { Ok(()) } else { change_owner_of_all(path, uid, gid) }
     }
 
-    /// Prepares `command` to run under this identity, in a session of its own (so that Ctrl-C in the terminal
-    /// does not reach it), and to get `death_signal` when the thread that spawned it ends (Linux only).
+    /// Prepares `command` to run as this identity, in a session of its own (so that Ctrl-C in the terminal does not reach it),
+    /// and to get `death_signal` when the thread that spawned it ends (only on Linux).
     pub(crate) fn apply(self, command: &mut Command, death_signal: i32) {
         if let Self::User { uid, gid } = self {
-            // The standard library drops the supplementary groups too, and does all this before `pre_exec`.
+            // The standard library also drops the supplementary groups, and does this before `pre_exec`.
             command.uid(uid).gid(gid);
         }
         let owner = std::process::id();
@@ -98,8 +101,8 @@ impl Identity {
 
 /// The effective user id of this process.
 pub(crate) fn caller() -> u32 {
-    #[expect(unsafe_code, reason = "the standard library does not tell the user id")]
-    // SAFETY: takes nothing, cannot fail.
+    #[expect(unsafe_code, reason = "the standard library has no function for the user id")]
+    // SAFETY: has no arguments and cannot fail.
     unsafe {
         libc::geteuid()
     }
@@ -157,7 +160,8 @@ fn enter_namespace() -> io::Result<()> {
     Ok(())
 }
 
-/// Containers often forbid namespaces (and then their programs and folders are within everybody's reach).
+/// Whether `program` runs in a user namespace. Containers often forbid namespaces; there, other users usually can reach the
+/// programs and folders.
 #[cfg(target_os = "linux")]
 fn runs_in_namespace(program: &Path) -> bool {
     let mut probe = Command::new(program);
@@ -177,10 +181,10 @@ fn account(accounts: &str, name: &str) -> Option<(u32, u32)> {
     Some((number(fields.next()?)?, number(fields.next()?)?))
 }
 
-/// Whether that user may pass through every folder above `path`, and open `path` itself if it is a file.
+/// Whether this user can pass through every folder above `path`, and can read and execute `path` if it is a file.
 fn reachable(path: &Path, uid: u32, gid: u32) -> bool {
-    let may = |place: &Path, bits: u32| {
-        fs::metadata(place).is_ok_and(|found| {
+    let may = |path: &Path, bits: u32| {
+        fs::metadata(path).is_ok_and(|found| {
             let shift = if found.uid() == uid {
                 6
             } else if found.gid() == gid {
@@ -194,12 +198,12 @@ fn reachable(path: &Path, uid: u32, gid: u32) -> bool {
     path.ancestors().skip(1).all(|above| may(above, 0o1)) && (!path.is_file() || may(path, 0o5))
 }
 
-/// Follows no symbolic link.
-fn give_all(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+/// Changes the owner of `path` and everything in it, without following symbolic links.
+fn change_owner_of_all(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
     lchown(path, Some(uid), Some(gid)).map_err(file("change the owner of", path))?;
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         for entry in fs::read_dir(path).map_err(file("read", path))? {
-            give_all(&entry.map_err(file("read", path))?.path(), uid, gid)?;
+            change_owner_of_all(&entry.map_err(file("read", path))?.path(), uid, gid)?;
         }
     }
     Ok(())
@@ -210,7 +214,7 @@ mod tests {
     use super::account;
 
     #[test]
-    fn accounts_are_read() {
+    fn uid_and_gid_are_read_from_passwd() {
         let text = "root:x:0:0:root:/root:/bin/sh\nnobody:*:-2:-2:Unprivileged:/var/empty:/usr/bin/false\npostgres:x:101:104::/:/bin/sh\n";
         assert_eq!(account(text, "postgres"), Some((101, 104)));
         assert_eq!(account(text, "nobody"), Some((4_294_967_294, 4_294_967_294)));

@@ -1,4 +1,4 @@
-//! One supervised child, and what an earlier owner may have left in its place.
+//! One supervised child process, and stopping a server that an earlier owner left running.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,25 +13,25 @@ use crate::privilege::{self, Identity};
 use crate::server::Server;
 use crate::spawner::Spawner;
 
-/// Between two looks at a socket or a child.
+/// Pause between two checks of a socket or a child.
 pub(crate) const POLL: Duration = Duration::from_millis(2);
-/// A server that says nothing for so long will not start any more.
+/// Time without an answer after which a server counts as failed to start.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// From the polite signal to SIGKILL.
+/// Time from the stop signal to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a server says when asked whether it is ready.
+/// Whether a server is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It takes requests.
+    /// It accepts connections.
     Ready,
-    /// It is there and loads its data: worth waiting for, however long.
+    /// It is loading its data. This is waited for without a time-out.
     Loading,
-    /// Nobody answers.
+    /// It does not answer.
     Silent,
 }
 
-/// A child that is stopped, politely, when dropped.
+/// A child process; dropping stops it with its stop signal.
 #[derive(Debug)]
 pub(crate) struct Process {
     server: Server,
@@ -42,8 +42,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Spawns `command` as `identity`, its output going to the end of `log`. `stop_signal` ends it in good
-    /// order, and is what it gets when its owner dies.
+    /// Spawns `command` as `identity`, with its output appended to `log`. `stop_signal` makes it end in an orderly way; the
+    /// kernel sends it as well when the owner dies.
     pub(crate) fn spawn(
         server: Server,
         mut command: Command,
@@ -64,19 +64,19 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        // An error would mean that someone else reaped it, so it has ended in any case; the next stop says so.
+        // An error means that the child was reaped elsewhere, so it has ended; the next `stop` reports it.
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits until `ask` answers [`Answer::Ready`]. Fails when the child ends, or is silent for too long.
+    /// Waits until `ask` returns [`Answer::Ready`]. Fails when the child ends, or does not answer for [`SILENCE`].
     pub(crate) fn wait(
         &mut self,
         socket: &Path,
         mut ask: impl FnMut() -> Result<Answer, Error>,
     ) -> Result<(), Error> {
-        let mut heard = Instant::now();
+        let mut last_answer = Instant::now();
         loop {
             if let Some(status) = self.ended() {
                 let tail = Tail::of_file(&self.log);
@@ -84,8 +84,8 @@ impl Process {
             }
             match ask()? {
                 Answer::Ready => return Ok(()),
-                Answer::Loading => heard = Instant::now(),
-                Answer::Silent if heard.elapsed() < SILENCE => {}
+                Answer::Loading => last_answer = Instant::now(),
+                Answer::Silent if last_answer.elapsed() < SILENCE => {}
                 Answer::Silent => {
                     let (socket, log) = (socket.to_owned(), self.log.clone());
                     return Err(Error::Silent {
@@ -103,12 +103,12 @@ impl Process {
     /// Asks the child to stop, without waiting.
     pub(crate) fn ask_to_stop(&mut self) {
         if self.ended().is_none() {
-            // It may end between the two lines; that is what the signal is for.
+            // It may have ended meanwhile, which is the purpose of the signal.
             let _ = privilege::signal(self.pid(), self.stop_signal);
         }
     }
 
-    /// Stops the child and waits for its end; SIGKILL after 20 s.
+    /// Stops the child and waits for its end, with SIGKILL after 20 s.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         if !self.stopped {
             self.ask_to_stop();
@@ -133,16 +133,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next owner would find what remains.
+        // The error cannot be reported here; the next owner stops what remains.
         let _ = self.stop();
     }
 }
 
-/// Deals with what a killed owner left behind `pid_file`. The caller holds the folder's lock, so no living owner
-/// stands behind that process.
+/// Stops a server that a killed owner left running, by its `pid_file`. The caller holds the folder's lock, so the process
+/// has no living owner.
 ///
-/// A server that still runs (`names` in its command line, with `mark` among its arguments) is stopped with
-/// `signal`. A pid that is a zombie's or some other process's is returned.
+/// The server is recognised by a program name in `names` and by `mark` among its arguments, and stopped with `signal`.
+/// Returns the pid of the file if there is one: it now belongs to no process, a zombie or an unrelated process.
 pub(crate) fn stop_leftover(
     server: Server,
     pid_file: &Path,
@@ -169,7 +169,7 @@ pub(crate) fn stop_leftover(
     Ok(Some(pid))
 }
 
-/// Whether `pid` is the server we mean: a zombie has no command line, and a reused pid another one.
+/// Whether `pid` is that server. A zombie has no command line, and a reused pid has another one.
 fn is_running(pid: u32, names: &[&str], mark: &Path) -> bool {
     if cfg!(target_os = "linux") {
         // Slim images have no `ps`.
@@ -186,7 +186,7 @@ fn is_running(pid: u32, names: &[&str], mark: &Path) -> bool {
     names.iter().any(|name| line.contains(name)) && line.contains(&*mark.to_string_lossy())
 }
 
-/// Sets the log of the run before aside, for whoever asks why it ended.
+/// Renames the log of the previous run, so that it can still be read.
 pub(crate) fn rotate_log(log: &Path) -> Result<(), Error> {
     match fs::rename(log, log.with_extension("previous.log")) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(file("rename", log)(source)),
@@ -194,7 +194,7 @@ pub(crate) fn rotate_log(log: &Path) -> Result<(), Error> {
     }
 }
 
-/// For the output and the errors of a child. A restart within one run goes on in the same log.
+/// Opens the log for a child's stdout and stderr. Restarts within one run append to the same log.
 fn open_log(log: &Path) -> Result<(File, File), Error> {
     let out = File::options().create(true).append(true).mode(0o600).open(log).map_err(file("create", log))?;
     let err = out.try_clone().map_err(file("open", log))?;

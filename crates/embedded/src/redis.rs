@@ -1,4 +1,4 @@
-//! Redis, or Valkey in its place: starting it, asking whether it is ready.
+//! Starting Redis (or Valkey), and checking whether it is ready.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,10 +15,10 @@ use crate::process::{Answer, Process, stop_leftover};
 use crate::server::Server;
 use crate::spawner::Spawner;
 
-/// For one answer.
+/// Read time-out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// All it takes to start Redis, again and again.
+/// Everything needed to start Redis, also repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Redis {
     pub(crate) program: PathBuf,
@@ -34,16 +34,16 @@ impl Redis {
         if !data.exists() {
             fs::DirBuilder::new().mode(0o700).create(&data).map_err(file("create", &data))?;
         }
-        self.identity.give(&data)?;
+        self.identity.change_owner(&data)?;
         let pid_file = self.layout.redis_pid_file();
         stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, libc::SIGTERM)?;
         let mut command = Command::new(&self.program);
         command.arg("--unixsocket").arg(&socket).arg("--dir").arg(&data).arg("--pidfile").arg(&pid_file);
         command.args(["--port", "0", "--unixsocketperm", "700", "--daemonize", "no"]);
         command.args(["--appendonly", "yes", "--appendfsync", if self.fsync { "everysec" } else { "no" }]);
-        // Hints must never be evicted; an append-only file makes snapshots superfluous.
+        // Hints must never be evicted. With an append-only file, snapshots are unnecessary.
         command.args(["--maxmemory-policy", "noeviction", "--save", ""]);
-        // Its arguments are how the next owner knows a leftover.
+        // Keeps the arguments visible: the next owner recognises a server left running by them.
         command.args(["--set-proc-title", "no"]);
         Process::spawn(
             Server::Redis,
@@ -61,7 +61,7 @@ impl Redis {
     }
 }
 
-/// Asks with PING. Redis accepts connections before its data is loaded, and then answers `-LOADING`.
+/// Sends PING. Redis accepts connections before its data is loaded, and answers `-LOADING` until then.
 pub(crate) fn ask(socket: &Path) -> Result<Answer, Error> {
     match ping(socket) {
         Ok(answer) if &answer == b"+PONG" => Ok(Answer::Ready),

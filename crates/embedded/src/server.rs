@@ -1,4 +1,4 @@
-//! The two servers, and what is asked of them.
+//! The two servers, and the versions they need.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// What must be installed, in words.
+    /// What must be installed, as text for people.
     #[must_use]
     pub fn needed(self) -> &'static str {
         match self {
@@ -21,7 +21,7 @@ impl Server {
         }
     }
 
-    /// The setting that makes this server unnecessary here: the URL of one that runs elsewhere.
+    /// The environment variable with the URL of a server elsewhere, which makes this one unnecessary.
     #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Server {
         }
     }
 
-    /// The word used for it in files.
+    /// Its name in the lock file.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
@@ -48,7 +48,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// A program's version, as far as it matters here.
+/// A program's version: the first two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// The first number.

@@ -1,4 +1,4 @@
-//! The servers, as their user sees them: owned, or run by another process.
+//! [`Servers`]: the running servers, owned by this process or by another one.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::process::{Answer, POLL, SILENCE};
 use crate::redis;
 use crate::server::Server;
 
-/// A note may be that of the owner before; a new owner has written its own by then.
+/// Time after which the lock file has been written by the current owner, not by an earlier one.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// A running Postgres and Redis. Dropping it stops them if this process owns them.
@@ -31,22 +31,22 @@ pub struct Servers {
 impl Servers {
     /// Starts the servers that `config` asks for, or attaches to those another process runs in the same folder.
     ///
-    /// Blocks until the servers take requests: 0.1 s usually, about 1 s when the cluster must be created, minutes
-    /// when something must be installed or a long recovery is due. Do not call it on an async thread. `progress`
-    /// gets a line of plain text whenever something begins that takes time.
+    /// Blocks until the servers accept connections: usually 0.1 s, about 1 s when the cluster must be created, minutes when a
+    /// server must be installed or recovers. Do not call it on an async thread. `progress` gets a line of text before each
+    /// step that takes time.
     ///
-    /// The children live as long as the returned value and no longer than this process, whichever thread calls.
+    /// The child processes live as long as the returned value, and at most as long as this process, whichever thread calls.
     ///
     /// # Errors
     ///
-    /// When a program is missing and cannot be installed, the folder cannot be used, or a server does not come up
-    /// (60 s without a sign of life). Servers that were started are stopped before the error is returned.
+    /// [`Error`] when a program is missing and cannot be installed, the folder cannot be used, or a server does not start (60 s
+    /// without an answer). Servers that were started are stopped before the error is returned.
     pub fn start(config: &Config, progress: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let layout = Layout::new(&config.folder)?;
         let servers = config.servers();
         let mut attaching = Attaching::new(&layout, &servers);
         loop {
-            // Again at each turn: the owner may end while it is waited for.
+            // Tried again each time: the owner may end meanwhile.
             if let Some(lock) = Lock::take(&layout.lock())? {
                 let owned = OwnedServers::start(config, layout.clone(), lock, progress)?;
                 return Ok(Self::new(layout, servers, Some(owned)));
@@ -58,18 +58,17 @@ impl Servers {
         }
     }
 
-    /// Whether there are servers to be had in `folder` without making any: a process runs them there, or a Postgres
-    /// cluster was left behind. Creates nothing.
+    /// Whether `folder` has a Postgres cluster, running or not. Creates nothing.
     #[must_use]
     pub fn exist_in(folder: &Path) -> bool {
         folder.join("pg").join("PG_VERSION").exists()
     }
 
-    /// The process that runs servers in `folder` now. Creates nothing.
+    /// The id of the process that runs servers in `folder` now. Creates nothing.
     #[must_use]
     pub fn running_in(folder: &Path) -> Option<u32> {
         let lock = folder.join("lock");
-        // Whoever holds the lock runs them; a note may be left of one that is gone.
+        // The holder of the lock runs them; without a holder the file may be that of an ended process.
         let taken = fs::File::open(&lock).ok()?.try_lock().is_err();
         Note::read(&lock).filter(|_| taken).map(|note| note.pid)
     }
@@ -80,31 +79,33 @@ impl Servers {
         Self { layout, servers, database_url, redis_url, owned }
     }
 
-    /// For sqlx and psql: user and database `houston`, over a unix socket. `None` if Postgres was not asked for.
+    /// Connection URL of Postgres for sqlx and psql: user and database `houston`, over a unix socket. `None` if the
+    /// configuration does not contain Postgres.
     #[must_use]
     pub fn database_url(&self) -> Option<&str> {
         self.database_url.as_deref()
     }
 
-    /// For the `redis` crate: a unix socket. `None` if Redis was not asked for.
+    /// Connection URL of Redis for the `redis` crate: `redis+unix:///…/redis.sock`. `None` if the configuration does not
+    /// contain Redis.
     #[must_use]
     pub fn redis_url(&self) -> Option<&str> {
         self.redis_url.as_deref()
     }
 
-    /// Whether this process runs the servers. If not, they end when another process says so.
+    /// Whether this process owns the servers. Otherwise another process stops them.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         self.owned.is_some()
     }
 
-    /// The postmaster's process id; `None` if there is none or the caller may not know it.
+    /// Process id of Postgres' postmaster. `None` if it does not run or its pid file cannot be read.
     #[must_use]
     pub fn postgres_pid(&self) -> Option<u32> {
         self.pid(Server::Postgres, &self.layout.postgres_pid_file())
     }
 
-    /// The process id of Redis; `None` if there is none or the caller may not know it.
+    /// Process id of Redis. `None` if it does not run or its pid file cannot be read.
     #[must_use]
     pub fn redis_pid(&self) -> Option<u32> {
         self.pid(Server::Redis, &self.layout.redis_pid_file())
@@ -125,7 +126,8 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// When this process is not the owner, Postgres was not asked for, or does not come up.
+    /// [`Error::NotOwner`] when another process owns the servers, [`Error::NotStarted`] without Postgres in the configuration,
+    /// or the error of starting it.
     pub fn restart_postgres(&mut self) -> Result<(), Error> {
         self.own()?.restart(Server::Postgres)
     }
@@ -134,17 +136,18 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// When this process is not the owner, Redis was not asked for, or does not come up.
+    /// [`Error::NotOwner`] when another process owns the servers, [`Error::NotStarted`] without Redis in the configuration, or
+    /// the error of starting it.
     pub fn restart_redis(&mut self) -> Result<(), Error> {
         self.own()?.restart(Server::Redis)
     }
 
-    /// Starts again whichever server has ended by itself, and says which. Cheap when none has: meant to be called
-    /// every few seconds by the owner. Does nothing when this process is not the owner.
+    /// Restarts servers that have ended by themselves, and returns them. Cheap when none has ended: the owner should call it
+    /// every few seconds. Does nothing when another process owns the servers.
     ///
     /// # Errors
     ///
-    /// When a server does not come up; the other one is left alone.
+    /// [`Error`] when a server does not start. The other one keeps running.
     pub fn revive(&mut self) -> Result<Vec<Server>, Error> {
         let Some(owned) = &mut self.owned else { return Ok(Vec::new()) };
         let ended: Vec<Server> =
@@ -153,12 +156,11 @@ impl Servers {
         Ok(ended)
     }
 
-    /// Stops the servers and waits for their end; after 20 s, by SIGKILL. Does nothing when this process is not the
-    /// owner.
+    /// Stops the servers and waits for their end, with SIGKILL after 20 s. Does nothing when another process owns them.
     ///
     /// # Errors
     ///
-    /// When a server could not be stopped at all.
+    /// [`Error::Unstoppable`] when a server cannot be stopped.
     pub fn stop(mut self) -> Result<(), Error> {
         self.owned.as_mut().map_or(Ok(()), OwnedServers::stop)
     }
@@ -169,38 +171,38 @@ impl Servers {
     }
 }
 
-/// Waiting for the servers of another process.
+/// Waits for the servers of another process.
 struct Attaching<'a> {
     layout: &'a Layout,
     servers: &'a [Server],
     began: Instant,
-    heard: Instant,
-    told: bool,
+    last_answer: Instant,
+    announced: bool,
 }
 
 impl<'a> Attaching<'a> {
     fn new(layout: &'a Layout, servers: &'a [Server]) -> Self {
         let now = Instant::now();
-        Self { layout, servers, began: now, heard: now, told: false }
+        Self { layout, servers, began: now, last_answer: now, announced: false }
     }
 
     fn is_ready(&mut self, progress: &mut dyn FnMut(&str)) -> Result<bool, Error> {
-        // No note: the owner is writing it, or its disk is full.
+        // Without a note the owner is writing it just now, or its disk is full.
         let Some(note) = Note::read(&self.layout.lock()) else { return self.give_up(None).map(|()| false) };
-        if !self.told {
-            self.told = true;
+        if !self.announced {
+            self.announced = true;
             let folder = self.layout.folder().display();
             progress(&format!("using the servers that process {} runs in {folder}", note.pid));
         }
         let Some(uid) = note.uid else {
-            self.heard = Instant::now();
+            self.last_answer = Instant::now();
             return Ok(false);
         };
         self.layout.check_sockets_folder(&[uid])?;
         for server in self.servers {
             match self.ask(*server)? {
                 Answer::Ready => continue,
-                Answer::Loading => self.heard = Instant::now(),
+                Answer::Loading => self.last_answer = Instant::now(),
                 Answer::Silent => self.give_up(Some((*server, &note)))?,
             }
             return Ok(false);
@@ -215,7 +217,7 @@ impl<'a> Attaching<'a> {
         }
     }
 
-    /// Fails when waiting any longer has no point; `silent` is the server that does not answer, if it came so far.
+    /// Fails when waiting any longer is useless. `silent` is the server that does not answer, and the owner's note.
     fn give_up(&self, silent: Option<(Server, &Note)>) -> Result<(), Error> {
         if let Some((server, note)) = silent
             && !note.servers.contains(&server)
@@ -227,7 +229,7 @@ impl<'a> Attaching<'a> {
                 server,
             });
         }
-        if self.heard.elapsed() < SILENCE {
+        if self.last_answer.elapsed() < SILENCE {
             return Ok(());
         }
         let server = silent.map_or(Server::Postgres, |(server, _)| server);

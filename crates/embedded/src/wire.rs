@@ -1,4 +1,4 @@
-//! As much of the Postgres protocol as it takes to ask "are you ready?" and to create a database.
+//! The part of the Postgres protocol that is needed to check whether the server is ready and to create a database.
 //!
 //! Message formats: <https://www.postgresql.org/docs/current/protocol-message-formats.html>.
 
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Protocol 3.0.
 const PROTOCOL: i32 = 196_608;
-/// Creating a database copies files; nothing else here takes long.
+/// Read time-out. Creating a database copies files; nothing else here takes long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// No message of ours comes near it; what is longer is not Postgres.
+/// Longest accepted message in bytes; real ones are far shorter.
 const LONGEST: usize = 1 << 20;
 
 /// How a connection attempt ended.
@@ -21,25 +21,28 @@ pub(crate) enum Greeting {
     Open(Connection),
     /// The server refused.
     Refused(Refusal),
-    /// Nobody listens, or the connection broke.
+    /// The server does not listen, or the connection broke.
     Silent,
 }
 
-/// What the server says when it refuses.
+/// An error response of the server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) sqlstate: String,
     pub(crate) message: String,
 }
 
-/// A session of user `houston`.
+/// A connection as user `houston`.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
 }
 
 impl Connection {
-    /// Connects to `database`. Fails only when the socket exists but is closed to the caller.
+    /// Connects to `database`.
+    ///
+    /// # Errors
+    /// Only `PermissionDenied`, when the caller may not open the socket.
     pub(crate) fn open(socket: &Path, database: &str) -> io::Result<Greeting> {
         match Self::greet(socket, database) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(error),
@@ -64,7 +67,7 @@ impl Connection {
         })
     }
 
-    /// Runs one statement; the refusal, if the server refuses it.
+    /// Runs one statement. Returns the refusal if the server refuses it.
     pub(crate) fn run(&mut self, statement: &str) -> io::Result<Option<Refusal>> {
         let mut text = statement.as_bytes().to_vec();
         text.push(0);
@@ -84,7 +87,7 @@ impl Connection {
         self.stream.write_all(&message)
     }
 
-    /// Reads up to "ready for query" or an error.
+    /// Reads messages up to "ready for query" or an error response.
     fn finish(&mut self) -> io::Result<Option<Refusal>> {
         loop {
             let mut head = [0; 5];

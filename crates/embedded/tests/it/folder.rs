@@ -1,4 +1,4 @@
-//! Where the folder lies, whose it is, and what was in it before.
+//! The folder: its path, its owner, and existing data.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -15,7 +15,7 @@ fn socket_folder(servers: &Servers) -> PathBuf {
 }
 
 #[test]
-fn a_deep_or_odd_path_has_its_sockets_elsewhere() {
+fn long_or_unusual_path_has_its_sockets_in_tmp() {
     let root = open_folder();
     for name in ["x".repeat(120), "a folder, with 'é' & more".to_owned()] {
         let folder = root.path().join(name);
@@ -35,7 +35,7 @@ fn a_deep_or_odd_path_has_its_sockets_elsewhere() {
 }
 
 #[test]
-fn a_socket_folder_that_others_can_open_is_refused() {
+fn socket_folder_that_others_can_open_is_refused() {
     let root = open_folder();
     let folder = root.path().join("x".repeat(120));
     fs::create_dir(&folder).unwrap();
@@ -59,7 +59,7 @@ fn a_socket_folder_that_others_can_open_is_refused() {
 }
 
 #[test]
-fn a_cluster_of_another_major_version_is_left_alone() {
+fn cluster_of_another_major_version_is_not_changed() {
     let folder = open_folder();
     let data = folder.path().join("houston/pg");
     fs::create_dir_all(&data).unwrap();
@@ -70,7 +70,7 @@ fn a_cluster_of_another_major_version_is_left_alone() {
 }
 
 #[test]
-fn a_folder_that_is_a_file_is_named() {
+fn error_names_a_folder_that_is_a_file() {
     let folder = open_folder();
     fs::write(folder.path().join("houston"), "").unwrap();
     let error = Servers::start(&config(folder.path()), &mut |_| {}).unwrap_err();
@@ -78,7 +78,7 @@ fn a_folder_that_is_a_file_is_named() {
 }
 
 #[test]
-fn a_server_that_does_not_come_up_is_shown_with_its_log_and_the_other_is_stopped() {
+fn failed_start_shows_the_log_and_stops_the_other_server() {
     let folder = open_folder();
     drop(start(folder.path()));
     let houston = folder.path().join("houston");
@@ -87,26 +87,26 @@ fn a_server_that_does_not_come_up_is_shown_with_its_log_and_the_other_is_stopped
     assert!(matches!(error, Error::Exited { server: Server::Postgres, .. }), "{error}");
     assert!(error.to_string().contains("no_such_setting"), "{error}");
     assert!(error.to_string().contains("postgres.log"), "{error}");
-    // Redis removes its files when it stops in good order.
+    // Redis removes its socket and pid file when it stops in an orderly way.
     assert!(!houston.join("redis/redis.pid").exists());
     assert!(fs::read_to_string(houston.join("redis.log")).unwrap().contains("bye bye"));
-    // What the log of the run before said is still there.
+    // The log of the previous run still exists.
     let before = fs::read_to_string(houston.join("postgres.previous.log")).unwrap();
     assert!(before.contains("ready to accept connections"), "{before}");
 }
 
 #[test]
-fn only_the_owner_gets_in_and_nothing_of_his_leaks() {
+fn only_the_owner_has_access_and_nothing_is_inherited() {
     let folder = open_folder();
     let servers = start(folder.path());
     let sockets = socket_folder(&servers);
     assert_eq!(fs::metadata(&sockets).unwrap().mode() & 0o7777, 0o700);
     for pid in [servers.postgres_pid().unwrap(), servers.redis_pid().unwrap()] {
-        // A session of its own: Ctrl-C in our terminal does not reach it.
+        // A session of its own: Ctrl-C in the terminal does not reach it.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap();
         assert_eq!(session, pid.to_string());
-        // It does not hold our lock.
+        // It does not hold the lock.
         let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let mut files = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
         assert!(!files.any(|file| file.ends_with("houston/lock")));
@@ -122,13 +122,13 @@ fn only_the_owner_gets_in_and_nothing_of_his_leaks() {
 
 /// Below a folder that only root can enter, Postgres runs in a user namespace and its files are root's.
 #[test]
-fn root_may_keep_its_servers_in_a_private_folder() {
+fn root_can_use_a_private_folder() {
     if !is_root() {
         return;
     }
     let folder = open_folder();
     let data = folder.path().join("houston/pg");
-    // First in the open, so that the files belong to another user when the folder is closed, and back again.
+    // First with an open folder, so that the files belong to another user when it is closed; then open again.
     for (mode, private) in [(0o777, false), (0o700, true), (0o777, false)] {
         fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
         let servers = start(folder.path());
@@ -142,9 +142,9 @@ fn root_may_keep_its_servers_in_a_private_folder() {
 }
 
 #[test]
-fn another_user_runs_servers_of_his_own() {
+fn another_user_runs_separate_servers() {
     if !is_root() {
-        return; // then all the other tests show it
+        return; // the other tests cover this case
     }
     let folder = open_folder();
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -158,7 +158,7 @@ fn another_user_runs_servers_of_his_own() {
 
     supervisor.kill();
     crate::supervisor::until("gone", || supervisor.are_servers_gone());
-    // Root takes over and leaves the files to whom they belong.
+    // Root takes over, and the files keep their owner.
     let servers = start(folder.path());
     assert!(servers.is_owner());
     assert_eq!(sql(servers.database_url().unwrap(), "select 1").unwrap(), "1");

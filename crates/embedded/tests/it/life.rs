@@ -7,7 +7,7 @@ use houston_embedded::{Config, Error, Server, Servers};
 use crate::supervisor::{config, durable, is_alive, kill, open_folder, redis, sql, start, until};
 
 #[test]
-fn a_cold_start_gives_a_database_and_a_queue() {
+fn cold_start_provides_a_database_and_a_queue() {
     let folder = open_folder();
     let mut lines = Vec::new();
     let began = Instant::now();
@@ -16,7 +16,7 @@ fn a_cold_start_gives_a_database_and_a_queue() {
     assert!(servers.is_owner());
     let url = servers.database_url().unwrap();
     assert_eq!(sql(url, "select current_database() || current_user").unwrap(), "houstonhouston");
-    // The locale folds letters beyond ASCII, and nothing of ours weakens durability.
+    // The locale lowers letters beyond ASCII, and the settings do not weaken durability.
     assert_eq!(sql(url, "select lower('ÉCOLE')").unwrap(), "école");
     for (setting, value) in
         [("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on"), ("jit", "off")]
@@ -36,7 +36,7 @@ fn a_cold_start_gives_a_database_and_a_queue() {
 }
 
 #[test]
-fn a_warm_start_finds_what_was_written() {
+fn warm_start_finds_existing_data() {
     let folder = open_folder();
     let servers = start(folder.path());
     sql(servers.database_url().unwrap(), "create table t as select 7 as n").unwrap();
@@ -53,7 +53,7 @@ fn a_warm_start_finds_what_was_written() {
 }
 
 #[test]
-fn a_second_start_attaches_and_does_not_stop_the_servers() {
+fn second_start_attaches_and_does_not_stop_the_servers() {
     let folder = open_folder();
     let owner = start(folder.path());
     let mut lines = Vec::new();
@@ -76,7 +76,7 @@ fn a_second_start_attaches_and_does_not_stop_the_servers() {
 #[test]
 fn attaching_waits_for_an_owner_that_is_still_starting() {
     let folder = open_folder();
-    // In `/tmp`, so that the sockets' folder has to pass its check while it changes hands.
+    // With sockets in `/tmp`, so that their folder is checked while its owner changes.
     let deep = folder.path().join("x".repeat(120));
     let owners: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| start(&deep))).collect();
@@ -90,7 +90,7 @@ fn attaching_waits_for_an_owner_that_is_still_starting() {
 }
 
 #[test]
-fn a_server_the_owner_does_not_run_is_named() {
+fn error_names_a_server_the_owner_does_not_run() {
     let folder = open_folder();
     let only_redis = Config { postgres: false, ..config(folder.path()) };
     let owner = Servers::start(&only_redis, &mut |_| {}).unwrap();
@@ -101,7 +101,7 @@ fn a_server_the_owner_does_not_run_is_named() {
 }
 
 #[test]
-fn a_throw_away_server_does_not_sync_and_takes_the_connections_it_was_told() {
+fn server_without_fsync_has_the_configured_connections() {
     let folder = open_folder();
     let config = Config { redis: false, fsync: false, max_connections: 17, ..config(folder.path()) };
     let servers = Servers::start(&config, &mut |_| {}).unwrap();
@@ -117,14 +117,14 @@ fn children_outlive_the_thread_that_started_them() {
     let folder = open_folder();
     let path = folder.path().to_owned();
     let mut servers = std::thread::spawn(move || start(&path)).join().unwrap();
-    // A death signal would have been sent by now: the thread is gone before `join` returns.
+    // A death signal would have been sent by now: the thread has ended before `join` returns.
     assert_eq!(sql(servers.database_url().unwrap(), "select 1").unwrap(), "1");
     assert_eq!(redis(servers.redis_url().unwrap(), "PING"), "+PONG");
     assert!(servers.revive().unwrap().is_empty());
 }
 
 #[test]
-fn restarts_and_revivals_keep_the_data() {
+fn restart_and_revive_keep_the_data() {
     let folder = open_folder();
     let mut servers = start(folder.path());
     let (database, queue) =
@@ -140,7 +140,7 @@ fn restarts_and_revivals_keep_the_data() {
     sql(&database, "insert into t values (1)").unwrap();
     redis(&queue, "SET k v");
     kill("-9", &[after.0, after.1]);
-    // Killed, they are still there for a moment: one look may see the one, and the next look the other.
+    // Killed processes exist for another moment, so each call of `revive` may find only one of them.
     let mut revived = Vec::new();
     until("both are revived", || {
         revived.extend(servers.revive().unwrap());
@@ -156,7 +156,7 @@ fn restarts_and_revivals_keep_the_data() {
 }
 
 #[test]
-fn a_dropped_database_is_created_again() {
+fn dropped_database_is_created_again() {
     let folder = open_folder();
     let servers = start(folder.path());
     let postgres = servers.database_url().unwrap().replace("/houston?", "/postgres?");

@@ -1,4 +1,4 @@
-//! What the tests share: folders, SQL, deadlines, and a supervisor in a process of its own.
+//! Shared by the tests: folders, SQL, time-outs, and a supervisor in a process of its own.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -13,15 +13,15 @@ use tempfile::TempDir;
 /// The child's folder; without it the test `supervisor` below is empty.
 const FOLDER: &str = "HOUSTON_TEST_SUPERVISE";
 
-/// How long anything may take before it has failed.
+/// Time-out of everything tests wait for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Without fsync, which no test could tell from the outside, and which makes a busy machine wait.
+/// A configuration without fsync, which tests cannot observe and which is slow on a busy machine.
 pub(crate) fn config(folder: &Path) -> Config {
     Config { fsync: false, ..durable(folder) }
 }
 
-/// As in earnest.
+/// A configuration with fsync.
 pub(crate) fn durable(folder: &Path) -> Config {
     Config { path: std::env::var_os("PATH"), ..Config::new(folder.join("houston")) }
 }
@@ -62,12 +62,12 @@ pub(crate) fn redis(url: &str, command: &str) -> String {
     if line.starts_with('$') { lines.next().unwrap().unwrap() } else { line }
 }
 
-/// Whether the tests run as root; some can only be run then.
+/// Whether the tests run as root; some tests need it.
 pub(crate) fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-/// Waits for something, for as long as a busy machine may need.
+/// Waits until the condition holds; panics after a time-out.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -76,7 +76,7 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Neither running nor merely waiting to be reaped.
+/// Whether the process has ended and was reaped.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim_start().starts_with('Z'))
@@ -119,7 +119,7 @@ impl Supervisor {
         }
     }
 
-    /// Does not wait for the servers.
+    /// Starts the process without waiting for the servers.
     pub(crate) fn spawn(folder: &Path, wrapper: &[&str]) -> Child {
         let mut line: Vec<OsString> = wrapper.iter().map(OsString::from).collect();
         line.push(binary(folder, wrapper).into());
@@ -131,7 +131,7 @@ impl Supervisor {
         command.spawn().unwrap()
     }
 
-    /// Kills the process, not its servers.
+    /// Kills the process, but not its servers.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -151,7 +151,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Another user may not be able to reach the build folder: it gets a copy.
+/// A copy of the test program, because another user may not be able to reach the build folder.
 fn binary(folder: &Path, wrapper: &[&str]) -> PathBuf {
     let ours = std::env::current_exe().unwrap();
     if wrapper.is_empty() {
@@ -162,7 +162,7 @@ fn binary(folder: &Path, wrapper: &[&str]) -> PathBuf {
     copy
 }
 
-/// Not a test but the program that [`Supervisor`] runs.
+/// Not a test, but the program that [`Supervisor`] runs.
 #[test]
 fn supervisor() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -174,6 +174,6 @@ fn supervisor() {
         servers.database_url().unwrap(),
         servers.redis_url().unwrap()
     );
-    // Until the test closes the pipe or kills this process.
+    // Waits until the test closes the pipe or kills this process.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
 }

