@@ -247,7 +247,7 @@ pub enum ProfileChangeError {
         list: &'static str,
     },
     /// The list is full.
-    #[error("`{list}` is full, it may have {max} entries: replace or remove one")]
+    #[error("`{list}` is full: it may have {max} entries; replace or remove one")]
     Full {
         /// The name of the list.
         list: &'static str,
