@@ -21,19 +21,30 @@ use crate::time::Time;
 pub struct AgentResponse {
     #[schema(value_type = schema::AgentId)]
     pub id: AgentId,
+    /// Unique in the tenant.
     pub name: String,
+    /// The kind of agentable it answers for, as in `goal`.
     pub kind: String,
+    /// What it is good for; people and a team's router read it.
     pub description: String,
+    /// Who it is, and what for; part of the system prompt.
     pub role: String,
+    /// How it works; part of the system prompt.
     pub guidelines: String,
+    /// The names of the tools it may call.
     pub tools: Vec<String>,
+    /// The use case whose model `default` means.
     pub use_case: String,
+    /// The name of a provider, or `default`.
     pub provider: String,
+    /// The name of a model, or `default`.
     pub model: String,
     /// The limits of its kind that it overrides.
     #[schema(value_type = schema::LimitChanges)]
     pub limits: Map<String, Value>,
+    /// Whether it may answer runs.
     pub enabled: bool,
+    /// Whether it is the default agent of its kind.
     pub is_default: bool,
     /// Whether it differs from the file of its kind because it was changed; always true for an agent that is
     /// not a default agent.
@@ -67,14 +78,19 @@ pub struct AgentSettingsRequest {
     pub guidelines: Option<String>,
     /// Tools of its kind.
     pub tools: Option<Vec<String>>,
+    /// The use case whose model `default` means.
     pub use_case: Option<String>,
+    /// The name of a provider, or `default`.
     pub provider: Option<String>,
+    /// The name of a model, or `default`.
     pub model: Option<String>,
     /// Accepts a model that is not in the list of its provider.
     #[serde(default)]
     pub allow_unlisted_model: bool,
+    /// Limits of its kind that it overrides; never above those.
     #[schema(value_type = Option<schema::LimitChanges>)]
     pub limits: Option<LimitChanges>,
+    /// Whether it may answer runs.
     pub enabled: Option<bool>,
     /// For a change: fails unless the agent has this version.
     pub version: Option<i64>,

@@ -23,6 +23,7 @@ pub struct CheckInResponse {
     pub owner: Owner,
     /// What to do then; the agent reads it.
     pub reason: String,
+    /// When the agent is woken.
     #[schema(value_type = schema::Time)]
     pub due_at: Time,
     #[schema(value_type = schema::Time)]

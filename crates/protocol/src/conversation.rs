@@ -15,6 +15,7 @@ use crate::schema;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportConversation {
+    /// The user that the new agentable works for.
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     /// Replaces the title of the document: 1 to 200 characters.
@@ -60,6 +61,7 @@ pub struct ResetConversation {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResetConversationResponse {
+    /// The agentable whose conversation was reset.
     #[schema(value_type = schema::AgentableId)]
     pub id: String,
     /// History entries that models no longer see.

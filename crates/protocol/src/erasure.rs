@@ -24,6 +24,7 @@ pub struct ErasureResponse {
     pub status: String,
     /// `user`, or the kind of the agentable.
     pub resource: String,
+    /// The id of what was erased.
     pub resource_id: String,
     /// The API key of the request; null if it was not made over HTTP.
     #[schema(value_type = Option<schema::ApiKeyId>)]

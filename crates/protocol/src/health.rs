@@ -18,6 +18,7 @@ pub struct HealthResponse {
     /// The highest severity of the checks.
     #[schema(value_type = schema::HealthStatus)]
     pub status: HealthStatus,
+    /// When the health monitor last ran; null if it never did.
     #[schema(value_type = Option<schema::Time>)]
     pub checked_at: Option<Time>,
     pub checks: Vec<HealthCheckResponse>,
@@ -30,6 +31,7 @@ pub struct HealthCheckResponse {
     pub id: String,
     #[schema(value_type = schema::HealthStatus)]
     pub status: HealthStatus,
+    /// Since when the check has this status.
     #[schema(value_type = schema::Time)]
     pub since: Time,
 }

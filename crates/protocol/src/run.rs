@@ -32,6 +32,7 @@ pub struct RunResponse {
     pub attempt: i32,
     /// Number of model calls.
     pub iterations: i32,
+    /// Tokens of its model calls.
     #[schema(value_type = schema::Usage)]
     pub usage: Usage,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
@@ -54,6 +55,7 @@ pub struct RunResponse {
     pub retry_at: Option<Time>,
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
+    /// When a worker first claimed it.
     #[schema(value_type = Option<schema::Time>)]
     pub started_at: Option<Time>,
     #[schema(value_type = Option<schema::Time>)]
@@ -87,6 +89,7 @@ pub struct ModelCallResponse {
     pub iteration: u32,
     pub provider: String,
     pub model: String,
+    /// Tokens of the call.
     #[schema(value_type = schema::Usage)]
     pub usage: Usage,
     /// Cost in US dollars; null if unknown.

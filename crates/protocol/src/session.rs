@@ -27,21 +27,27 @@ pub struct SessionResponse {
     pub owner: Owner,
     /// Number of the session within its agentable, from 1.
     pub number: i32,
+    /// Why it was closed.
     #[schema(value_type = schema::CompletionReason)]
     pub completion_reason: CompletionReason,
+    /// What the session was about: a summary or an extract.
     pub summary: String,
     /// `model`; or `extract`: cut from the beginning of what the user wrote.
     pub summary_source: String,
     /// Whether summary and counts are not written yet.
     pub pending: bool,
+    /// Messages of both sides; null while `pending`.
     pub message_count: Option<i32>,
+    /// Estimated tokens of the whole session; null while `pending`.
     pub token_count: Option<i64>,
     /// Position of its first entry in the history.
     pub first_position: i64,
     /// Position of its last entry in the history.
     pub last_position: i64,
+    /// When its first entry was written.
     #[schema(value_type = schema::Time)]
     pub started_at: Time,
+    /// When its last entry was written.
     #[schema(value_type = schema::Time)]
     pub completed_at: Time,
 }
@@ -54,13 +60,16 @@ pub struct SessionResponse {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEntryResponse {
+    /// Position in the history, from 1.
     pub position: i64,
+    /// The run that wrote it.
     #[schema(value_type = schema::RunId)]
     pub run_id: RunId,
     #[schema(value_type = schema::EntryRole)]
     pub role: Role,
     #[schema(value_type = Vec<schema::Block>)]
     pub content: Vec<Block>,
+    /// When it was committed.
     #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
@@ -78,12 +87,15 @@ pub struct ResultPartResponse {
     #[serde(flatten)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub owner: Owner,
+    /// The name of the tool.
     pub tool: String,
+    /// The id of the tool call, unique within its run.
     pub call_id: String,
     /// Length of the whole result, in bytes.
     pub bytes: usize,
     /// Byte at which this part begins.
     pub offset: usize,
+    /// The text of this part.
     pub content: String,
     /// Byte at which the next part begins; null for the last part.
     pub next_offset: Option<usize>,
@@ -103,6 +115,7 @@ pub struct ResultPartResponse {
 pub struct CompressionResponse {
     #[schema(value_type = schema::CompressionId)]
     pub id: CompressionId,
+    /// The run that needed it.
     #[schema(value_type = schema::RunId)]
     pub run_id: RunId,
     /// The summary replaces the history entries after this position…
@@ -112,9 +125,13 @@ pub struct CompressionResponse {
     pub summary: String,
     /// `budget` or `context_length`.
     pub reason: String,
+    /// Entries of the request before the compression.
     pub entries_before: usize,
+    /// Entries of the request after it, including the summary.
     pub entries_after: usize,
+    /// Estimated tokens of the request before the compression.
     pub tokens_before: u64,
+    /// Estimated tokens of the request after it.
     pub tokens_after: u64,
     /// The model that wrote it, as `provider/model`; null for an extract.
     pub model: Option<String>,

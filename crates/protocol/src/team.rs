@@ -19,14 +19,18 @@ use crate::time::Time;
 pub struct TeamResponse {
     #[schema(value_type = schema::TeamId)]
     pub id: TeamId,
+    /// Unique in the tenant.
     pub name: String,
+    /// The kind of its agents, as in `goal`.
     pub kind: String,
     pub description: String,
+    /// Its agents.
     #[schema(value_type = Vec<schema::AgentId>)]
     pub agents: Vec<AgentId>,
     /// The agent that answers when no rule matches, or the model cannot pick one.
     #[schema(value_type = schema::AgentId)]
     pub default_agent_id: AgentId,
+    /// How it picks the agent that answers a run.
     #[schema(value_type = schema::Router)]
     pub router: Router,
     /// Increases with each change.
@@ -56,6 +60,7 @@ pub struct TeamSettingsRequest {
     /// One of `agents`; the first if absent.
     #[schema(value_type = Option<schema::AgentId>)]
     pub default_agent_id: Option<AgentId>,
+    /// How it picks the agent that answers a run.
     #[schema(value_type = Option<schema::Router>)]
     pub router: Option<Router>,
     /// For a change: fails unless the team has this version.

@@ -97,9 +97,12 @@ pub struct DayCostResponse {
     /// The day in UTC.
     #[schema(value_type = String, format = Date)]
     pub day: NaiveDate,
+    /// Known cost in US dollars; null if no cost is known.
     #[schema(value_type = Option<schema::Decimal>)]
     pub cost: Option<Decimal>,
+    /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
+    /// All model calls of the day.
     pub model_calls: i32,
 }
 

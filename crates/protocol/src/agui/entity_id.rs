@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The id of a message, reasoning or tool result in a thread, as in `msg_019ab3c4d5e67f8091a2b3c4d5e6f708`.
 ///
 /// A tool call has the id of the message that displays it, so that it has the same id in the stream and in the list of
-/// messages; the provider's ids of calls are not unique across runs.
+/// messages; call ids are unique only within a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntityId {
     /// A thread message, or the tool call it displays: `msg_0190…`.

@@ -107,9 +107,13 @@ pub enum Fact<'a> {
     ContextCompressed {
         #[schema(value_type = schema::CompressionReason)]
         reason: CompressionReason,
+        /// Entries of the request before the compression.
         entries_before: usize,
+        /// Entries of the request after it, including the summary.
         entries_after: usize,
+        /// Estimated tokens of the request before the compression.
         tokens_before: u64,
+        /// Estimated tokens of the request after it.
         tokens_after: u64,
         /// The model that wrote the summary; absent for an extract.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ pub struct HoustonMetadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::MessageMetadata>)]
     pub metadata: Option<Cow<'a, Value>>,
-    /// The provider's id of a tool call.
+    /// The id of a tool call, unique within its run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub call_id: Option<Cow<'a, str>>,

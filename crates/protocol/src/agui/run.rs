@@ -17,6 +17,7 @@ use crate::schema;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunResult<'a> {
+    /// The final status of the run.
     #[schema(value_type = schema::RunStatus)]
     pub status: RunStatus,
     /// For a cancelled run: who requested it. After `rollback`, its messages are rolled back.
@@ -59,13 +60,19 @@ pub enum SubagentOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
+    /// Tokens sent, cached or not.
     pub input_tokens: u64,
+    /// Tokens received, including reasoning.
     pub output_tokens: u64,
+    /// The sum of input and output tokens.
     pub total_tokens: u64,
+    /// Output tokens that were spent on reasoning; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
+    /// Input tokens that were read from the provider's cache; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_input_tokens: u64,
+    /// Input tokens that were written to the provider's cache; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_input_tokens: u64,
 }
